@@ -1,0 +1,63 @@
+# Everything there is to run. Bare `make` prints the list.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SAY := printf '\033[1m== %s\033[0m\n'
+
+.PHONY: help
+help: ## print this list
+	@printf 'rta-supervisor: live telemetry sessions from Spark\n\n'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | while IFS= read -r line; do \
+	  printf '  make %-8s %s\n' "$${line%%:*}" "$${line##*## }"; done
+
+# One virtual environment. `demo` needs less than `dev`, so a first demo downloads less.
+$(VENV)/ready-demo: requirements/demo.lock pyproject.toml tools/install
+	@tools/install "$(PYTHON)" "$(VENV)" demo
+$(VENV)/ready-dev: requirements/dev.lock pyproject.toml tools/install
+	@tools/install "$(PYTHON)" "$(VENV)" dev
+
+.PHONY: demo
+demo: $(VENV)/ready-demo ## run the main job on embedded defaults: server, supervisor, Spark, and a proof
+	@$(BIN)/rta-supervisor demo $(ARGS)
+
+.PHONY: test
+test: $(VENV)/ready-dev ## run all tests on a real server and a real Spark (ARGS="-k name" narrows)
+	@$(SAY) "tests"
+	@$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: check
+check: $(VENV)/ready-dev ## format, lint, types, import directions, generated code up to date
+	@$(SAY) "format and lint"; $(BIN)/ruff format --check . && $(BIN)/ruff check .
+	@$(SAY) "types"; $(BIN)/mypy
+	@$(SAY) "import directions"; $(BIN)/lint-imports --no-cache
+	@$(SAY) "generated code"; $(BIN)/python tools/proto.py --check
+
+.PHONY: format
+format: $(VENV)/ready-dev ## rewrite the code in the house format
+	@$(BIN)/ruff check --fix -q . ; $(BIN)/ruff format .
+
+.PHONY: bench
+bench: $(VENV)/ready-dev ## measure speed as ratios in one run, into build/bench.json
+	@$(SAY) "benchmarks"
+	@$(BIN)/python -m bench $(ARGS)
+
+.PHONY: proto
+proto: $(VENV)/ready-dev ## generate the protobuf code anew
+	@$(BIN)/python tools/proto.py
+
+.PHONY: lock
+lock: ## resolve the dependencies anew into requirements/*.lock
+	@[ -x $(BIN)/uv ] || tools/install "$(PYTHON)" "$(VENV)" dev
+	@$(SAY) "locks"
+	@tools/lock $(BIN)/uv
+
+.PHONY: clean
+clean: ## remove what was built, the virtual environment included
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse
+	@find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,115 @@
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Control(_message.Message):
+    __slots__ = ("version", "open", "close", "progress", "heartbeat")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    open: OpenSession
+    close: CloseSession
+    progress: Progress
+    heartbeat: Heartbeat
+    def __init__(self, version: _Optional[int] = ..., open: _Optional[_Union[OpenSession, _Mapping]] = ..., close: _Optional[_Union[CloseSession, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ...) -> None: ...
+
+class OpenSession(_message.Message):
+    __slots__ = ("request_id", "identity", "stream", "session_json")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    SESSION_JSON_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    identity: str
+    stream: str
+    session_json: str
+    def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., stream: _Optional[str] = ..., session_json: _Optional[str] = ...) -> None: ...
+
+class CloseSession(_message.Message):
+    __slots__ = ("request_id", "identity", "state", "expected")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    identity: str
+    state: str
+    expected: Totals
+    def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., state: _Optional[str] = ..., expected: _Optional[_Union[Totals, _Mapping]] = ...) -> None: ...
+
+class Totals(_message.Message):
+    __slots__ = ("bursts", "samples", "raw_bytes", "stored_bytes", "start_time", "end_time")
+    BURSTS_FIELD_NUMBER: _ClassVar[int]
+    SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    RAW_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STORED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    bursts: int
+    samples: int
+    raw_bytes: int
+    stored_bytes: int
+    start_time: int
+    end_time: int
+    def __init__(self, bursts: _Optional[int] = ..., samples: _Optional[int] = ..., raw_bytes: _Optional[int] = ..., stored_bytes: _Optional[int] = ..., start_time: _Optional[int] = ..., end_time: _Optional[int] = ...) -> None: ...
+
+class Progress(_message.Message):
+    __slots__ = ("identity", "stream_session_id", "unit", "totals")
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    STREAM_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    TOTALS_FIELD_NUMBER: _ClassVar[int]
+    identity: str
+    stream_session_id: int
+    unit: str
+    totals: Totals
+    def __init__(self, identity: _Optional[str] = ..., stream_session_id: _Optional[int] = ..., unit: _Optional[str] = ..., totals: _Optional[_Union[Totals, _Mapping]] = ...) -> None: ...
+
+class Heartbeat(_message.Message):
+    __slots__ = ("identity", "stream_session_id")
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    STREAM_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    identity: str
+    stream_session_id: int
+    def __init__(self, identity: _Optional[str] = ..., stream_session_id: _Optional[int] = ...) -> None: ...
+
+class Reply(_message.Message):
+    __slots__ = ("version", "request_id", "session", "error")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    request_id: str
+    session: SessionReply
+    error: ErrorReply
+    def __init__(self, version: _Optional[int] = ..., request_id: _Optional[str] = ..., session: _Optional[_Union[SessionReply, _Mapping]] = ..., error: _Optional[_Union[ErrorReply, _Mapping]] = ...) -> None: ...
+
+class SessionReply(_message.Message):
+    __slots__ = ("identity", "stream", "stream_session_id", "state", "totals")
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    STREAM_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    TOTALS_FIELD_NUMBER: _ClassVar[int]
+    identity: str
+    stream: str
+    stream_session_id: int
+    state: str
+    totals: Totals
+    def __init__(self, identity: _Optional[str] = ..., stream: _Optional[str] = ..., stream_session_id: _Optional[int] = ..., state: _Optional[str] = ..., totals: _Optional[_Union[Totals, _Mapping]] = ...) -> None: ...
+
+class ErrorReply(_message.Message):
+    __slots__ = ("code", "message", "retriable")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    RETRIABLE_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    message: str
+    retriable: bool
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., retriable: bool = ...) -> None: ...

@@ -1,0 +1,131 @@
+"""Every error that a user of the project can meet. The docstring is the sentence, the fields are the facts."""
+
+import inspect
+from typing import Any, ClassVar
+
+
+class RtaError(Exception):
+    """Something went wrong."""
+
+    retriable: bool = False
+    """Whether the same call may succeed later."""
+
+    exit_code: ClassVar[int] = 70
+    """What a command line ends with, after sysexits."""
+
+    def __init__(self, sentence: str | None = None, **facts: Any) -> None:
+        self.facts = facts
+        self.sentence = sentence or _sentence(type(self), facts)
+        super().__init__(self.sentence)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.sentence, self.facts, self.retriable)
+
+
+def _sentence(cls: type[RtaError], facts: dict[str, Any]) -> str:
+    return " ".join(inspect.cleandoc(cls.__doc__ or "").split()).format(**facts)
+
+
+def _rebuild(cls: type[RtaError], sentence: str, facts: dict[str, Any], retriable: bool) -> RtaError:
+    error = cls(sentence, **facts)
+    error.retriable = retriable
+    return error
+
+
+def from_reply(code: str, sentence: str, *, retriable: bool) -> RtaError:
+    """The error that a reply names, raised on the client's side with the supervisor's own words."""
+    return _rebuild(_by_name(RtaError).get(code, RtaError), sentence, {}, retriable)
+
+
+def _by_name(root: type[RtaError]) -> dict[str, type[RtaError]]:
+    found = {root.__name__: root}
+    for cls in root.__subclasses__():
+        found |= _by_name(cls)
+    return found
+
+
+class Usage(RtaError):
+    """{reason}"""
+
+    exit_code = 64
+
+
+class BadConfiguration(RtaError):
+    """{where}: {reason}"""
+
+    exit_code = 78
+
+
+class Unavailable(RtaError):
+    """{what} is not available: {reason}"""
+
+    retriable = True
+    exit_code = 69
+
+
+class RedisUnreachable(Unavailable):
+    """No Redis answers at {url}: {reason}. Start one there, or name another with --redis-url or the setting redis.url."""
+
+
+class RedisUnsuitable(RtaError):
+    """The server at {url} can't be used: {reason}"""
+
+    exit_code = 78
+
+
+class RedisFull(Unavailable):
+    """The server at {url} is full: {reason}. Raise maxmemory or remove data, then try again."""
+
+
+class NoSupervisor(Unavailable):
+    """No supervisor is running against {url}. Start one with: rta-supervisor run --redis-url {url}"""
+
+
+class NoReply(Unavailable):
+    """The supervisor did not answer {request} for session {identity!r} within {timeout_s} s."""
+
+
+class BadName(RtaError):
+    """{what} {value!r} is not valid: {reason}"""
+
+    exit_code = 64
+
+
+class BadMessage(RtaError):
+    """A control message can't be understood: {reason}"""
+
+
+class BadSessionJson(RtaError):
+    """The Session JSON is not valid at {where}: {reason}"""
+
+    exit_code = 64
+
+
+class BadBurst(RtaError):
+    """A burst can't be decoded: {reason}"""
+
+
+class BadSamples(RtaError):
+    """The samples can't be encoded: {reason}"""
+
+    exit_code = 64
+
+
+class UnknownSession(RtaError):
+    """There is no session {identity!r}. Open it before writing to it."""
+
+
+class SessionClosed(RtaError):
+    """Session {identity!r} is {state} and closed is final. Open a session with another identity."""
+
+
+class SessionConflict(RtaError):
+    """Session {identity!r} is open already with {what} {theirs!r}, not {ours!r}."""
+
+
+class NoSuchTransition(RtaError):
+    """A session that is {state} can't {event}."""
+
+
+class AppendGap(RtaError):
+    """Unit {unit!r} of session {identity!r} stands at epoch {epoch}, burst {seq}; burst {got_seq} of epoch {got_epoch} would leave a gap. Bursts before it are missing: start the epoch again."""

@@ -1,0 +1,135 @@
+"""Every name in Redis: keys, fields, groups. Nobody else spells one.
+
+A helper key carries the key that it guards as its hash tag, so that both live in one cluster slot.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+
+from rta_wire import errors, limits
+
+STREAMS: Final = "streams"
+LAST_STREAM_SESSION_ID: Final = "lastStreamSessionId"
+
+ENTRY_ID: Final = b"id"
+ENTRY_DATA: Final = b"data"
+
+STREAM_SESSION_ID: Final = "streamSessionId"
+STREAM_NAME: Final = "streamName"
+STREAM_POSITION: Final = "streamPosition"
+LAST_UPDATED: Final = "lastUpdated"
+JSON: Final = "json"
+T_START: Final = "tStart"
+T_END: Final = "tEnd"
+
+CONTROL_FIELD: Final = b"m"
+CONTROL_GROUP: Final = "supervisors"
+DEFAULT_PRINCIPAL: Final = "default"
+
+_STREAM_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.STREAM_NAME_MAX_CHARS - 1}}}")
+_CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def stream(name: str) -> str:
+    """The stream that others read."""
+    return f"stream:{name}"
+
+
+class Keys(msgspec.Struct, frozen=True):
+    """Names that depend on settings: the prefix of our own keys and the template of session hashes."""
+
+    prefix: str = "rtas:"
+    session_template: str = "sessions:{identity}"
+
+    def __post_init__(self) -> None:
+        if self.session_template.count("{identity}") != 1 or re.search(
+            r"[{}]", self.session_template.replace("{identity}", "")
+        ):
+            raise errors.BadConfiguration(
+                where="keys.session_template", reason="it must contain {identity} once and no other brace"
+            )
+
+    def session(self, identity: str) -> str:
+        """Hash of a session, which others read."""
+        return self.session_template.replace("{identity}", identity)
+
+    def state(self, identity: str) -> str:
+        """Hash: what is folded about a session and is no reader's business."""
+        return f"{self.prefix}st:{{{self.session(identity)}}}"
+
+    def gate(self, stream_name: str, stream_session_id: int) -> str:
+        """String, `open` or `sealed`: whether bursts of a session are taken. Absent means unknown."""
+        return f"{self.prefix}gate:{{{stream(stream_name)}}}:{stream_session_id}"
+
+    def marks(self, stream_name: str, stream_session_id: int) -> str:
+        """Hash: high-water mark of every unit that writes to a session."""
+        return f"{self.prefix}dd:{{{stream(stream_name)}}}:{stream_session_id}"
+
+    def fence(self, stream_name: str, stream_session_id: int, unit: str) -> str:
+        """String that changes with each append of a unit, to be watched. The mark itself stands in `marks`."""
+        return f"{self.marks(stream_name, stream_session_id)}:{unit}"
+
+    def requests(self, principal: str) -> str:
+        """Control stream of messages that want a reply."""
+        return f"{self.prefix}req:{principal}"
+
+    def reports(self, principal: str) -> str:
+        """Control stream of messages that don't."""
+        return f"{self.prefix}ctl:{principal}"
+
+    def reply(self, request_id: str) -> str:
+        """List with one reply."""
+        return f"{self.prefix}reply:{request_id}"
+
+    def index(self) -> str:
+        """Sorted set: live sessions by last activity, in ms."""
+        return f"{self.prefix}idx"
+
+    def dead_letters(self) -> str:
+        """Stream of control messages that could not be applied."""
+        return f"{self.prefix}dlq"
+
+    def node(self, node_id: str) -> str:
+        """Hash with a TTL: a running supervisor."""
+        return f"{self.prefix}node:{node_id}"
+
+    def nodes(self) -> str:
+        """Sorted set: running supervisors by the time until which they count as alive, in ms."""
+        return f"{self.prefix}nodes"
+
+
+def check_stream_name(name: str) -> str:
+    if not _STREAM_NAME.fullmatch(name):
+        raise errors.BadName(
+            what="Stream name",
+            value=name,
+            reason="it starts with a letter or digit, goes on with letters, digits, '.', '_' and '-', "
+            f"and has at most {limits.STREAM_NAME_MAX_CHARS} characters",
+        )
+    return name
+
+
+def check_identity(identity: str) -> str:
+    return _check_text("Identity", identity, limits.IDENTITY_MAX_BYTES)
+
+
+def check_unit(unit: str) -> str:
+    return _check_text("Unit", unit, limits.UNIT_MAX_BYTES)
+
+
+def check_principal(principal: str) -> str:
+    return _check_text("Principal", principal, limits.IDENTITY_MAX_BYTES)
+
+
+def _check_text(what: str, value: str, max_bytes: int) -> str:
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as error:
+        raise errors.BadName(what=what, value=value, reason="it is not valid UTF-8") from error
+    if not 1 <= size <= max_bytes:
+        raise errors.BadName(what=what, value=value, reason=f"it has {size} bytes of UTF-8, not 1 to {max_bytes}")
+    if _CONTROL_CHARACTERS.search(value) or "{" in value or "}" in value:
+        raise errors.BadName(what=what, value=value, reason="control characters and braces are not allowed")
+    return value

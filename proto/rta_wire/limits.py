@@ -1,0 +1,27 @@
+"""Every bound of the wire, in one place. What is a matter of taste is a setting; what is here would break a reader."""
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+BURST_TARGET_BYTES: Final = 64 * KIB
+"""Where a burst is cut, before compression."""
+
+BURST_MAX_BYTES: Final = 1 * MIB
+"""Readers decode into buffers of this size: a larger burst is lost on them."""
+
+BURST_MAX_MESSAGES: Final = 65_536
+"""Messages that one burst may hold. 1 MiB has room for half a million empty ones."""
+
+CONTROL_MAX_BYTES: Final = 256 * KIB
+SESSION_JSON_MAX_BYTES: Final = 256 * KIB
+SESSION_JSON_MAX_DEPTH: Final = 16
+
+IDENTITY_MAX_BYTES: Final = 256
+STREAM_NAME_MAX_CHARS: Final = 128
+UNIT_MAX_BYTES: Final = 256
+
+CHANNEL_ID_MAX: Final = 2**32 - 1
+TIME_NS_MIN: Final = -(2**63)
+TIME_NS_MAX: Final = 2**63 - 1

@@ -1,0 +1,210 @@
+"""The Session JSON: what it must hold, which states there are, and how ours differs from the client's.
+
+Properties that we do not know are kept as they came: the JSON stays a dict and is checked, not converted.
+"""
+
+import datetime as dt
+import enum
+import json
+import math
+from typing import Any, Final
+
+import msgspec
+
+from rta_wire import errors, limits
+
+Json = dict[str, Any]
+
+NS_PER_S: Final = 10**9
+
+
+class State(enum.StrEnum):
+    """States of a session, by the names that stand in its JSON."""
+
+    UNKNOWN = "unknown"
+    WAITING = "waiting"
+    OPEN = "open"
+    CLOSED = "closed"
+    TRUNCATED = "truncated"
+    FAILED = "failed"
+    ABANDONED = "abandoned"
+
+    @property
+    def number(self) -> int:
+        return _NUMBERS[self]
+
+    @property
+    def is_closed(self) -> bool:
+        return self.number >= _NUMBERS[State.CLOSED]
+
+
+_NUMBERS: Final = {
+    State.UNKNOWN: 0,
+    State.WAITING: 1,
+    State.OPEN: 2,
+    State.CLOSED: 4,
+    State.TRUNCATED: 12,
+    State.FAILED: 28,
+    State.ABANDONED: 44,
+}
+
+
+class _Binding(msgspec.Struct):
+    identifier: str
+    channelOffset: int = 0  # noqa: N815 - a name of the wire
+
+
+class _TimeRange(msgspec.Struct):
+    startTime: int  # noqa: N815 - a name of the wire
+    endTime: int  # noqa: N815 - a name of the wire
+
+
+_Detail = str | int | float | bool
+
+
+class _Shape(msgspec.Struct):
+    """Types of the properties that the protocol names."""
+
+    identity: str
+    state: State
+    timestamp: dt.datetime
+    identifier: str
+    timeRange: _TimeRange | None = None  # noqa: N815 - a name of the wire
+    startTimestamp: dt.datetime | None = None  # noqa: N815 - a name of the wire
+    endTimestamp: dt.datetime | None = None  # noqa: N815 - a name of the wire
+    details: dict[str, _Detail] | None = None
+    extDetails: dict[str, dict[str, _Detail]] | None = None  # noqa: N815 - a name of the wire
+    type: str | None = None
+    group: str | None = None
+    version: str | int | None = None
+    quality: float | None = None
+    configBindings: list[_Binding] | None = None  # noqa: N815 - a name of the wire
+    children: list[Any] | None = None
+    alternates: list[Any] | None = None
+
+
+def build(identity: str, *, identifier: str | None = None, details: Json | None = None, **properties: Any) -> Json:
+    """A new session as a client describes it; the supervisor adds what it owns."""
+    document: Json = {
+        "identity": identity,
+        "state": State.OPEN.value,
+        "timestamp": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
+        "identifier": identifier or identity,
+    }
+    if details is not None:
+        document["details"] = details
+    return check(document | properties)
+
+
+def parse(text: str | bytes) -> Json:
+    """JSON text to a checked document."""
+    raw = text.encode() if isinstance(text, str) else text
+    if len(raw) > limits.SESSION_JSON_MAX_BYTES:
+        raise _bad("$", f"it has {len(raw)} bytes, more than {limits.SESSION_JSON_MAX_BYTES}")
+    _check_depth(raw)
+    try:
+        document = json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise _bad("$", "it is not valid UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise _bad(f"line {error.lineno}, column {error.colno}", error.msg) from error
+    return check(document)
+
+
+def dump(document: Json) -> bytes:
+    """A checked document to JSON text, as small as it gets."""
+    check(document)
+    try:
+        raw = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _bad("$", str(error)) from error
+    if len(raw) > limits.SESSION_JSON_MAX_BYTES:
+        raise _bad("$", f"it has {len(raw)} bytes, more than {limits.SESSION_JSON_MAX_BYTES}")
+    return raw
+
+
+def check(document: Any) -> Json:
+    """The document itself, if it follows the protocol."""
+    try:
+        shape = msgspec.convert(document, _Shape, strict=True)
+    except msgspec.ValidationError as error:
+        reason, _, where = str(error).partition(" - at ")
+        raise _bad(where.strip("`") or "$", reason) from error
+    for name in ("timestamp", "startTimestamp", "endTimestamp"):
+        moment = getattr(shape, name)
+        if moment is not None and moment.tzinfo is None:
+            raise _bad(f"$.{name}", "the time has no zone")
+    if shape.quality is not None and not 0 <= shape.quality <= 1:
+        raise _bad("$.quality", "it is not between 0.0 and 1.0")
+    if any(binding.channelOffset < 0 for binding in shape.configBindings or ()):
+        raise _bad("$.configBindings", "a channelOffset is negative")
+    if shape.timeRange is not None and shape.timeRange.startTime > shape.timeRange.endTime:
+        raise _bad("$.timeRange", "it ends before it starts")
+    for name, value in (shape.details or {}).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise _bad(f"$.details.{name}", "JSON has no NaN or infinity")
+    checked: Json = document
+    return checked
+
+
+def with_life(document: Json, state: State, time_range_ns: tuple[int, int] | None) -> Json:
+    """The document with the properties that the supervisor owns."""
+    owned: Json = {"state": state.value}
+    if time_range_ns is not None:
+        start_ns, end_ns = time_range_ns
+        owned |= {
+            "timeRange": {"startTime": start_ns, "endTime": end_ns},
+            "startTimestamp": iso_from_ns(start_ns),
+            "endTimestamp": iso_from_ns(end_ns),
+        }
+    kept = {name: value for name, value in document.items() if name not in _OWNED}
+    return check(kept | owned)
+
+
+_OWNED: Final = {"state", "timeRange", "startTimestamp", "endTimestamp"}
+
+
+def iso_from_ns(time_ns: int) -> str:
+    """ISO 8601 in UTC with all nine digits: datetime stops at microseconds."""
+    seconds, fraction_ns = divmod(time_ns, NS_PER_S)
+    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{fraction_ns:09d}Z"
+
+
+def _check_depth(raw: bytes) -> None:
+    """Bounded nesting before the parser recurses. Brackets in strings count too, which only errs on the safe side."""
+    if raw.count(b"{") + raw.count(b"[") <= limits.SESSION_JSON_MAX_DEPTH:
+        return
+    depth = 0
+    in_string = escaped = False
+    for byte in raw:
+        if escaped:
+            escaped = False
+        elif in_string:
+            escaped = byte == 0x5C
+            in_string = byte != 0x22
+        elif byte == 0x22:
+            in_string = True
+        elif byte in b"{[":
+            depth += 1
+            if depth > limits.SESSION_JSON_MAX_DEPTH:
+                raise _bad("$", f"it nests deeper than {limits.SESSION_JSON_MAX_DEPTH}")
+        elif byte in b"}]":
+            depth -= 1
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> Json:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _bad(f"$..{twice}", "the property stands there twice")
+    return document
+
+
+def _no_constant(name: str) -> None:
+    raise _bad("$", f"JSON has no {name}")
+
+
+def _bad(where: str, reason: str) -> errors.BadSessionJson:
+    return errors.BadSessionJson(where=where, reason=reason)
