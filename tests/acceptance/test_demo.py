@@ -52,7 +52,7 @@ def marked_processes(scratch: Path) -> list[str]:
 
 
 def test_the_demo_leaves_what_the_protocol_says(scratch: Path, bare: dict[str, str]) -> None:
-    """Against a given server and without Java on the PATH: a reader that shares no code with us finds every rule kept."""
+    """With a given server and without Java: a reader that shares no code with us finds every rule kept."""
     assert shutil.which("java", path=bare["PATH"]) is None
     with server.running(port=server.free_port()) as given:
         assert given.port is not None
