@@ -15,6 +15,9 @@ BURST_MAX_MESSAGES: Final = 65_536
 """Messages that one burst may hold. 1 MiB has room for half a million empty ones."""
 
 CONTROL_MAX_BYTES: Final = 256 * KIB
+CONTROL_MAX_ENTRIES: Final = 100_000
+"""Messages that may wait in a control stream while no supervisor runs."""
+
 SESSION_JSON_MAX_BYTES: Final = 256 * KIB
 SESSION_JSON_MAX_DEPTH: Final = 16
 

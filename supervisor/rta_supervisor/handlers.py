@@ -51,9 +51,7 @@ class Requests:
             return True
         if await self._link.do("EXISTS", self._keys.reply(request.request_id)):
             return True
-        verdict = deadlines.request(
-            entry.sent_ms, now_ms(), waited_for_us=not entry.is_fresh, config=self._config
-        )
+        verdict = deadlines.request(entry.sent_ms, now_ms(), waited_for_us=not entry.is_fresh, config=self._config)
         if verdict is deadlines.Verdict.TOO_LATE:
             limit_s = self._config.pickup_s if entry.is_fresh else self._config.expire_s
             waited_s = (now_ms() - entry.sent_ms) // 1000

@@ -34,7 +34,13 @@ class Node:
         )
 
     async def unregister(self) -> None:
-        await self._link.do_all([("UNLINK", self._keys.node(self.id)), ("ZREM", self._keys.nodes(), self.id)])
+        await self._link.do_all(
+            [
+                ("UNLINK", self._keys.node(self.id)),
+                ("UNLINK", self._keys.beat(self.id)),
+                ("ZREM", self._keys.nodes(), self.id),
+            ]
+        )
 
     async def run(self) -> None:
         """Renew the registration until cancelled."""

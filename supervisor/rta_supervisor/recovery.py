@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 
-from rta_supervisor import calls, log
+from rta_supervisor import calls, lifecycle, log
 from rta_supervisor.beat import Beat
 from rta_supervisor.catalogue import Catalogue, Row
 from rta_supervisor.life import Life
 from rta_supervisor.link import Link, Outage, Refusal
 from rta_supervisor.sessions import Ref, Sessions
-from rta_wire import keys, session
+from rta_wire import errors, keys, session
 
 
 class Recovery:
@@ -25,12 +25,15 @@ class Recovery:
         sessions: Sessions,
         life: Life,
         catalogue: Catalogue,
+        *,
+        is_catalogue_required: bool,
         prepare: Sequence[Callable[[], Awaitable[None]]],
     ) -> None:
         self._link = link
         self._sessions = sessions
         self._life = life
         self._catalogue = catalogue
+        self._is_catalogue_required = is_catalogue_required
         self._prepare = prepare
         self._lock = anyio.Lock()
         self._log = log.get()
@@ -57,19 +60,39 @@ class Recovery:
         await self._link.load_functions()
         for prepare in self._prepare:
             await prepare()
-        await self._raise_floor()
+        try:
+            await self._raise_floor(await self._catalogue.highest_id())
+            rows = await self._catalogue.unfinished()
+        except errors.CatalogueUnavailable as error:
+            if self._is_catalogue_required:
+                raise
+            self._log.error("catalogue_unavailable", error=str(error))
+            await self._raise_floor(0)
+            rows = []
+        await self._end_again()
         restored = lossy = 0
-        for row in await self._catalogue.unfinished():
+        for row in rows:
             restored += await self._put_back(row)
             lossy += await self._mark_loss(row)
         return restored, lossy
 
-    async def _raise_floor(self) -> None:
+    async def _raise_floor(self, floor: int) -> None:
         """Ids never repeat, not even those of sessions that only the streams remember."""
         streams = [raw.decode() for raw in await self._link.do("SMEMBERS", keys.STREAMS)]
         tails = await self._link.do_all([("XREVRANGE", keys.stream(name), "+", "-", "COUNT", 1) for name in streams])
         seen = [int(fields[1]) for tail in tails for _, fields in tail if fields[0] == keys.ENTRY_ID]
-        await self._link.do(*calls.raise_floor(max([await self._catalogue.highest_id(), *seen])))
+        await self._link.do(*calls.raise_floor(max([floor, *seen])))
+
+    async def _end_again(self) -> None:
+        """Closed is final: what an old snapshot shows as open ends as it has ended."""
+        live, _ = await self._sessions.live()
+        for ref in live:
+            row = await self._catalogue.get(ref.identity)
+            if row is None or not row.state.is_closed or row.stream_session_id != ref.stream_session_id:
+                continue
+            if (known := await self._sessions.read(ref.identity)) is not None and not known.state.is_closed:
+                await self._life.adopt(known, row.json, row.version)
+                await self._life.end(await self._sessions.read(ref.identity) or known, lifecycle.ENDINGS[row.state])
 
     async def _put_back(self, row: Row) -> bool:
         """A session that Redis forgot, with the id that it had."""
@@ -77,11 +100,19 @@ class Recovery:
         position = await self._sessions.last_entry_id(row.stream)
         document = session.parse(row.json)
         is_new = await self._life.put_new(
-            ref, document, state=row.state, principal=row.principal, position=position, openedMs=row.opened_ms
+            *(ref, document),
+            state=row.state,
+            principal=row.principal,
+            position=position,
+            openedMs=row.opened_ms,
+            version=row.version + 1,
         )
         known = await self._sessions.read(row.identity)
         if known is None or known.ref != ref or known.state.is_closed:
             return False
+        if known.version < row.version:
+            await self._life.adopt(known, row.json, row.version)
+            known = await self._sessions.read(row.identity) or known
         await self._life.announce(known)
         if is_new:
             self._log.warning("session_restored", session=row.identity, stream=row.stream, id=row.stream_session_id)

@@ -12,9 +12,7 @@ from rta_supervisor.sessions import Ref, Sessions
 class Refresher:
     """Coalesces: however many reports come, a session's time range goes out once per interval."""
 
-    def __init__(
-        self, sessions: Sessions, config: settings.SessionSettings, on_change: Callable[[str], None]
-    ) -> None:
+    def __init__(self, sessions: Sessions, config: settings.SessionSettings, on_change: Callable[[str], None]) -> None:
         self._sessions = sessions
         self._config = config
         self._on_change = on_change

@@ -48,6 +48,12 @@ class SessionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow_before_1970: bool = False
 
 
+class CatalogueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    path: str = ""
+    flush_s: float = 1.0
+    required: bool = False
+
+
 class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ttl_s: int = 60
     renew_s: float = 30.0
@@ -64,6 +70,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keys: keys_.Keys = keys_.Keys()
     control: ControlSettings = ControlSettings()
     session: SessionSettings = SessionSettings()
+    catalogue: CatalogueSettings = CatalogueSettings()
     node: NodeSettings = NodeSettings()
     log: LogSettings = LogSettings()
 
@@ -128,6 +135,8 @@ def _check(settings: Settings) -> None:
         raise errors.BadConfiguration(where="session.open_ttl_s", reason="it is less than two idle refreshes")
     if settings.control.retry_s >= settings.control.expire_s:
         raise errors.BadConfiguration(where="control.expire_s", reason="it is not more than control.retry_s")
+    if settings.catalogue.flush_s <= 0:
+        raise errors.BadConfiguration(where="catalogue.flush_s", reason="it is not above 0")
     if not settings.control.principals:
         raise errors.BadConfiguration(where="control.principals", reason="it names nobody")
     for principal in settings.control.principals:
