@@ -79,6 +79,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Control stream of messages that don't."""
         return f"{self.prefix}ctl:{principal}"
 
+    def lane_count(self, control_stream: str) -> str:
+        """Hash: how many messages of a control stream are settled, and how many were evicted before that."""
+        return f"{self.prefix}seen:{{{control_stream}}}"
+
     def reply(self, request_id: str) -> str:
         """List with one reply."""
         return f"{self.prefix}reply:{request_id}"

@@ -6,7 +6,7 @@ import anyio
 
 from rta_supervisor import calls, log, settings
 from rta_supervisor.catalogue import Catalogue, Row
-from rta_supervisor.link import Link, Outage, Refusal
+from rta_supervisor.link import Link, Trouble
 from rta_supervisor.sessions import Known, Sessions, now_ms
 from rta_wire import errors
 
@@ -44,7 +44,7 @@ class Archivist:
             try:
                 await self._put_away(sorted(page))
                 page = set()
-            except (*Outage, *Refusal, errors.CatalogueUnavailable) as error:
+            except (*Trouble, errors.CatalogueUnavailable) as error:
                 self._complain(error)
                 return
             finally:

@@ -12,7 +12,7 @@ from rta_supervisor.beat import Beat
 from rta_supervisor.handlers import Reports, Requests
 from rta_supervisor.lanes import Hooks, Lane
 from rta_supervisor.life import Life
-from rta_supervisor.link import Link, Outage, Refusal, safe_url
+from rta_supervisor.link import Link, Trouble, safe_url
 from rta_supervisor.node import Node
 from rta_supervisor.recovery import Recovery
 from rta_supervisor.refresh import Refresher
@@ -111,6 +111,6 @@ class Daemon:
             await self._refresher.flush()
             await self._archivist.flush()
             await self._node.unregister()
-        except (*Outage, *Refusal) as error:
+        except Trouble as error:
             self._log.warning("redis_unavailable", error=str(error))
         self._log.info("supervisor_stopped")

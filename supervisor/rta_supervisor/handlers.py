@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rta_supervisor import calls, deadlines, log, settings
 from rta_supervisor.lanes import Done, Entry, Lane
 from rta_supervisor.life import Life
-from rta_supervisor.link import Link
+from rta_supervisor.link import DataLost, Link
 from rta_supervisor.refresh import Refresher
 from rta_supervisor.sessions import Folded, Sessions, now_ms
 from rta_wire import control, control_pb2, errors
@@ -59,7 +59,12 @@ class Requests:
             return True
         try:
             control.check(request)
-            outcome = await self._serve(entry, request)
+            outcome: Outcome | None = await self._serve(entry, request)
+        except errors.UnknownSession as error:
+            if not await self._link.do("XRANGE", entry.key, entry.id, entry.id):
+                # Redis forgot the request as well: that is no answer to give.
+                raise DataLost(str(error)) from error
+            outcome = error
         except errors.RtaError as error:
             self._log.warning("request_refused", request=request.request_id, reason=str(error))
             outcome = error

@@ -9,11 +9,9 @@ from typing import Final, Protocol
 
 import anyio
 import msgspec
-import redis.exceptions
 
 from rta_supervisor import calls, log, settings
-from rta_supervisor.gaps import evicted_unread
-from rta_supervisor.link import Link, Outage, Refusal, is_data_loss, pairs
+from rta_supervisor.link import DataLost, Link, Outage, Refusal, Trouble, pairs
 from rta_supervisor.sessions import now_ms
 from rta_wire import errors, keys, limits
 
@@ -67,7 +65,7 @@ class Lane:
         self.name = name
         self._link = link
         self._config = config.control
-        self._dead_letters = config.keys.dead_letters()
+        self._keys = config.keys
         self._principals = {key_of(principal): principal for principal in config.control.principals}
         self._log = log.get(lane=name)
         self._deferred: list[Entry] = []
@@ -76,12 +74,7 @@ class Lane:
 
     async def prepare(self) -> None:
         """Make the groups, from the beginning of each stream: what was sent before we came counts too."""
-        for key in self._principals:
-            try:
-                await self._link.do("XGROUP", "CREATE", key, keys.CONTROL_GROUP, "0", "MKSTREAM", "ENTRIESREAD", 0)
-            except redis.exceptions.ResponseError as error:
-                if "BUSYGROUP" not in str(error):
-                    raise
+        await self._link.do_all([calls.begin_lane(self._keys, key) for key in self._principals])
 
     async def run(self, consumer: str, handler: Handler, hooks: Hooks, stopping: anyio.Event) -> None:
         """Until `stopping` is set. An outage is waited out, and what was in flight is read again."""
@@ -103,9 +96,7 @@ class Lane:
                 self.listening_since_ms = now_ms()
                 leftovers_first = True
                 await anyio.sleep(OUTAGE_PAUSE_S)
-            except redis.exceptions.ResponseError as error:
-                if not is_data_loss(error):
-                    raise
+            except DataLost as error:
                 await hooks.on_data_loss(str(error))
                 leftovers_first = True
 
@@ -132,16 +123,11 @@ class Lane:
                 return
 
     async def _report_gap(self, key: str) -> int:
-        """Redis skips what was evicted unread without a word: count it, say it, and count from there on."""
-        gap = await evicted_unread(self._link, key)
-        if gap is None:
-            return 0
-        self._log.error("messages_evicted_unread", stream=key, count=gap.count)
-        await self._link.do(
-            *("XGROUP", "SETID", key, keys.CONTROL_GROUP, gap.last_delivered_id),
-            *("ENTRIESREAD", gap.entries_read + gap.count),
-        )
-        return gap.count
+        """Redis skips what was evicted without a word: say it, with its count."""
+        count: int = await self._link.do(*calls.missing_in_lane(self._keys, key))
+        if count:
+            self._log.error("messages_evicted", stream=key, count=count)
+        return count
 
     async def _work_off_leftovers(self, consumer: str, handler: Handler) -> None:
         """What we or a dead supervisor read and did not acknowledge."""
@@ -182,11 +168,9 @@ class Lane:
             return
         try:
             done = await handler.handle(entries)
-        except (*Outage, *Refusal):
+        except Trouble:
             raise
         except Exception as error:
-            if isinstance(error, redis.exceptions.ResponseError) and is_data_loss(error):
-                raise
             if len(entries) > 1:
                 # One of them is poison, and the others shall not suffer for it.
                 deferred: list[Entry] = []
@@ -204,10 +188,9 @@ class Lane:
     async def _acknowledge(self, entries: Sequence[Entry]) -> None:
         await self._link.do_all(
             [
-                (command, key, *group, *ids)
+                calls.settle_in_lane(self._keys, key, ids)
                 for key in self._principals
                 if (ids := [entry.id for entry in entries if entry.key == key])
-                for command, group in (("XACK", (keys.CONTROL_GROUP,)), ("XDEL", ()))
             ]
         )
 
@@ -218,4 +201,6 @@ class Lane:
             *("source", entry.key, "entry", entry.id, "code", type(error).__name__, "reason", str(error)),
             *("m", (entry.raw or b"")[: limits.CONTROL_MAX_BYTES]),
         )
-        await self._link.do("XADD", self._dead_letters, "MAXLEN", "~", self._config.dead_letters_max, "*", *words)
+        await self._link.do(
+            "XADD", self._keys.dead_letters(), "MAXLEN", "~", self._config.dead_letters_max, "*", *words
+        )

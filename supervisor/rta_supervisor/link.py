@@ -33,9 +33,17 @@ Refusal = (
 """Answers that say that Redis can't now and may later: nothing was done."""
 
 
-def is_data_loss(error: redis.exceptions.ResponseError) -> bool:
-    """Whether an answer shows that Redis forgot what we had put there."""
-    return "NOGROUP" in str(error) or "Function not found" in str(error)
+class DataLost(Exception):
+    """Redis does not know what we had put there: it lost data, and somebody has to make it whole."""
+
+
+Trouble = (*Outage, *Refusal, DataLost)
+"""Everything that passes by itself or is made good by another task: wait and try again."""
+
+
+def _checked(error: redis.exceptions.ResponseError) -> Exception:
+    text = str(error)
+    return DataLost(text) if "NOGROUP" in text or "Function not found" in text else error
 
 
 class Link:
@@ -59,7 +67,10 @@ class Link:
 
     async def do(self, *call: calls.Word) -> Any:
         """One command, given as its words."""
-        return await self.client.execute_command(*call)
+        try:
+            return await self.client.execute_command(*call)
+        except redis.exceptions.ResponseError as error:
+            raise _checked(error) from error
 
     async def do_all(self, batch: Sequence[calls.Call]) -> list[Any]:
         """All of them in one round trip, in order. Not a transaction; the first error is raised after all have run."""
@@ -68,14 +79,10 @@ class Link:
         pipe = self.client.pipeline(transaction=False)
         for call in batch:
             pipe.execute_command(*call)
-        return list(await pipe.execute())
-
-    async def transaction(self, batch: Sequence[calls.Call]) -> list[Any]:
-        """All of them at one moment, in one slot."""
-        pipe = self.client.pipeline(transaction=True)
-        for call in batch:
-            pipe.execute_command(*call)
-        return list(await pipe.execute())
+        try:
+            return list(await pipe.execute())
+        except redis.exceptions.ResponseError as error:
+            raise _checked(error) from error
 
     async def close(self) -> None:
         await self.client.aclose()

@@ -7,7 +7,7 @@ import uuid
 import anyio
 
 from rta_supervisor import log, settings
-from rta_supervisor.link import Link, Outage
+from rta_supervisor.link import Link, Trouble
 from rta_supervisor.sessions import now_ms
 from rta_wire import __version__
 
@@ -48,5 +48,5 @@ class Node:
             await anyio.sleep(self._config.renew_s)
             try:
                 await self.register()
-            except Outage as error:
+            except Trouble as error:
                 log.get().warning("redis_unavailable", error=str(error))

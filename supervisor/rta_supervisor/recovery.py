@@ -11,7 +11,7 @@ from rta_supervisor import calls, lifecycle, log
 from rta_supervisor.beat import Beat
 from rta_supervisor.catalogue import Catalogue, Row
 from rta_supervisor.life import Life
-from rta_supervisor.link import Link, Outage, Refusal
+from rta_supervisor.link import Link, Trouble
 from rta_supervisor.sessions import Ref, Sessions
 from rta_wire import errors, keys, session
 
@@ -44,7 +44,7 @@ class Recovery:
             try:
                 if reason := await beat.data_loss():
                     await self.recover(reason)
-            except (*Outage, *Refusal) as error:
+            except Trouble as error:
                 self._log.warning("redis_unavailable", error=str(error))
             await anyio.sleep(every_s)
 

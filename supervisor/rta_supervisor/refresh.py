@@ -5,7 +5,7 @@ from collections.abc import Callable
 import anyio
 
 from rta_supervisor import log, settings
-from rta_supervisor.link import Outage, Refusal
+from rta_supervisor.link import Trouble
 from rta_supervisor.sessions import Ref, Sessions
 
 
@@ -38,7 +38,7 @@ class Refresher:
         self._some = anyio.Event()
         try:
             await self._sessions.refresh(touched)
-        except (*Outage, *Refusal) as error:
+        except Trouble as error:
             self._log.warning("redis_unavailable", error=str(error))
             for ref in touched:
                 self.touch(ref)
@@ -53,7 +53,7 @@ class Refresher:
                 live, closed = await self._sessions.live()
                 await self._sessions.refresh(live)
                 await self._sessions.keep(live)
-            except (*Outage, *Refusal) as error:
+            except Trouble as error:
                 self._log.warning("redis_unavailable", error=str(error))
                 continue
             # A supervisor that was killed right after closing them has left these to be put away.

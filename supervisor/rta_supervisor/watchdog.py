@@ -7,7 +7,7 @@ import anyio
 from rta_supervisor import deadlines, log, settings
 from rta_supervisor.life import Life
 from rta_supervisor.lifecycle import Event
-from rta_supervisor.link import Outage, Refusal
+from rta_supervisor.link import Trouble
 from rta_supervisor.sessions import Clock, Sessions, now_ms
 
 LOOKS_PER_DEADLINE = 6
@@ -37,7 +37,7 @@ class Watchdog:
             await anyio.sleep(self._config.writer_silent_s / LOOKS_PER_DEADLINE)
             try:
                 await self.look()
-            except (*Outage, *Refusal) as error:
+            except Trouble as error:
                 self._log.warning("redis_unavailable", error=str(error))
 
     async def look(self) -> None:

@@ -1,21 +1,15 @@
 """The Lua functions against a model of them in Python, on a real server."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import anyio
 import pytest
 import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rta_supervisor import calls
-from rta_supervisor import settings as settings_
-from rta_supervisor.embedded import server
-from rta_supervisor.link import Link
 from rta_wire import keys
 from rta_wire.totals import Totals
-from rta_writers import connection
 
 NAMES = keys.Keys()
 
@@ -36,19 +30,6 @@ def chains(draw: st.DrawFn) -> list[tuple[str, Totals]]:
             grown = grown.added(new)
             found.append((unit, grown))
     return found
-
-
-@pytest.fixture(scope="module")
-def raw(shared_server: server.EmbeddedServer) -> Iterator[redis.Redis]:
-    async def load() -> None:
-        link = Link(settings_.RedisSettings(url=shared_server.url))
-        await link.load_functions()
-        await link.close()
-
-    anyio.run(load)
-    with connection.connect(shared_server.url) as client:
-        client.response_callbacks.clear()
-        yield client
 
 
 def open_session(client: redis.Redis, identity: str = "run", number: int = 1) -> list[Any]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_supervisor import deadlines, gaps, lifecycle, link, settings
+from rta_supervisor import deadlines, lifecycle, link, settings
 from rta_supervisor.lifecycle import Effect, Event
 from rta_wire import control, control_pb2, errors, session
 from rta_wire.session import State
@@ -85,16 +85,6 @@ def test_times_that_are_not_believed() -> None:
     assert not deadlines.is_plausible(-1, now_ns, now_ms, config)
     assert not deadlines.is_plausible(0, now_ns + day_ns + 1, now_ms, config)
     assert deadlines.is_plausible(-1, now_ns, now_ms, settings.SessionSettings(allow_before_1970=True))
-
-
-@given(*[st.integers(0, 50)] * 4)
-def test_the_gap_in_a_control_stream_is_counted(handled: int, pending: int, unread: int, evicted: int) -> None:
-    """What was added and neither read nor stands there is a gap, whatever was handled and deleted before."""
-    read = handled + pending
-    gap = gaps.count_gap(
-        added=read + evicted + unread, present=pending + unread, pending=pending, read=read, last_delivered_id="1-1"
-    )
-    assert (gap.count if gap is not None else 0) == evicted
 
 
 def test_missing_data_is_never_plainly_closed() -> None:

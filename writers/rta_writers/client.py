@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+import weakref
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
@@ -176,7 +177,12 @@ class Session:
         self.ended: ClosedSession | None = None
         self._client = client
         self._over = threading.Event()
-        self._heart = threading.Thread(target=self._beat, name=f"rta-heartbeat-{target.identity}", daemon=True)
+        message = control_pb2.Heartbeat(identity=target.identity, stream_session_id=target.stream_session_id)
+        # The thread does not hold the session: one that nobody holds any more has no writer, and its heart stops.
+        weakref.finalize(self, self._over.set)
+        self._heart = threading.Thread(
+            target=_beat, args=(client, message, self._over), name=f"rta-heartbeat-{target.identity}", daemon=True
+        )
         self._heart.start()
 
     @property
@@ -208,14 +214,6 @@ class Session:
             self._heart.join()
         return self.ended
 
-    def _beat(self) -> None:
-        message = control_pb2.Heartbeat(identity=self.identity, stream_session_id=self.target.stream_session_id)
-        while not self._over.wait(HEARTBEAT_S):
-            try:
-                self._client.report(message)
-            except (*connection.Outage, redis.exceptions.RedisError):
-                continue  # the next one may get through; silence is what the supervisor watches for
-
     def __enter__(self) -> Self:
         return self
 
@@ -223,3 +221,11 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close(state=State.CLOSED if kind is None else State.FAILED)
+
+
+def _beat(client: SessionClient, message: control_pb2.Heartbeat, over: threading.Event) -> None:
+    while not over.wait(HEARTBEAT_S):
+        try:
+            client.report(message)
+        except (*connection.Outage, redis.exceptions.RedisError):
+            continue  # the next one may get through; silence is what the supervisor watches for
