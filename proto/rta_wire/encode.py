@@ -1,35 +1,41 @@
-"""Columns to bursts. The cut into bursts depends on the input alone, so that a retry makes the same bursts."""
+"""Columns to bursts. The cut into bursts depends on the rows and the options alone, so that a retry makes the same bursts.
 
-from collections.abc import Iterator
+Samples come in long form (a row per sample) or in wide form (a row per time, a column per channel), as numpy arrays or
+as Arrow record batches. How rows are spread over batches makes no difference to the bursts.
+"""
 
-import lz4.block
-import msgspec
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from rta_wire import errors, limits, stream_pb2
+from rta_wire import columns, data_pb2, errors, limits, pack, plan, rows, runs, samples, stream_pb2, wide
 
-
-class Burst(msgspec.Struct, frozen=True):
-    """What one entry of a stream holds, and what it adds to the totals of its writer."""
-
-    data: bytes
-    raw_bytes: int
-    samples: int
-    start_ns: int
-    end_ns: int
+Burst = pack.Burst
+Framing = pack.Framing
+Options = pack.Options
 
 
-def session_json(document: bytes) -> bytes:
+def session_json(document: bytes, options: Options = Options()) -> bytes:
     """The `data` of an entry that holds the Session JSON and nothing else."""
-    item = stream_pb2.StreamData(session_json=document.decode())
-    return _pack(stream_pb2.StreamDataBurst(data=[item]))[0]
+    try:
+        item = stream_pb2.StreamData(session_json=document.decode())
+    except UnicodeDecodeError as error:
+        raise errors.BadSamples(reason=f"the Session JSON is not UTF-8: {error}") from error
+    return _alone(item, options)
 
 
-def time_range(start_ns: int, end_ns: int) -> bytes:
+def time_range(start_ns: int, end_ns: int, options: Options = Options()) -> bytes:
     """The `data` of an entry that tells what a session covers."""
     item = stream_pb2.StreamData(time_range=stream_pb2.StreamTimeRange(start_time=start_ns, end_time=end_ns))
-    return _pack(stream_pb2.StreamDataBurst(data=[item]))[0]
+    return _alone(item, options)
+
+
+def _alone(item: stream_pb2.StreamData, options: Options) -> bytes:
+    raw = stream_pb2.StreamDataBurst(data=[item]).SerializeToString()
+    return pack.compress(raw, options.level, options.framing)
 
 
 def timestamped(
@@ -39,35 +45,161 @@ def timestamped(
     *,
     target_bytes: int = limits.BURST_TARGET_BYTES,
 ) -> Iterator[Burst]:
-    """Samples in long form, one row each, to bursts of about `target_bytes` before compression."""
-    rows_per_burst = max(1, target_bytes // 10)
-    for first in range(0, len(channels), rows_per_burst):
-        rows = slice(first, first + rows_per_burst)
-        yield _timestamped_burst(channels[rows], times_ns[rows], values[rows])
+    """Doubles in long form, one row each, to bursts of about `target_bytes` before compression."""
+    return Encoder(options=Options(target_bytes=target_bytes)).rows(channels, times_ns, values)
 
 
-def _timestamped_burst(
-    channels: npt.NDArray[np.uint32], times_ns: npt.NDArray[np.int64], values: npt.NDArray[np.float64]
-) -> Burst:
-    order = np.lexsort((times_ns, channels))
-    channels, times_ns, values = channels[order], times_ns[order], values[order]
-    starts = np.flatnonzero(np.r_[True, channels[1:] != channels[:-1]])
-    message = stream_pb2.StreamDataBurst()
-    for start, end in zip(starts, np.r_[starts[1:], len(channels)], strict=True):
-        item = message.data.add().timestamped_data
-        deltas = np.diff(times_ns[start:end], prepend=times_ns[start])
-        scale = int(np.gcd.reduce(deltas)) or 1
-        item.channel_id = int(channels[start])
-        item.start_timestamp = int(times_ns[start])
-        item.timestamp_deltas_scale = scale
-        item.timestamp_deltas.extend((deltas // scale).tolist())
-        item.buffer = values[start:end].astype("<f8").tobytes()
-    data, raw_bytes = _pack(message)
-    return Burst(data, raw_bytes, len(channels), int(times_ns.min()), int(times_ns.max()))
+class Encoder:
+    """Makes bursts after a plan. It keeps nothing between calls, so one may serve many batches, but one thread only."""
+
+    def __init__(self, layouts: plan.Plan | None = None, options: Options = Options()) -> None:
+        self.plan = layouts or plan.Plan()
+        self.options = options
+
+    def rows(self, channels: Any, times: Any, values: Any) -> Iterator[Burst]:
+        """Long form from three numpy or Arrow arrays of one length. A null value is no sample; NaN is one."""
+        if not len(channels) == len(times) == len(values):
+            raise errors.BadSamples(
+                reason=f"the columns differ in length: {len(channels)} channels, {len(times)} times, {len(values)} values"
+            )
+        for first in range(0, len(channels), self.options.group_rows):
+            part = slice(first, first + self.options.group_rows)
+            yield from self._group(channels[part], times[part], values[part], first)
+
+    def long(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        *,
+        channel: str = "channel",
+        time: str = "time",
+        value: str = "value",
+    ) -> Iterator[Burst]:
+        """Long form from Arrow record batches with a column each for channel id, time and value."""
+        first = 0
+        for batch in regroup(batches, self.options.group_rows):
+            channels, times, values = (_named(batch, name) for name in (channel, time, value))
+            yield from self._group(channels, times, values, first)
+            first += len(channels)
+
+    def wide(
+        self, batches: Iterable[pa.RecordBatch], channels: Mapping[str, int], *, time: str = "time"
+    ) -> Iterator[Burst]:
+        """Wide form from Arrow record batches: a column of times and one for each of `channels`, by name."""
+        first = 0
+        for batch in regroup(batches, wide.group_rows(len(channels), self.options)):
+            found = {channel: _named(batch, name) for name, channel in channels.items()}
+            yield from self.table(_named(batch, time), found, first)
+            first += batch.num_rows
+
+    def table(self, times: Any, values: Mapping[int, Any], first_row: int = 0) -> Iterator[Burst]:
+        """Wide form from arrays: the times, and for each channel id as many values."""
+        step = wide.group_rows(len(values), self.options)
+        for first in range(0, len(times), step):
+            part = slice(first, first + step)
+            found = {channel: array[part] for channel, array in values.items()}
+            blocks = wide.blocks(times[part], found, self.plan, self.options, first_row + first)
+            yield from pack.bursts(blocks, self.options)
+
+    def _group(self, channels: Any, times: Any, values: Any, first_row: int) -> Iterator[Burst]:
+        source = columns.column(values, "value")
+        ids, times_ns = columns.channels(channels, first_row), columns.times_ns(times, first_row)
+        kept = None
+        if source.valid is not None:
+            kept = np.flatnonzero(source.valid)
+            ids, times_ns = ids[kept], times_ns[kept]
+            source = columns.Column(source.values[kept])
+        if len(ids):
+            grouped = runs.group(ids, times_ns, in_time_order=self.options.in_time_order)
+            yield from pack.bursts(self._blocks(grouped, source.values, kept, first_row), self.options)
+
+    def _blocks(
+        self, grouped: runs.Runs, values: columns.Array, kept: npt.NDArray[np.intp] | None, first_row: int
+    ) -> Iterator[pack.Block]:
+        codes = self.plan.codes(grouped.channels)
+        cells = []
+        for code in np.unique(codes).tolist():
+            layout = self.plan.layouts[code]
+            some = runs.select(grouped, codes == code)
+            origin = some.order if kept is None else kept[some.order]
+            made = columns.samples(values[some.order], layout.type, origin, first_row)
+            if layout.kind is plan.Kind.ROW:
+                cells.append(rows.cells(np.repeat(some.channels, some.lens), some.times, made))
+                continue
+            yield samples.block(some, made, layout)
+        if cells:
+            yield rows.block(rows.join(cells))
+
+    def events(self, events: Iterable[data_pb2.Event]) -> Iterator[Burst]:
+        """Events, in the order in which they come."""
+        waiting: list[data_pb2.Event] = []
+        for event in events:
+            waiting.append(event)
+            if len(waiting) == limits.ENCODE_GROUP_EVENTS:
+                yield from pack.bursts([event_block(waiting)], self.options)
+                waiting.clear()
+        yield from pack.bursts([event_block(waiting)], self.options)
 
 
-def _pack(message: stream_pb2.StreamDataBurst) -> tuple[bytes, int]:
-    raw = message.SerializeToString()
-    if len(raw) > limits.BURST_MAX_BYTES:
-        raise errors.BadSamples(reason=f"a burst of {len(raw)} bytes is over {limits.BURST_MAX_BYTES}")
-    return lz4.block.compress(raw, store_size=False), len(raw)
+def event(
+    definition_id: int,
+    time_ns: int,
+    *,
+    app_name: str = "",
+    status_text: str = "",
+    raw_data: Sequence[float] = (),
+) -> data_pb2.Event:
+    """One event, checked."""
+    try:
+        return data_pb2.Event(
+            event_definition_id=definition_id,
+            app_name=app_name,
+            timestamp=time_ns,
+            status_text=status_text,
+            raw_data=raw_data,
+        )
+    except (TypeError, ValueError) as error:
+        raise errors.BadSamples(
+            reason=f"an event of definition {definition_id} can't be encoded: {error}"
+        ) from error
+
+
+def event_block(events: Sequence[data_pb2.Event]) -> pack.Block:
+    """Messages that hold one event each."""
+    pieces = [
+        stream_pb2.StreamDataBurst(data=[stream_pb2.StreamData(event=event)]).SerializeToString()
+        for event in events
+    ]
+    sizes = np.array([len(piece) for piece in pieces], np.int64)
+    times = np.array([event.timestamp for event in events], np.int64)
+    return pack.Block(pieces, sizes, np.zeros(len(events), np.int64), times, times, len(events))
+
+
+def regroup(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of `most`, the last one shorter. Rows are copied only where batches meet."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        first = 0
+        while batch.num_rows - first >= most - count:
+            held.append(batch.slice(first, most - count))
+            first += most - count
+            yield _joined(held)
+            held, count = [], 0
+        if first < batch.num_rows:
+            held.append(batch.slice(first))
+            count += batch.num_rows - first
+    if held:
+        yield _joined(held)
+
+
+def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(parts) == 1:
+        return parts[0]
+    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+
+
+def _named(batch: pa.RecordBatch, name: str) -> pa.Array:
+    spot = batch.schema.get_field_index(name)
+    if spot < 0:
+        raise errors.BadSamples(reason=f"there is no single column {name!r} among {batch.schema.names}")
+    return batch.column(spot)

@@ -1,0 +1,137 @@
+"""Runs of samples to messages: timestamped ones with packed deltas, periodic ones where the plan says so."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rta_wire import deltas, limits, messages, pack, plan, runs
+
+I64 = npt.NDArray[np.int64]
+
+
+def block(these: runs.Runs, made: npt.NDArray[Any], layout: plan.Layout) -> pack.Block:
+    """The messages that a layout asks for. `made` holds the samples of the runs, in their order and final type."""
+    if layout.kind is plan.Kind.PERIODIC:
+        return periodic(these, made, layout.interval_ns)
+    return timestamped(these, made)
+
+
+def view(made: npt.NDArray[Any]) -> memoryview:
+    """The bytes of samples."""
+    return memoryview(np.ascontiguousarray(made).view(np.uint8))
+
+
+def timestamped(these: runs.Runs, made: npt.NDArray[Any]) -> pack.Block:
+    """One message per run, or several where a run is long."""
+    these = runs.split(these, limits.ENCODE_RUN_SAMPLES)
+    width = made.dtype.itemsize
+    buffers = slices(view(made), these.starts * width, these.lens * width)
+    packed = deltas.pack(these.times, these.starts, these.lens)
+    return timestamped_block(these.channels, spans(these), packed, buffers, these.lens * width)
+
+
+class Spans(NamedTuple):
+    """What each message covers."""
+
+    samples: I64
+    first_ns: I64
+    start_ns: I64
+    end_ns: I64
+
+
+def spans(these: runs.Runs) -> Spans:
+    """What each run covers. The first sample is not the earliest where samples keep the order in which they came."""
+    start_ns = np.minimum.reduceat(these.times, these.starts)
+    end_ns = np.maximum.reduceat(these.times, these.starts)
+    return Spans(these.lens, these.times[these.starts], start_ns, end_ns)
+
+
+def timestamped_block(
+    channels: runs.U32, covers: Spans, packed: deltas.Packed, buffers: list[memoryview], buffer_sizes: I64
+) -> pack.Block:
+    """Messages from deltas that are packed already."""
+    fields = [
+        messages.number(messages.CHANNEL_ID, channels),
+        messages.fixed(messages.START_TIMESTAMP, covers.first_ns),
+        messages.number(messages.DELTAS_SCALE, packed.scales),
+        messages.number(messages.DELTAS, packed.sizes, always=True),
+    ]
+    tail = messages.number(messages.BUFFER, buffer_sizes, always=True)
+    body_sizes = sum((field.size for field in fields), tail.size + packed.sizes + buffer_sizes)
+    outer, inner = messages.wrap(messages.ITEM_TIMESTAMPED, body_sizes)
+    pieces: list[bytes | memoryview] = [b""] * (4 * len(channels))
+    pieces[0::4] = messages.split(*messages.join([outer, inner, *fields]))
+    pieces[1::4] = packed.pieces
+    pieces[2::4] = messages.split(*messages.join([tail]))
+    pieces[3::4] = buffers
+    sizes = outer.size + inner.size + body_sizes
+    return pack.Block(pieces, sizes, covers.samples, covers.start_ns, covers.end_ns)
+
+
+def periodic(these: runs.Runs, made: npt.NDArray[Any], interval_ns: int) -> pack.Block:
+    """One message per stretch of samples with one interval."""
+    width = made.dtype.itemsize
+    these, intervals = _stretches(runs.split(these, limits.ENCODE_RUN_SAMPLES), interval_ns)
+    buffer_sizes = these.lens * width
+    fields = [
+        messages.number(messages.CHANNEL_ID, these.channels),
+        messages.fixed(messages.START_TIMESTAMP, these.times[these.starts]),
+        messages.number(messages.INTERVAL, intervals),
+        messages.number(messages.SAMPLES, these.lens),
+        messages.number(messages.BUFFER, buffer_sizes, always=True),
+    ]
+    body_sizes = sum((field.size for field in fields), buffer_sizes)
+    outer, inner = messages.wrap(messages.ITEM_PERIODIC, body_sizes)
+    pieces: list[bytes | memoryview] = [b""] * (2 * len(these.starts))
+    pieces[0::2] = messages.split(*messages.join([outer, inner, *fields]))
+    pieces[1::2] = slices(view(made), these.starts * width, buffer_sizes)
+    covers = spans(these)
+    return pack.Block(
+        pieces, outer.size + inner.size + body_sizes, covers.samples, covers.start_ns, covers.end_ns
+    )
+
+
+def _stretches(these: runs.Runs, interval_ns: int) -> tuple[runs.Runs, I64]:
+    """Cuts runs at gaps. Without a known interval each stretch takes the distance of its first two samples."""
+    steps = np.diff(these.times)
+    inside = np.ones(len(steps), np.bool_)
+    inside[these.starts[1:] - 1] = False
+    inside[steps < 0] = False
+    if interval_ns:
+        starts = np.flatnonzero(np.r_[True, ~inside | (steps != interval_ns)])
+        lens = np.diff(starts, append=len(these.times))
+        intervals = np.full(len(starts), interval_ns, np.int64)
+    else:
+        starts, lens, intervals = _found(steps, inside, len(these.times))
+    owner = np.searchsorted(these.starts, starts, side="right") - 1
+    return these._replace(channels=these.channels[owner], starts=starts, lens=lens), intervals
+
+
+def _found(steps: I64, inside: npt.NDArray[np.bool_], count: int) -> tuple[I64, I64, I64]:
+    """Walks over groups of equal steps. The step from one stretch to the next belongs to neither."""
+    change = np.flatnonzero(np.r_[True, (steps[1:] != steps[:-1]) | ~inside[1:] | ~inside[:-1]][: len(steps)])
+    stops = np.r_[change[1:], len(steps)]
+    starts, lens, intervals = [], [], []
+    sample = 0
+    for first, stop, step, within in zip(
+        change.tolist(), stops.tolist(), steps[change].tolist(), inside[change].tolist(), strict=True
+    ):
+        left = stop - max(first, sample)
+        if left <= 0:
+            continue
+        length = left + 1 if within else 1
+        starts.append(sample)
+        lens.append(length)
+        intervals.append(step if within else 0)
+        sample += length
+    if sample < count:
+        starts.append(sample)
+        lens.append(count - sample)
+        intervals.append(0)
+    return np.array(starts), np.array(lens), np.array(intervals)
+
+
+def slices(data: memoryview, starts: I64, sizes: I64) -> list[memoryview]:
+    """Parts of `data`."""
+    return [data[first:last] for first, last in zip(starts.tolist(), (starts + sizes).tolist(), strict=True)]

@@ -1,0 +1,98 @@
+"""Packed varints, many at once with numpy: base 128, low bits first, the top bit says that more follow."""
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+U8 = npt.NDArray[np.uint8]
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+
+MAX_BYTES: Final = 10
+"""What the longest varint of 64 bits takes; every negative int64 does."""
+
+_STEPS: Final = [np.uint64(1 << (7 * k)) for k in range(1, MAX_BYTES)]
+_CONT_BITS: Final = np.array(
+    [0] + [0x8080808080808080 & ((1 << (8 * (k - 1))) - 1) for k in range(1, 9)], "<u8"
+)
+_KEEP_BYTES: Final = np.array([0x0101010101010101 & ((1 << (8 * k)) - 1) for k in range(9)], "<u8")
+_TOP_BIT: Final = np.uint8(0x80)
+_LOW_BITS: Final = np.uint8(0x7F)
+
+
+def widths(values: U64) -> U8:
+    """How many bytes each value takes."""
+    width = np.ones(len(values), np.uint8)
+    top = values.max(initial=np.uint64(0))
+    for step in _STEPS:
+        if top < step:
+            break
+        width += values >= step
+    return width
+
+
+def matrix(values: U64, width: U8 | int) -> U8:
+    """A row of bytes per value, wider than `width` where that is cheaper; bytes past `width` have no meaning."""
+    most = int(np.max(width, initial=1))
+    if most <= 1:
+        return values.astype(np.uint8).reshape(-1, 1)
+    if most <= 8:
+        # Where nothing is wider than four bytes, 32-bit words are twice as fast.
+        word: type[np.uint32 | np.uint64] = np.uint32 if most <= 4 else np.uint64
+        spread = _spread(values.astype(word), word)
+        spread |= _CONT_BITS[width].astype(word)
+        return spread.view(np.uint8).reshape(len(values), -1)
+    table = np.empty((len(values), MAX_BYTES), np.uint8)
+    for k in range(MAX_BYTES):
+        table[:, k] = (values >> np.uint64(7 * k)).astype(np.uint8) & _LOW_BITS
+        table[:, k] |= (np.asarray(width) > k + 1) * _TOP_BIT
+    return table
+
+
+def _spread(
+    values: npt.NDArray[np.unsignedinteger], word: type[np.uint32 | np.uint64]
+) -> npt.NDArray[np.unsignedinteger]:
+    """Opens a gap above every seven bits: halves, then quarters, then single bytes move apart."""
+    if word is np.uint64:
+        values = (values & word(0xFFFFFFF)) | (values & word(0xFFFFFFF0000000)) << word(4)
+        values = (values & word(0x3FFF00003FFF)) | (values & word(0x0FFFC0000FFFC000)) << word(2)
+        return (values & word(0x7F007F007F007F)) | (values & word(0x3F803F803F803F80)) << word(1)
+    values = (values & word(0x3FFF)) | (values & word(0xFFFC000)) << word(2)
+    return (values & word(0x7F007F)) | (values & word(0x3F803F80)) << word(1)
+
+
+def kept(width: U8, columns: int) -> npt.NDArray[np.bool_]:
+    """Which bytes of a `matrix` of so many columns belong to the values."""
+    if columns <= 8:
+        return _KEEP_BYTES[width].view(np.bool_).reshape(len(width), 8)[:, :columns]
+    return np.arange(columns, dtype=np.uint8) < width[:, None]
+
+
+def encode(values: U64, width: U8) -> U8:
+    """The values side by side, each as short as it can be."""
+    table = matrix(values, width)
+    return table.reshape(-1) if table.shape[1] == 1 else table[kept(width, table.shape[1])]
+
+
+def decode(data: U8) -> tuple[U64, I64] | None:
+    """The values in `data` and where each ends, or None where the bytes are no varints of 64 bits."""
+    if not len(data):
+        return np.empty(0, np.uint64), np.empty(0, np.int64)
+    ends = np.flatnonzero(data < _TOP_BIT)
+    if not len(ends) or ends[-1] != len(data) - 1:
+        return None
+    starts = np.empty_like(ends)
+    starts[0] = 0
+    starts[1:] = ends[:-1] + 1
+    width = ends - starts + 1
+    most = int(width.max())
+    # The tenth byte has room for one bit only.
+    if most > MAX_BYTES or (most == MAX_BYTES and data[ends[width == MAX_BYTES]].max() > 1):
+        return None
+    values = (data[starts] & _LOW_BITS).astype(np.uint64)
+    for k in range(1, most):
+        longer = np.flatnonzero(width > k)
+        more = (data[starts[longer] + k] & _LOW_BITS).astype(np.uint64)
+        values[longer] |= more << np.uint64(7 * k)
+    return values, ends + 1
