@@ -165,11 +165,12 @@ def event(
 
 def event_block(events: Sequence[data_pb2.Event]) -> pack.Block:
     """Messages that hold one event each."""
-    pieces = [
-        stream_pb2.StreamDataBurst(data=[stream_pb2.StreamData(event=event)]).SerializeToString()
-        for event in events
+    heads = [
+        stream_pb2.StreamDataBurst(data=[stream_pb2.StreamData(event=event)]).SerializeToString() for event in events
     ]
-    sizes = np.array([len(piece) for piece in pieces], np.int64)
+    pieces: list[bytes | memoryview] = [b""] * (pack.PIECES * len(heads))
+    pieces[0 :: pack.PIECES] = heads
+    sizes = np.array([len(head) for head in heads], np.int64)
     times = np.array([event.timestamp for event in events], np.int64)
     return pack.Block(pieces, sizes, np.zeros(len(events), np.int64), times, times, len(events))
 

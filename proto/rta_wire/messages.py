@@ -1,14 +1,13 @@
-"""Heads of many messages at once: tags, lengths and small fields, built as one table of bytes with numpy.
-
-The bytes are the ones that protobuf itself writes: fields in order, zero left out.
+"""The small parts of messages: tags, lengths and numbers. The bytes are those that protobuf itself writes: fields in
+order, zero left out. Plain Python, a microsecond a message: numpy costs more until messages are many and tiny.
 """
 
-from typing import Final, NamedTuple
+import functools
+import struct
+from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
-
-from rta_wire import varint
 
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
@@ -30,51 +29,53 @@ ROW_TIMESTAMP: Final = 0x11
 ROW_BUFFER: Final = 0x1A
 
 
-class Field(NamedTuple):
-    """One field of every message: its bytes in a table, and how many of each row count."""
-
-    table: U8
-    size: I64
+_ALL_BITS: Final = 2**64 - 1
+_CACHED: Final = 16_384
+"""Channels, scales and sizes come back in group after group."""
 
 
-def number(tag: int, values: npt.NDArray[np.integer], *, always: bool = False) -> Field:
-    """A varint field. Zero is left out unless it is a length."""
-    unsigned = values.astype(np.uint64)
-    width = varint.widths(unsigned)
-    body = varint.matrix(unsigned, width)
-    table = np.empty((len(values), body.shape[1] + 1), np.uint8)
-    table[:, 0] = tag
-    table[:, 1:] = body
-    size = width.astype(np.int64) + 1
-    if not always:
-        size[unsigned == 0] = 0
-    return Field(table, size)
+@functools.lru_cache(maxsize=_CACHED)
+def number(tag: int, value: int) -> bytes:
+    """A varint field, zero included."""
+    out = bytearray((tag,))
+    rest = value & _ALL_BITS
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
 
 
-def fixed(tag: int, values: I64) -> Field:
-    """A field of 64 bits. Zero is left out."""
-    table = np.empty((len(values), 9), np.uint8)
-    table[:, 0] = tag
-    table[:, 1:] = values.astype("<i8").view(np.uint8).reshape(-1, 8)
-    return Field(table, np.where(values == 0, 0, 9))
+fixed: Final = struct.Struct("<Bq").pack
+"""A field of 64 bits from its tag and value."""
 
 
-def wrap(item_tag: int, body_sizes: I64) -> tuple[Field, Field]:
+@functools.lru_cache(maxsize=_CACHED)
+def optional(tag: int, value: int) -> bytes:
+    """A varint field, or nothing for zero."""
+    return number(tag, value) if value else b""
+
+
+@functools.lru_cache(maxsize=_CACHED)
+def pair(scale: int, delta_bytes: int) -> bytes:
+    """The scale, and what goes before the deltas."""
+    return number(DELTAS_SCALE, scale) + number(DELTAS, delta_bytes)
+
+
+@functools.lru_cache(maxsize=_CACHED)
+def before(item_tag: int, body_bytes: int) -> bytes:
     """What goes before a message of so many bytes: the item of the burst, and inside it the message."""
-    inner = number(item_tag, body_sizes, always=True)
-    outer = number(BURST_DATA, body_sizes + inner.size, always=True)
-    return outer, inner
+    inner = number(item_tag, body_bytes)
+    return number(BURST_DATA, len(inner) + body_bytes) + inner
 
 
-def join(fields: list[Field]) -> tuple[memoryview, I64]:
-    """The fields of each message side by side, and where each message's bytes end."""
-    table = np.concatenate([field.table for field in fields], axis=1)
-    keep = np.concatenate([np.arange(field.table.shape[1]) < field.size[:, None] for field in fields], axis=1)
-    ends = np.cumsum(sum((field.size for field in fields), np.zeros(len(table), np.int64)))
-    return memoryview(table[keep]).cast("B"), ends
+def split(data: U8, sizes: I64) -> list[memoryview]:
+    """Bytes that lie side by side, one part for each size."""
+    whole = view(data)
+    stops = np.cumsum(sizes).tolist()
+    return [whole[first:last] for first, last in zip([0, *stops], stops, strict=False)]
 
 
-def split(data: memoryview, ends: I64) -> list[memoryview]:
-    """What `join` made, message by message."""
-    stops = ends.tolist()
-    return [data[first:last] for first, last in zip([0, *stops], stops, strict=False)]
+def view(data: U8) -> memoryview:
+    """The bytes of an array, without copying. Python's types know arrays as buffers from 3.12 on only."""
+    return memoryview(cast("bytes", data))

@@ -1,7 +1,7 @@
 """Messages to bursts: where a burst is cut, how it is compressed and framed, and what it adds up to."""
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import lz4.block
@@ -54,15 +54,20 @@ class Burst(msgspec.Struct, frozen=True):
     events: int = 0
 
 
-class Block(NamedTuple):
-    """Messages that are ready to be sent: `pieces` holds as many buffers for each, in order."""
+PIECES: Final = 4
+"""Buffers that make up a message: head, deltas or ids, middle, samples. Those that a kind does not need are empty."""
 
-    pieces: Sequence[bytes | memoryview]
+
+class Block(NamedTuple):
+    """Messages that are ready to be sent, and what each adds up to."""
+
+    pieces: list[bytes | memoryview]
     sizes: I64
     samples: I64
     start_ns: I64
     end_ns: I64
     events: int = 0
+    """How many of them are events: all or none."""
 
 
 def bursts(blocks: Iterable[Block], options: Options) -> Iterator[Burst]:
@@ -70,27 +75,26 @@ def bursts(blocks: Iterable[Block], options: Options) -> Iterator[Burst]:
     made = [block for block in blocks if len(block.sizes)]
     if not made:
         return
-    sizes, samples, start_ns, end_ns = (
-        np.concatenate(columns) for columns in list(zip(*made, strict=True))[1:5]
-    )
-    events = np.concatenate([np.full(len(block.sizes), bool(block.events)) for block in made])
-    pieces: list[bytes | memoryview] = []
-    counts = []
-    for block in made:
-        pieces += block.pieces
-        counts.append(np.full(len(block.sizes), len(block.pieces) // len(block.sizes)))
-    ends = np.concatenate(counts).cumsum()
-    for first, last in cuts(sizes, options.target_bytes):
+    block = made[0] if len(made) == 1 else _joined(made)
+    for first, last in cuts(block.sizes, options.target_bytes):
         part = slice(first, last)
-        raw = b"".join(pieces[ends[first - 1] if first else 0 : ends[last - 1]])
+        raw = b"".join(block.pieces[PIECES * first : PIECES * last])
         yield Burst(
             data=compress(raw, options.level, options.framing),
             raw_bytes=len(raw),
-            samples=int(samples[part].sum()),
-            start_ns=int(start_ns[part].min()),
-            end_ns=int(end_ns[part].max()),
-            events=int(events[part].sum()),
+            samples=int(block.samples[part].sum()),
+            start_ns=int(block.start_ns[part].min()),
+            end_ns=int(block.end_ns[part].max()),
+            events=last - first if block.events else 0,
         )
+
+
+def _joined(blocks: list[Block]) -> Block:
+    pieces = [piece for block in blocks for piece in block.pieces]
+    sizes, samples, start_ns, end_ns = (
+        np.concatenate(columns) for columns in list(zip(*blocks, strict=True))[1:5]
+    )
+    return Block(pieces, sizes, samples, start_ns, end_ns)
 
 
 def cuts(sizes: I64, target_bytes: int) -> list[tuple[int, int]]:
@@ -100,7 +104,7 @@ def cuts(sizes: I64, target_bytes: int) -> list[tuple[int, int]]:
     parts = -(-total // target_bytes)
     # Even shares: filling each burst to the brim would leave a small one at the end of every group.
     marks = [total * part // parts for part in range(1, parts)]
-    stops = np.unique(np.r_[np.searchsorted(ends, marks, side="left") + 1, len(sizes)]).tolist()
+    stops = sorted({*(np.searchsorted(ends, marks) + 1).tolist(), len(sizes)})
     spans = list(zip([0, *stops], stops, strict=False))
     if all(_fits(ends, first, last) for first, last in spans):
         return spans

@@ -48,21 +48,20 @@ def block(these: Cells) -> pack.Block:
     widths = these.widths[order]
     id_sizes = np.add.reduceat(id_widths, starts, dtype=np.int64)
     buffer_sizes = np.add.reduceat(widths, starts, dtype=np.int64)
-    head = messages.number(messages.ROW_CHANNEL_IDS, id_sizes, always=True)
-    middle = [
-        messages.fixed(messages.ROW_TIMESTAMP, times[starts]),
-        messages.number(messages.ROW_BUFFER, buffer_sizes, always=True),
-    ]
-    middle_sizes = middle[0].size + middle[1].size
-    body_sizes = head.size + id_sizes + middle_sizes + buffer_sizes
-    outer, inner = messages.wrap(messages.ITEM_ROW, body_sizes)
-    pieces: list[bytes | memoryview] = [b""] * (4 * len(starts))
-    pieces[0::4] = messages.split(*messages.join([outer, inner, head]))
-    pieces[1::4] = messages.split(*_packed(varint.encode(channels.astype(np.uint64), id_widths), id_sizes))
-    pieces[2::4] = messages.split(*messages.join(middle))
-    pieces[3::4] = messages.split(*_packed(_compact(these.slots[order], widths), buffer_sizes))
+    ids = messages.split(varint.encode(channels.astype(np.uint64), id_widths), id_sizes)
+    buffers = messages.split(_compact(these.slots[order], widths), buffer_sizes)
+    pieces: list[bytes | memoryview] = []
+    sizes = []
+    for time, id_part, buffer in zip(times[starts].tolist(), ids, buffers, strict=True):
+        head = messages.number(messages.ROW_CHANNEL_IDS, len(id_part))
+        middle = messages.fixed(messages.ROW_TIMESTAMP, time) if time else b""
+        middle += messages.number(messages.ROW_BUFFER, len(buffer))
+        rest_bytes = len(id_part) + len(middle) + len(buffer)
+        head = messages.before(messages.ITEM_ROW, len(head) + rest_bytes) + head
+        pieces += (head, id_part, middle, buffer)
+        sizes.append(len(head) + rest_bytes)
     lens = np.diff(starts, append=len(times))
-    return pack.Block(pieces, outer.size + inner.size + body_sizes, lens, times[starts], times[starts])
+    return pack.Block(pieces, np.array(sizes), lens, times[starts], times[starts])
 
 
 def _repeats(these: Cells) -> I64:
@@ -87,7 +86,3 @@ def _chunks(starts: I64, count: int) -> I64:
 
 def _compact(table: U8, widths: U8) -> U8:
     return np.asarray(table[np.arange(SLOT_BYTES, dtype=np.uint8) < widths[:, None]])
-
-
-def _packed(data: U8, sizes: I64) -> tuple[memoryview, I64]:
-    return memoryview(data).cast("B"), np.cumsum(sizes)

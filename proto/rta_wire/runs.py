@@ -1,6 +1,6 @@
 """Rows in any order to runs: the samples of one channel side by side, in time order, none too long for a message."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +8,10 @@ import numpy.typing as npt
 I64 = npt.NDArray[np.int64]
 U32 = npt.NDArray[np.uint32]
 Rows = npt.NDArray[np.intp]
+
+
+_COUNTED: Final = 1 << 16
+"""Channels below this are counted directly, which is faster than to compare them in order."""
 
 
 class Runs(NamedTuple):
@@ -23,7 +27,8 @@ class Runs(NamedTuple):
 def group(channels: U32, times: I64, *, in_time_order: bool = True) -> Runs:
     """Groups rows by channel. Rows of one channel and one time stay in the order in which they came."""
     order = _by_channel(channels)
-    starts = _starts(channels, order)
+    found, lens = _runs(channels, order)
+    starts = np.cumsum(lens) - lens
     ordered = times[order]
     if in_time_order:
         late = ordered[1:] < ordered[:-1]
@@ -32,21 +37,26 @@ def group(channels: U32, times: I64, *, in_time_order: bool = True) -> Runs:
             by_time = np.argsort(times, kind="stable")
             order = by_time[_by_channel(channels[by_time])]
             ordered = times[order]
-    lens = np.diff(starts, append=len(order))
-    return Runs(order, ordered, channels[order[starts]], starts, lens)
+    return Runs(order, ordered, found, starts, lens)
 
 
 def _by_channel(channels: U32) -> Rows:
     """Sorts by the low half, then by the high one: numpy sorts 16-bit numbers by radix, several times as fast."""
     order = np.argsort(channels.astype(np.uint16), kind="stable")
-    if len(channels) and channels.max() >> 16:
+    if channels.max() >> 16:
         order = order[np.argsort((channels[order] >> 16).astype(np.uint16), kind="stable")]
     return order
 
 
-def _starts(channels: U32, order: Rows) -> I64:
+def _runs(channels: U32, order: Rows) -> tuple[U32, I64]:
+    """Which channels there are, ascending, and how many rows each has."""
+    if channels.max() < _COUNTED:
+        counts = np.bincount(channels)
+        found = np.flatnonzero(counts)
+        return found.astype(np.uint32), counts[found]
     ordered = channels[order]
-    return np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]][: len(ordered)])
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    return ordered[starts], np.diff(starts, append=len(ordered))
 
 
 def select(runs: Runs, chosen: npt.NDArray[np.bool_]) -> Runs:

@@ -19,7 +19,7 @@ def block(these: runs.Runs, made: npt.NDArray[Any], layout: plan.Layout) -> pack
 
 def view(made: npt.NDArray[Any]) -> memoryview:
     """The bytes of samples."""
-    return memoryview(np.ascontiguousarray(made).view(np.uint8))
+    return messages.view(np.ascontiguousarray(made).view(np.uint8))
 
 
 def timestamped(these: runs.Runs, made: npt.NDArray[Any]) -> pack.Block:
@@ -28,7 +28,7 @@ def timestamped(these: runs.Runs, made: npt.NDArray[Any]) -> pack.Block:
     width = made.dtype.itemsize
     buffers = slices(view(made), these.starts * width, these.lens * width)
     packed = deltas.pack(these.times, these.starts, these.lens)
-    return timestamped_block(these.channels, spans(these), packed, buffers, these.lens * width)
+    return timestamped_block(these.channels, spans(these), packed, buffers)
 
 
 class Spans(NamedTuple):
@@ -48,48 +48,59 @@ def spans(these: runs.Runs) -> Spans:
 
 
 def timestamped_block(
-    channels: runs.U32, covers: Spans, packed: deltas.Packed, buffers: list[memoryview], buffer_sizes: I64
+    channels: runs.U32, covers: Spans, packed: deltas.Packed, buffers: list[memoryview]
 ) -> pack.Block:
     """Messages from deltas that are packed already."""
-    fields = [
-        messages.number(messages.CHANNEL_ID, channels),
-        messages.fixed(messages.START_TIMESTAMP, covers.first_ns),
-        messages.number(messages.DELTAS_SCALE, packed.scales),
-        messages.number(messages.DELTAS, packed.sizes, always=True),
-    ]
-    tail = messages.number(messages.BUFFER, buffer_sizes, always=True)
-    body_sizes = sum((field.size for field in fields), tail.size + packed.sizes + buffer_sizes)
-    outer, inner = messages.wrap(messages.ITEM_TIMESTAMPED, body_sizes)
-    pieces: list[bytes | memoryview] = [b""] * (4 * len(channels))
-    pieces[0::4] = messages.split(*messages.join([outer, inner, *fields]))
-    pieces[1::4] = packed.pieces
-    pieces[2::4] = messages.split(*messages.join([tail]))
-    pieces[3::4] = buffers
-    sizes = outer.size + inner.size + body_sizes
-    return pack.Block(pieces, sizes, covers.samples, covers.start_ns, covers.end_ns)
+    pieces: list[bytes | memoryview] = []
+    sizes = []
+    for channel, first_ns, scale, delta_bytes, deltas_, buffer in zip(
+        channels.tolist(),
+        covers.first_ns.tolist(),
+        packed.scales.tolist(),
+        packed.sizes.tolist(),
+        packed.pieces,
+        buffers,
+        strict=True,
+    ):
+        tail = messages.number(messages.BUFFER, len(buffer))
+        rest_bytes = delta_bytes + len(tail) + len(buffer)
+        head = (
+            messages.optional(messages.CHANNEL_ID, channel)
+            + (messages.fixed(messages.START_TIMESTAMP, first_ns) if first_ns else b"")
+            + messages.pair(scale, delta_bytes)
+        )
+        head = messages.before(messages.ITEM_TIMESTAMPED, len(head) + rest_bytes) + head
+        pieces += (head, deltas_, tail, buffer)
+        sizes.append(len(head) + rest_bytes)
+    return pack.Block(pieces, np.array(sizes), covers.samples, covers.start_ns, covers.end_ns)
 
 
 def periodic(these: runs.Runs, made: npt.NDArray[Any], interval_ns: int) -> pack.Block:
     """One message per stretch of samples with one interval."""
     width = made.dtype.itemsize
     these, intervals = _stretches(runs.split(these, limits.ENCODE_RUN_SAMPLES), interval_ns)
-    buffer_sizes = these.lens * width
-    fields = [
-        messages.number(messages.CHANNEL_ID, these.channels),
-        messages.fixed(messages.START_TIMESTAMP, these.times[these.starts]),
-        messages.number(messages.INTERVAL, intervals),
-        messages.number(messages.SAMPLES, these.lens),
-        messages.number(messages.BUFFER, buffer_sizes, always=True),
-    ]
-    body_sizes = sum((field.size for field in fields), buffer_sizes)
-    outer, inner = messages.wrap(messages.ITEM_PERIODIC, body_sizes)
-    pieces: list[bytes | memoryview] = [b""] * (2 * len(these.starts))
-    pieces[0::2] = messages.split(*messages.join([outer, inner, *fields]))
-    pieces[1::2] = slices(view(made), these.starts * width, buffer_sizes)
     covers = spans(these)
-    return pack.Block(
-        pieces, outer.size + inner.size + body_sizes, covers.samples, covers.start_ns, covers.end_ns
-    )
+    pieces: list[bytes | memoryview] = []
+    sizes = []
+    for channel, first_ns, interval, count, buffer in zip(
+        these.channels.tolist(),
+        covers.first_ns.tolist(),
+        intervals.tolist(),
+        these.lens.tolist(),
+        slices(view(made), these.starts * width, these.lens * width),
+        strict=True,
+    ):
+        head = (
+            messages.optional(messages.CHANNEL_ID, channel)
+            + (messages.fixed(messages.START_TIMESTAMP, first_ns) if first_ns else b"")
+            + messages.optional(messages.INTERVAL, interval)
+            + messages.number(messages.SAMPLES, count)
+            + messages.number(messages.BUFFER, len(buffer))
+        )
+        head = messages.before(messages.ITEM_PERIODIC, len(head) + len(buffer)) + head
+        pieces += (head, b"", b"", buffer)
+        sizes.append(len(head) + len(buffer))
+    return pack.Block(pieces, np.array(sizes), covers.samples, covers.start_ns, covers.end_ns)
 
 
 def _stretches(these: runs.Runs, interval_ns: int) -> tuple[runs.Runs, I64]:

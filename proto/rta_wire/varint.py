@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 U8 = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]
+Unsigned = npt.NDArray[np.unsignedinteger]
 I64 = npt.NDArray[np.int64]
 
 MAX_BYTES: Final = 10
@@ -21,7 +22,7 @@ _TOP_BIT: Final = np.uint8(0x80)
 _LOW_BITS: Final = np.uint8(0x7F)
 
 
-def widths(values: U64) -> U8:
+def widths(values: Unsigned) -> U8:
     """How many bytes each value takes."""
     width = np.ones(len(values), np.uint8)
     top = values.max(initial=np.uint64(0))
@@ -32,7 +33,7 @@ def widths(values: U64) -> U8:
     return width
 
 
-def matrix(values: U64, width: U8 | int) -> U8:
+def matrix(values: Unsigned, width: U8 | int) -> U8:
     """A row of bytes per value, wider than `width` where that is cheaper; bytes past `width` have no meaning."""
     most = int(np.max(width, initial=1))
     if most <= 1:
@@ -40,7 +41,7 @@ def matrix(values: U64, width: U8 | int) -> U8:
     if most <= 8:
         # Where nothing is wider than four bytes, 32-bit words are twice as fast.
         word: type[np.uint32 | np.uint64] = np.uint32 if most <= 4 else np.uint64
-        spread = _spread(values.astype(word), word)
+        spread = _spread(values.astype(word, copy=False), word)
         spread |= _CONT_BITS[width].astype(word)
         return spread.view(np.uint8).reshape(len(values), -1)
     table = np.empty((len(values), MAX_BYTES), np.uint8)
@@ -50,9 +51,7 @@ def matrix(values: U64, width: U8 | int) -> U8:
     return table
 
 
-def _spread(
-    values: npt.NDArray[np.unsignedinteger], word: type[np.uint32 | np.uint64]
-) -> npt.NDArray[np.unsignedinteger]:
+def _spread(values: Unsigned, word: type[np.uint32 | np.uint64]) -> Unsigned:
     """Opens a gap above every seven bits: halves, then quarters, then single bytes move apart."""
     if word is np.uint64:
         values = (values & word(0xFFFFFFF)) | (values & word(0xFFFFFFF0000000)) << word(4)
@@ -69,7 +68,7 @@ def kept(width: U8, columns: int) -> npt.NDArray[np.bool_]:
     return np.arange(columns, dtype=np.uint8) < width[:, None]
 
 
-def encode(values: U64, width: U8) -> U8:
+def encode(values: Unsigned, width: U8) -> U8:
     """The values side by side, each as short as it can be."""
     table = matrix(values, width)
     return table.reshape(-1) if table.shape[1] == 1 else table[kept(width, table.shape[1])]

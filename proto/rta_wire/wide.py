@@ -92,7 +92,6 @@ def _shared(series: list[Series], times: I64) -> pack.Block:
         samples.Spans(*(np.tile(column, count) for column in samples.spans(parts))),
         deltas.Packed(np.tile(packed.scales, count), packed.pieces * count, np.tile(packed.sizes, count)),
         buffers,
-        np.array([len(buffer) for buffer in buffers]),
     )
 
 
