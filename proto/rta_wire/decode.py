@@ -35,14 +35,17 @@ def columns(
     raws = [decompress(data, framing, label) for data, label in zip(stored, labels, strict=True)]
     layouts = layouts or plan.Plan()
     try:
-        return unpack.decoded(_found(raws, labels), labels, layouts, sum(map(len, raws)))
+        return unpack.decoded(_scanned(raws, labels), labels, layouts, sum(map(len, raws)))
     except series.Unusual:
         raws = [_rewritten(raw, label) for raw, label in zip(raws, labels, strict=True)]
-        return unpack.decoded(_found(raws, labels), labels, layouts, sum(map(len, raws)))
+        return unpack.decoded(_scanned(raws, labels), labels, layouts, sum(map(len, raws)))
 
 
 def entries(
-    found: Iterable[reader.Entry], layouts: plan.Plan | None = None, *, framing: pack.Framing = pack.Framing.RAW
+    found: Iterable[reader.Entry],
+    layouts: plan.Plan | None = None,
+    *,
+    framing: pack.Framing = pack.Framing.RAW,
 ) -> Decoded:
     """Everything in some entries of a stream. The caller chooses the session."""
     kept = list(found)
@@ -93,12 +96,11 @@ def _rewritten(raw: bytes, label: str) -> bytes:
     return message.SerializeToString()
 
 
-def _found(raws: list[bytes], labels: Sequence[str]) -> Iterator[tuple[int, scan_pb2.Item]]:
-    for index, raw in enumerate(raws):
+def _scanned(raws: list[bytes], labels: Sequence[str]) -> Iterator[Iterable[scan_pb2.Item]]:
+    for raw, label in zip(raws, labels, strict=True):
         try:
             scanned = scan_pb2.Burst.FromString(raw)
         except DecodeError as error:
-            raise _bad(labels[index], f"not a StreamDataBurst: {error}") from error
-        _check_count(len(scanned.data), labels[index])
-        for item in scanned.data:
-            yield index, item
+            raise _bad(label, f"not a StreamDataBurst: {error}") from error
+        _check_count(len(scanned.data), label)
+        yield scanned.data

@@ -16,9 +16,10 @@ from rta_wire import columns, data_pb2, errors, limits, pack, plan, rows, runs, 
 Burst = pack.Burst
 Framing = pack.Framing
 Options = pack.Options
+DEFAULTS = Options()
 
 
-def session_json(document: bytes, options: Options = Options()) -> bytes:
+def session_json(document: bytes, options: Options = DEFAULTS) -> bytes:
     """The `data` of an entry that holds the Session JSON and nothing else."""
     try:
         item = stream_pb2.StreamData(session_json=document.decode())
@@ -27,7 +28,7 @@ def session_json(document: bytes, options: Options = Options()) -> bytes:
     return _alone(item, options)
 
 
-def time_range(start_ns: int, end_ns: int, options: Options = Options()) -> bytes:
+def time_range(start_ns: int, end_ns: int, options: Options = DEFAULTS) -> bytes:
     """The `data` of an entry that tells what a session covers."""
     item = stream_pb2.StreamData(time_range=stream_pb2.StreamTimeRange(start_time=start_ns, end_time=end_ns))
     return _alone(item, options)
@@ -52,7 +53,7 @@ def timestamped(
 class Encoder:
     """Makes bursts after a plan. It keeps nothing between calls, so one may serve many batches, but one thread only."""
 
-    def __init__(self, layouts: plan.Plan | None = None, options: Options = Options()) -> None:
+    def __init__(self, layouts: plan.Plan | None = None, options: Options = DEFAULTS) -> None:
         self.plan = layouts or plan.Plan()
         self.options = options
 
@@ -121,7 +122,7 @@ class Encoder:
             layout = self.plan.layouts[code]
             some = runs.select(grouped, codes == code)
             origin = some.order if kept is None else kept[some.order]
-            made = columns.samples(values[some.order], layout.type, origin, first_row)
+            made = columns.samples(runs.gathered(values, some.order), layout.type, origin, first_row)
             if layout.kind is plan.Kind.ROW:
                 cells.append(rows.cells(np.repeat(some.channels, some.lens), some.times, made))
                 continue
@@ -166,7 +167,8 @@ def event(
 def event_block(events: Sequence[data_pb2.Event]) -> pack.Block:
     """Messages that hold one event each."""
     heads = [
-        stream_pb2.StreamDataBurst(data=[stream_pb2.StreamData(event=event)]).SerializeToString() for event in events
+        stream_pb2.StreamDataBurst(data=[stream_pb2.StreamData(event=event)]).SerializeToString()
+        for event in events
     ]
     pieces: list[bytes | memoryview] = [b""] * (pack.PIECES * len(heads))
     pieces[0 :: pack.PIECES] = heads

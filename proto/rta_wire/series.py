@@ -97,7 +97,9 @@ def timestamped(
     wrong = np.flatnonzero(steps[firsts])
     if len(wrong):
         run = some[wrong[0]]
-        raise bad(labels[bursts[run]], f"the first delta of channel {ids[run]} is {steps[firsts[wrong[0]]]}, not 0")
+        raise bad(
+            labels[bursts[run]], f"the first delta of channel {ids[run]} is {steps[firsts[wrong[0]]]}, not 0"
+        )
     start_ns, scale = np.array(starts, np.int64), np.array(scales, np.int64)
     times = steps * np.repeat(scale, runs.counts)
     np.cumsum(times, out=times)
@@ -108,7 +110,11 @@ def timestamped(
 
 
 def _runs(
-    bursts: Sequence[int], ids: Sequence[int], buffers: Sequence[bytes], labels: Sequence[str], layouts: plan.Plan
+    bursts: Sequence[int],
+    ids: Sequence[int],
+    buffers: Sequence[bytes],
+    labels: Sequence[str],
+    layouts: plan.Plan,
 ) -> _Runs:
     channels = np.array(ids, np.uint32)
     codes = layouts.codes(channels)
@@ -135,7 +141,11 @@ def _steps(deltas: Sequence[bytes], runs: _Runs, labels: Sequence[str]) -> I64:
     stops = np.cumsum(sizes)
     reached = np.searchsorted(ends, stops, side="right")
     counts = np.diff(reached, prepend=0)
-    cut = (stops > 0) & (ends[np.maximum(reached, 1) - 1] != stops) if len(ends) else np.zeros(len(stops), np.bool_)
+    cut = (
+        (stops > 0) & (ends[np.maximum(reached, 1) - 1] != stops)
+        if len(ends)
+        else np.zeros(len(stops), np.bool_)
+    )
     for run in np.flatnonzero(cut | (counts != runs.counts)).tolist():
         raise bad(
             labels[runs.bursts[run]],
@@ -154,7 +164,9 @@ def _check_range(steps: I64, start_ns: I64, scale: I64, runs: _Runs, labels: Seq
         for step in steps[offsets[run] : offsets[run + 1]].tolist():
             time += step * factor
             if not limits.TIME_NS_MIN <= time <= limits.TIME_NS_MAX:
-                raise bad(labels[runs.bursts[run]], f"a time of channel {runs.channels[run]} does not fit 64 bits")
+                raise bad(
+                    labels[runs.bursts[run]], f"a time of channel {runs.channels[run]} does not fit 64 bits"
+                )
 
 
 def periodic(
@@ -184,7 +196,9 @@ def _typed(runs: _Runs, times: I64, layouts: plan.Plan) -> Iterator[Typed]:
         if not mask.any():
             continue
         lens = runs.counts[mask]
-        values = np.frombuffer(b"".join([runs.buffers[run] for run in np.flatnonzero(mask).tolist()]), kind.dtype)
+        values = np.frombuffer(
+            b"".join([runs.buffers[run] for run in np.flatnonzero(mask).tolist()]), kind.dtype
+        )
         some = times if len(values) == len(times) else times[np.repeat(mask, runs.counts)]
         yield kind, Columns(runs.channels[mask], _offsets(lens), some, values)
 
@@ -205,10 +219,17 @@ def rows(
     codes = layouts.codes(channels)
     widths = np.array([layout.type.dtype.itemsize for layout in layouts.layouts])[codes]
     sizes = np.diff(_offsets(widths)[reached], prepend=0)
-    cut = (stops > 0) & (ends[np.maximum(reached, 1) - 1] != stops) if len(ends) else np.zeros(len(stops), np.bool_)
+    cut = (
+        (stops > 0) & (ends[np.maximum(reached, 1) - 1] != stops)
+        if len(ends)
+        else np.zeros(len(stops), np.bool_)
+    )
     held = np.array([len(buffer) for buffer in buffers], np.int64)
     for row in np.flatnonzero(cut | (sizes != held)).tolist():
-        raise bad(labels[bursts[row]], f"a row at {stamps[row]} ns holds {held[row]} bytes for channels of {sizes[row]}")
+        raise bad(
+            labels[bursts[row]],
+            f"a row at {stamps[row]} ns holds {held[row]} bytes for channels of {sizes[row]}",
+        )
     times = np.repeat(np.array(stamps, np.int64), np.diff(reached, prepend=0))
     data = np.frombuffer(b"".join(buffers), np.uint8)
     spots = _offsets(widths)[:-1]

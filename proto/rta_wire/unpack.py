@@ -40,7 +40,9 @@ class _Gathered:
         bodies.append(np.array([len(text.encode()) for text in self.json], np.int64))
         if self.timestamped:
             _, channels, starts, scales, deltas, buffers = zip(*self.timestamped, strict=True)
-            bodies.append(_number(channels) + _fixed(starts) + _number(scales) + _bytes(deltas) + _bytes(buffers))
+            bodies.append(
+                _number(channels) + _fixed(starts) + _number(scales) + _bytes(deltas) + _bytes(buffers)
+            )
         if self.periodic:
             _, channels, starts, intervals, counts, buffers = zip(*self.periodic, strict=True)
             numbers = _number(channels) + _number(intervals) + _number(counts)
@@ -50,19 +52,20 @@ class _Gathered:
             bodies.append(_bytes(ids) + _fixed(times) + _bytes(buffers))
         return int(_sized(_sized(np.concatenate(bodies))).sum()) + 2 * self.empty
 
-    def add(self, burst: int, item: scan_pb2.Item) -> None:
-        kind = item.WhichOneof("data")
-        if kind == "timestamped_data":
-            stamped = item.timestamped_data
-            self.timestamped.append((
-                burst,
-                stamped.channel_id,
-                stamped.start_timestamp,
-                stamped.timestamp_deltas_scale,
-                stamped.timestamp_deltas,
-                stamped.buffer,
-            ))
-        elif kind == "periodic_data":
+    def add(self, burst: int, items: Iterable[scan_pb2.Item]) -> None:
+        """Takes all messages of a burst."""
+        for item in items:
+            kind = item.WhichOneof("data")
+            if kind == "timestamped_data":
+                one = item.timestamped_data
+                deltas, buffer = one.timestamp_deltas, one.buffer
+                scale = one.timestamp_deltas_scale
+                self.timestamped.append((burst, one.channel_id, one.start_timestamp, scale, deltas, buffer))
+            else:
+                self._add_rare(burst, kind, item)
+
+    def _add_rare(self, burst: int, kind: str | None, item: scan_pb2.Item) -> None:
+        if kind == "periodic_data":
             even = item.periodic_data
             self.periodic.append(
                 (burst, even.channel_id, even.start_timestamp, even.interval, even.samples, even.buffer)
@@ -81,12 +84,12 @@ class _Gathered:
 
 
 def decoded(
-    items: Iterable[tuple[int, scan_pb2.Item]], labels: Sequence[str], layouts: plan.Plan, raw_bytes: int
+    bursts: Iterable[Iterable[scan_pb2.Item]], labels: Sequence[str], layouts: plan.Plan, raw_bytes: int
 ) -> Decoded:
     """Columns of all messages, or `series.Unusual` where the messages do not add up to `raw_bytes`."""
     found = _Gathered()
-    for burst, item in items:
-        found.add(burst, item)
+    for index, items in enumerate(bursts):
+        found.add(index, items)
     if found.raw_bytes() != raw_bytes:
         raise series.Unusual
     parts: list[tuple[plan.SampleType, series.Columns]] = []
