@@ -33,14 +33,14 @@ test: $(VENV)/ready-dev ## run all tests on a real server and a real Spark (ARGS
 
 .PHONY: check
 check: $(VENV)/ready-dev ## format, lint, types, import directions, generated code up to date
-	@$(SAY) "format and lint"; $(BIN)/ruff format --check . && $(BIN)/ruff check .
+	@$(SAY) "format and lint"; $(BIN)/ruff format --check . && $(BIN)/ruff check --output-format concise .
 	@$(SAY) "types"; $(BIN)/mypy
 	@$(SAY) "import directions"; $(BIN)/lint-imports --no-cache
 	@$(SAY) "generated code"; $(BIN)/python tools/proto.py --check
 
 .PHONY: format
 format: $(VENV)/ready-dev ## rewrite the code in the house format
-	@$(BIN)/ruff check --fix -q . ; $(BIN)/ruff format .
+	@$(BIN)/ruff check --fix --quiet --exit-zero .; $(BIN)/ruff format .
 
 .PHONY: bench
 bench: $(VENV)/ready-dev ## measure speed as ratios in one run, into build/bench.json

@@ -64,7 +64,7 @@ class Unavailable(RtaError):
 
 
 class RedisUnreachable(Unavailable):
-    """No Redis answers at {url}: {reason}. Start one there, or name another with --redis-url or the setting redis.url."""
+    """No Redis answers at {url}: {reason}. Start one there, or name another one."""
 
 
 class RedisUnsuitable(RtaError):
@@ -128,4 +128,9 @@ class NoSuchTransition(RtaError):
 
 
 class AppendGap(RtaError):
-    """Unit {unit!r} of session {identity!r} stands at epoch {epoch}, burst {seq}; burst {got_seq} of epoch {got_epoch} would leave a gap. Bursts before it are missing: start the epoch again."""
+    """Unit {unit!r} of session {identity!r} stands at burst {seq} of epoch {epoch}: burst {got_seq} of epoch
+    {got_epoch} would leave a gap. Bursts before it are missing, so write the epoch again from its start."""
+
+
+class AddressInUse(Unavailable):
+    """{address} can't be listened on: {reason}. Choose another, or stop what uses it."""

@@ -37,7 +37,7 @@ def stream(name: str) -> str:
     return f"stream:{name}"
 
 
-class Keys(msgspec.Struct, frozen=True):
+class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Names that depend on settings: the prefix of our own keys and the template of session hashes."""
 
     prefix: str = "rtas:"

@@ -49,6 +49,9 @@ _NUMBERS: Final = {
 }
 
 
+FINAL_STATES: Final = frozenset(state.value for state in State if state.is_closed)
+
+
 class _Binding(msgspec.Struct):
     identifier: str
     channelOffset: int = 0  # noqa: N815 - a name of the wire

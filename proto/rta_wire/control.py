@@ -1,0 +1,95 @@
+"""Control messages and replies to bytes and back, checked at the edge."""
+
+import uuid
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from rta_wire import control_pb2, errors, keys, limits, session
+from rta_wire.totals import Totals
+
+VERSION: Final = 1
+
+Request = control_pb2.OpenSession | control_pb2.CloseSession
+Report = control_pb2.Progress | control_pb2.Heartbeat
+Message = Request | Report
+
+_FIELD: Final = {
+    control_pb2.OpenSession: "open",
+    control_pb2.CloseSession: "close",
+    control_pb2.Progress: "progress",
+    control_pb2.Heartbeat: "heartbeat",
+}
+
+
+def new_request_id() -> str:
+    return uuid.uuid4().hex
+
+
+def pack(message: Message) -> bytes:
+    """The field `m` of an entry in a control stream."""
+    control = control_pb2.Control(version=VERSION)
+    getattr(control, _FIELD[type(message)]).CopyFrom(message)
+    raw = control.SerializeToString()
+    if len(raw) > limits.CONTROL_MAX_BYTES:
+        raise errors.BadMessage(reason=f"it has {len(raw)} bytes, more than {limits.CONTROL_MAX_BYTES}")
+    return raw
+
+
+def unpack(raw: bytes | None) -> Message:
+    """A message of a version and kind that we know. `check` looks at what it says."""
+    if raw is None:
+        raise errors.BadMessage(reason="the entry has no field 'm'")
+    if len(raw) > limits.CONTROL_MAX_BYTES:
+        raise errors.BadMessage(reason=f"it has {len(raw)} bytes, more than {limits.CONTROL_MAX_BYTES}")
+    try:
+        control = control_pb2.Control.FromString(raw)
+    except DecodeError as error:
+        raise errors.BadMessage(reason="it is not a Control message") from error
+    if control.version != VERSION:
+        raise errors.BadMessage(reason=f"its version is {control.version}, not {VERSION}")
+    kind = control.WhichOneof("body")
+    if kind is None:
+        raise errors.BadMessage(reason="it has no body that this version knows")
+    message: Message = getattr(control, kind)
+    if isinstance(message, Request) and not 1 <= len(message.request_id) <= limits.REQUEST_ID_MAX_CHARS:
+        raise errors.BadMessage(reason=f"the request id has {len(message.request_id)} characters")
+    return message
+
+
+def check(message: Message) -> Message:
+    """The message itself, if every name and number in it is valid."""
+    keys.check_identity(message.identity)
+    if isinstance(message, control_pb2.OpenSession):
+        keys.check_stream_name(message.stream)
+    elif isinstance(message, control_pb2.CloseSession):
+        if message.state not in session.FINAL_STATES:
+            raise errors.BadMessage(reason=f"a session can't be closed as {message.state!r}")
+    elif isinstance(message, control_pb2.Progress):
+        keys.check_unit(message.unit)
+        span = Totals.from_message(message.totals).time_range_ns
+        if span is not None and span[0] > span[1]:
+            raise errors.BadMessage(reason="the time range ends before it starts")
+    return message
+
+
+def pack_reply(request_id: str, outcome: control_pb2.SessionReply | errors.RtaError) -> bytes:
+    reply = control_pb2.Reply(version=VERSION, request_id=request_id)
+    if isinstance(outcome, errors.RtaError):
+        reply.error.code = type(outcome).__name__
+        reply.error.message = str(outcome)
+        reply.error.retriable = outcome.retriable
+    else:
+        reply.session.CopyFrom(outcome)
+    return reply.SerializeToString()
+
+
+def unpack_reply(raw: bytes) -> control_pb2.SessionReply:
+    """What the supervisor answered; an error that it reports is raised here."""
+    try:
+        reply = control_pb2.Reply.FromString(raw)
+    except DecodeError as error:
+        raise errors.BadMessage(reason="it is not a Reply message") from error
+    if reply.HasField("error"):
+        raise errors.from_reply(reply.error.code, reply.error.message, retriable=reply.error.retriable)
+    return reply.session

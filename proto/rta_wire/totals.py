@@ -1,0 +1,131 @@
+"""What a writing unit has appended so far, and its mark: the same totals with the place of the last burst.
+
+Totals are cumulative, so joining them in any order and any number of times gives the same result.
+"""
+
+from typing import Final, Self
+
+import msgspec
+
+from rta_wire import control_pb2, errors
+from rta_wire.encode import Burst
+
+_NONE: Final = "-"
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """Counts only grow, the time range only widens."""
+
+    bursts: int = 0
+    samples: int = 0
+    raw_bytes: int = 0
+    stored_bytes: int = 0
+    start_ns: int | None = None
+    end_ns: int | None = None
+
+    def plus(self, burst: Burst) -> Self:
+        """These totals and one more burst."""
+        span = _widest(self.time_range_ns, (burst.start_ns, burst.end_ns) if burst.samples else None)
+        return type(self)(
+            self.bursts + 1,
+            self.samples + burst.samples,
+            self.raw_bytes + burst.raw_bytes,
+            self.stored_bytes + len(burst.data),
+            *(span or (None, None)),
+        )
+
+    def joined(self, other: "Totals") -> Self:
+        """The later of two reports of one unit, whichever came first."""
+        span = _widest(self.time_range_ns, other.time_range_ns)
+        return type(self)(
+            max(self.bursts, other.bursts),
+            max(self.samples, other.samples),
+            max(self.raw_bytes, other.raw_bytes),
+            max(self.stored_bytes, other.stored_bytes),
+            *(span or (None, None)),
+        )
+
+    def added(self, other: "Totals") -> Self:
+        """The sum over two units."""
+        span = _widest(self.time_range_ns, other.time_range_ns)
+        return type(self)(
+            self.bursts + other.bursts,
+            self.samples + other.samples,
+            self.raw_bytes + other.raw_bytes,
+            self.stored_bytes + other.stored_bytes,
+            *(span or (None, None)),
+        )
+
+    def covers(self, expected: "Totals") -> bool:
+        """Whether everything that is expected has arrived."""
+        return self.bursts >= expected.bursts and self.samples >= expected.samples
+
+    @property
+    def time_range_ns(self) -> tuple[int, int] | None:
+        return None if self.start_ns is None or self.end_ns is None else (self.start_ns, self.end_ns)
+
+    def words(self) -> list[str]:
+        """As decimal texts, which is how Redis and Lua keep them: nanoseconds do not survive as doubles."""
+        return [_NONE if number is None else str(number) for number in msgspec.structs.astuple(self)]
+
+    @classmethod
+    def from_words(cls, words: list[str]) -> Self:
+        try:
+            bursts, samples, raw_bytes, stored_bytes, start_ns, end_ns = (
+                None if word == _NONE else int(word) for word in words
+            )
+        except ValueError as error:
+            raise errors.BadMessage(reason=f"{words!r} are not totals") from error
+        return cls(bursts or 0, samples or 0, raw_bytes or 0, stored_bytes or 0, start_ns, end_ns)
+
+    def to_message(self) -> control_pb2.Totals:
+        return control_pb2.Totals(
+            bursts=self.bursts,
+            samples=self.samples,
+            raw_bytes=self.raw_bytes,
+            stored_bytes=self.stored_bytes,
+            start_time=self.start_ns,
+            end_time=self.end_ns,
+        )
+
+    @classmethod
+    def from_message(cls, message: control_pb2.Totals) -> Self:
+        has_range = message.HasField("start_time") and message.HasField("end_time")
+        return cls(
+            message.bursts,
+            message.samples,
+            message.raw_bytes,
+            message.stored_bytes,
+            message.start_time if has_range else None,
+            message.end_time if has_range else None,
+        )
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """How far a unit has come: burst `seq` of `epoch` is the last that stands in the stream."""
+
+    epoch: int = -1
+    seq: int = 0
+    totals: Totals = Totals()
+
+    def text(self) -> str:
+        return " ".join([str(self.epoch), str(self.seq), *self.totals.words()])
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        epoch, seq, *words = text.split()
+        return cls(int(epoch), int(seq), Totals.from_words(words))
+
+    def holds(self, epoch: int, seq: int) -> bool:
+        """Whether a burst stands in the stream already."""
+        return (epoch, seq) <= (self.epoch, self.seq)
+
+    def is_next(self, epoch: int, seq: int) -> bool:
+        """Whether a burst follows without a gap. A new epoch starts at 1; epochs without bursts leave no mark."""
+        return seq == (self.seq + 1 if epoch == self.epoch else 1) and epoch >= self.epoch
+
+
+def _widest(a: tuple[int, int] | None, b: tuple[int, int] | None) -> tuple[int, int] | None:
+    if a is None or b is None:
+        return a or b
+    return min(a[0], b[0]), max(a[1], b[1])

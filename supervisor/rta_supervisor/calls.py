@@ -1,0 +1,70 @@
+"""Commands as tuples of words, ready to be sent one by one or packed together. Sends nothing itself."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rta_wire import encode, keys
+from rta_wire.totals import Totals
+
+Word = str | bytes | int | float
+Call = tuple[Word, ...]
+
+
+def _session_call(function: str, names: keys.Keys, identity: str, *args: Word) -> Call:
+    return ("FCALL", function, 2, names.session(identity), names.state(identity), *args)
+
+
+def _stream_call(function: str, names: keys.Keys, stream: str, stream_session_id: int, *args: Word) -> Call:
+    guarded = (
+        keys.stream(stream),
+        names.gate(stream, stream_session_id),
+        names.marks(stream, stream_session_id),
+    )
+    return ("FCALL", function, 3, *guarded, *args)
+
+
+def open_session(names: keys.Keys, identity: str, **new: Any) -> Call:
+    order = ("stream_session_id", "stream", "position", "json", "state", "principal", "now_ms", "ttl_s")
+    return _session_call("rtas_open_1", names, identity, *(new[name] for name in order))
+
+
+def fold(names: keys.Keys, identity: str, stream_session_id: int, units: Mapping[str, Totals]) -> Call:
+    words: Iterable[Word] = (word for unit, totals in units.items() for word in (unit, *totals.words()))
+    return _session_call("rtas_fold_1", names, identity, stream_session_id, *words)
+
+
+def refresh(names: keys.Keys, identity: str, stream_session_id: int, *, now_ms: int, ttl_s: int) -> Call:
+    return _session_call("rtas_refresh_1", names, identity, stream_session_id, now_ms, ttl_s)
+
+
+def put_json(names: keys.Keys, identity: str, version: int, *words: Word) -> Call:
+    """`words`: json, state, now_ms, ttl_s."""
+    return _session_call("rtas_put_json_1", names, identity, version, *words)
+
+
+def announce(names: keys.Keys, stream: str, stream_session_id: int, document: bytes, *, ttl_s: int) -> Call:
+    data = encode.session_json(document)
+    return _stream_call("rtas_announce_1", names, stream, stream_session_id, stream_session_id, data, ttl_s)
+
+
+def seal(names: keys.Keys, stream: str, stream_session_id: int, *, ttl_s: int) -> Call:
+    return _stream_call("rtas_seal_1", names, stream, stream_session_id, ttl_s)
+
+
+def finish(names: keys.Keys, stream: str, stream_session_id: int, document: bytes, *, ttl_s: int) -> Call:
+    data = encode.session_json(document)
+    return _stream_call("rtas_finish_1", names, stream, stream_session_id, stream_session_id, data, ttl_s)
+
+
+def keep(names: keys.Keys, stream: str, stream_session_id: int, *, ttl_s: int) -> Call:
+    return _stream_call("rtas_keep_1", names, stream, stream_session_id, ttl_s)
+
+
+def time_range(stream: str, stream_session_id: int, start_ns: int, end_ns: int) -> Call:
+    """The stream entry that tells readers what a session covers."""
+    data = encode.time_range(start_ns, end_ns)
+    return ("XADD", keys.stream(stream), "*", keys.ENTRY_ID, stream_session_id, keys.ENTRY_DATA, data)
+
+
+def reply(names: keys.Keys, request_id: str, raw: bytes, *, ttl_s: int) -> Call:
+    return ("FCALL", "rtas_reply_1", 1, names.reply(request_id), raw, ttl_s)

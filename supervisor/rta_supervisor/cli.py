@@ -1,0 +1,92 @@
+"""The command line. A mistake of the user ends in one sentence and an exit code after sysexits, never a traceback."""
+
+import sys
+from pathlib import Path
+
+import anyio
+import click
+
+from rta_supervisor import daemon, log, settings
+from rta_wire import __version__, errors
+
+_redis_url = click.option(
+    "--redis-url",
+    metavar="URL",
+    help="Redis or Valkey to use, such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="rta-supervisor")
+def cli() -> None:
+    """Live telemetry sessions from Spark.
+
+    \b
+    Try it, nothing else needed:    rta-supervisor demo
+    Serve sessions on a host:       rta-supervisor run --redis-url redis://127.0.0.1:6379/0
+    """
+
+
+@cli.command()
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="TOML file; see conf/supervisor.toml.")
+@_redis_url
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="What to log.")
+@click.option("--log-format", type=click.Choice(["auto", "json", "console"]), help="auto: console on a terminal.")
+def run(config: Path | None, redis_url: str | None, log_level: str | None, log_format: str | None) -> None:
+    """Run the supervisor until SIGTERM.
+
+    \b
+    Settings come from the file, then from the environment (RTA_REDIS__URL and so on), then from
+    the options here; the last one wins.
+    \b
+    Example:  rta-supervisor run --config /etc/rta-supervisor/supervisor.toml
+    """
+    overrides = {"redis.url": redis_url, "log.level": log_level, "log.format": log_format}
+    loaded = settings.load(config, overrides=overrides)
+    log.configure(loaded.log)
+    anyio.run(daemon.Daemon(loaded).run)
+
+
+@cli.command()
+@_redis_url
+@click.option(
+    "--port", type=click.IntRange(1, 65535), help="Loopback port for the embedded server; else a unix socket."
+)
+@click.option("--keep", is_flag=True, help="Leave the data in the server that --redis-url names.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def demo(redis_url: str | None, port: int | None, keep: bool, as_json: bool) -> None:
+    """Stream three cars through Spark and prove that every sample arrived once.
+
+    \b
+    Starts an embedded server, a supervisor and a local Spark job, reads everything back, prints a
+    table and removes every trace.
+    \b
+    Examples:  rta-supervisor demo
+               rta-supervisor demo --redis-url redis://127.0.0.1:6379/0 --keep
+    """
+    from rta_supervisor.demo import play  # noqa: PLC0415 - needs the extra `demo`; `run` does not
+
+    if keep and redis_url is None:
+        raise errors.Usage(
+            reason="--keep needs --redis-url: the embedded server ends with the demo, and its data with it."
+        )
+    if port is not None and redis_url is not None:
+        raise errors.Usage(reason="--port is for the embedded server; --redis-url names another one. Use one of them.")
+    sys.exit(play.play(redis_url=redis_url, port=port, keep=keep, as_json=as_json))
+
+
+def main() -> int:
+    """Entry point of the console script."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.Abort:
+        return 130
+    except click.UsageError as error:
+        error.show()
+        return errors.Usage.exit_code
+    except errors.RtaError as error:
+        click.echo(f"rta-supervisor: {error}", err=True)
+        return error.exit_code
+    return 0

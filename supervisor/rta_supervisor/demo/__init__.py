@@ -1,0 +1,1 @@
+"""The main job on embedded defaults: three cars through Spark, read back and proven."""

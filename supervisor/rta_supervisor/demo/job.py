@@ -1,0 +1,117 @@
+"""The Spark job of the demo, as an ingest engineer would write it. Runs as a process of its own.
+
+Ticks of three cars arrive as files; Spark computes 50 channels from each tick and streams them, a session per car.
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+import rta_writers
+from rta_supervisor.demo import cars
+
+FILES_PER_CAR: Final = 4
+POLL_S: Final = 0.1
+
+
+def main() -> None:
+    url, run, work = sys.argv[1:]
+    names = cars.Names(run)
+    spark = start_spark(Path(work))
+    rta_writers.register(spark)
+    tell("started", spark=spark.version)
+    client = rta_writers.SessionClient(url, key_prefix=names.key_prefix)
+    began_s = time.monotonic()
+    queries = []
+    for car, identity in names.sessions.items():
+        session = client.session(
+            identity,
+            stream=names.stream,
+            identifier=f"Car {car}",
+            type="demo",
+            details={"Car": car, "Rate": cars.RATE_HZ},
+        )
+        frame = telemetry(spark, land_ticks(Path(work), car), car)
+        query = (
+            frame.writeStream.format("rta")
+            .option("checkpointLocation", f"{work}/checkpoint-{car}")
+            .options(**session.options)
+            .trigger(availableNow=True)
+            .start()
+        )
+        queries.append((session, query))
+    for rows in follow([query for _, query in queries]):
+        tell("progress", samples=rows)
+    for session, query in queries:
+        query.awaitTermination()
+        session.close()
+    tell("written", seconds=time.monotonic() - began_s)
+    spark.stop()
+
+
+def start_spark(work: Path) -> SparkSession:
+    builder = SparkSession.Builder().master("local[2]").appName("rta-supervisor demo")
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(work / "warehouse"),
+        "spark.local.dir": str(work / "spark"),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    }.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def land_ticks(work: Path, car: int) -> Path:
+    """Write the ticks of a car as files, as a recorder on the car would."""
+    folder = work / f"car-{car}"
+    folder.mkdir()
+    for number, ticks in enumerate(np.array_split(np.arange(cars.TICKS, dtype=np.int64), FILES_PER_CAR)):
+        pyarrow.parquet.write_table(pa.table({"tick": ticks}), folder / f"{number:03}.parquet")
+    return folder
+
+
+def telemetry(spark: SparkSession, folder: Path, car: int) -> DataFrame:
+    """Rows of (channel, time, value) from ticks."""
+    ticks = spark.readStream.schema("tick bigint").option("maxFilesPerTrigger", 1).parquet(str(folder))
+    channels = ticks.selectExpr("tick", f"{car}L car", f"explode(sequence(1L, {cars.CHANNELS}L)) channel")
+    return channels.selectExpr(
+        "cast(channel as int) channel",
+        f"{cars.START_NS} + tick * {cars.TICK_NS} time",
+        f"{cars.WAVE_SQL} value",
+    )
+
+
+def follow(queries: list[StreamingQuery]) -> Iterator[int]:
+    """Samples of all queries so far, whenever there are more, until the last one ends."""
+    shown = -1
+    while True:
+        active = any(query.isActive for query in queries)
+        ticks = sum(progress["numInputRows"] for query in queries for progress in query.recentProgress)
+        if ticks * cars.CHANNELS > shown:
+            shown = ticks * cars.CHANNELS
+            yield shown
+        if not active:
+            return
+        time.sleep(POLL_S)
+
+
+def tell(event: str, **facts: object) -> None:
+    """One line for the process that started us."""
+    print(msgspec.json.encode({"event": event, **facts}).decode(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

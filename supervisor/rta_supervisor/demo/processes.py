@@ -1,0 +1,71 @@
+"""Processes that end with the block that started them, and one that tells when it is ready as it would tell systemd."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, Self
+
+from rta_supervisor.embedded import keeper
+
+STOP_PATIENCE_S: Final = 10
+POLL_S: Final = 0.1
+MESSAGE_MAX_BYTES: Final = 4096
+
+
+@contextlib.contextmanager
+def running(
+    command: list[str], log_path: Path, environment: Mapping[str, str], *, pipe: bool = False
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in a group of its own that ends with the block, and with us, however we end."""
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if pipe else log,
+            stderr=log,
+            env={**os.environ, **environment},
+            start_new_session=True,
+            # Started from the main thread, before any other.
+            preexec_fn=keeper.die_with_parent(os.getpid(), signal.SIGTERM),  # noqa: PLW1509
+        )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(STOP_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+class Ready:
+    """The end of systemd in the talk about readiness."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(path))
+        self._socket.settimeout(POLL_S)
+
+    def wait(self, process: subprocess.Popen[bytes]) -> bool:
+        """Whether the process said READY=1 before it ended."""
+        while process.poll() is None:
+            with contextlib.suppress(TimeoutError):
+                if b"READY=1" in self._socket.recv(MESSAGE_MAX_BYTES):
+                    return True
+        return False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()

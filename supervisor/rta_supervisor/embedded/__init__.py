@@ -1,0 +1,1 @@
+"""What a laptop lacks: a Valkey server and a Java runtime out of wheels, for the demo and the tests."""

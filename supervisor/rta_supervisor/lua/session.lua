@@ -1,0 +1,124 @@
+#!lua name=rtas_session_1
+
+-- Changes of one session. Both keys live in one slot: KEYS[1] is the hash that others read, KEYS[2] our state of it.
+-- Nanoseconds stay decimal text throughout: a Lua number would lose their last digits.
+
+local CLOSED = { closed = true, truncated = true, failed = true, abandoned = true }
+
+-- Whether decimal text a is less than b.
+local function less(a, b)
+  local a_negative, b_negative = a:sub(1, 1) == '-', b:sub(1, 1) == '-'
+  if a_negative ~= b_negative then return a_negative end
+  if a_negative then a, b = b:sub(2), a:sub(2) end
+  if #a ~= #b then return #a < #b end
+  return a < b
+end
+
+local function lowest(a, b)
+  if not a or a == '-' then return b end
+  if b == '-' or not less(b, a) then return a end
+  return b
+end
+
+local function highest(a, b)
+  if not a or a == '-' then return b end
+  if b == '-' or not less(a, b) then return a end
+  return b
+end
+
+-- A new session, or what stands there already.
+-- ARGV: streamSessionId, streamName, streamPosition, json, state, principal, now_ms, ttl_s
+-- Gives {1 if new, streamSessionId, streamName, principal, state}.
+local function open(keys, args)
+  local hash, state = keys[1], keys[2]
+  local there = redis.call('HMGET', hash, 'streamSessionId', 'streamName')
+  if there[1] then
+    local ours = redis.call('HMGET', state, 'principal', 'state')
+    return { 0, there[1], there[2] or '', ours[1] or '', ours[2] or '' }
+  end
+  redis.call('HSET', hash, 'streamSessionId', args[1], 'streamName', args[2], 'streamPosition', args[3],
+    'json', args[4], 'lastUpdated', args[7])
+  redis.call('EXPIRE', hash, args[8])
+  redis.call('DEL', state)
+  redis.call('HSET', state, 'streamSessionId', args[1], 'streamName', args[2], 'state', args[5], 'principal', args[6],
+    'version', 1, 'openedMs', args[7])
+  redis.call('EXPIRE', state, args[8])
+  return { 1, args[1], args[2], args[6], args[5] }
+end
+
+-- Reports of units, joined with what is known: counts to their maximum, times to the widest.
+-- ARGV: streamSessionId, then for each unit: unit, bursts, samples, raw bytes, stored bytes, start, end
+-- Gives {outcome, streamName}; the outcome is 'changed', 'same', 'closed' or 'unknown'.
+local function fold(keys, args)
+  local state = keys[2]
+  local known = redis.call('HMGET', state, 'streamSessionId', 'state', 'tStart', 'tEnd', 'streamName')
+  if known[1] ~= args[1] then return { 'unknown', '' } end
+  if CLOSED[known[2]] then return { 'closed', known[5] } end
+  local first, last = known[3], known[4]
+  local changed = false
+  local grown = { 0, 0, 0, 0 }
+  for at = 2, #args, 7 do
+    local field = 'u:' .. args[at]
+    local before = redis.call('HGET', state, field)
+    local old = {}
+    if before then
+      for word in before:gmatch('%S+') do old[#old + 1] = word end
+    end
+    local new = {}
+    for place = 1, 4 do
+      new[place] = highest(old[place] or '0', args[at + place])
+      grown[place] = grown[place] + tonumber(new[place]) - tonumber(old[place] or '0')
+    end
+    new[5] = lowest(old[5], args[at + 5])
+    new[6] = highest(old[6], args[at + 6])
+    first, last = lowest(first, new[5]), highest(last, new[6])
+    local after = table.concat(new, ' ')
+    if after ~= before then
+      redis.call('HSET', state, field, after)
+      changed = true
+    end
+  end
+  if not changed then return { 'same', known[5] } end
+  for place, name in ipairs({ 'bursts', 'samples', 'rawBytes', 'storedBytes' }) do
+    if grown[place] > 0 then redis.call('HINCRBY', state, name, string.format('%.0f', grown[place])) end
+  end
+  if first ~= '-' then redis.call('HSET', state, 'tStart', first, 'tEnd', last) end
+  return { 'changed', known[5] }
+end
+
+-- Shows readers what is folded, and keeps an open session from expiring.
+-- ARGV: streamSessionId, now_ms, ttl_s
+-- Gives {1 if readers have not seen the time range yet, tStart, tEnd}, or {} for a session that is not open.
+local function refresh(keys, args)
+  local hash, state = keys[1], keys[2]
+  local known = redis.call('HMGET', state, 'streamSessionId', 'state', 'tStart', 'tEnd')
+  if known[1] ~= args[1] or CLOSED[known[2]] then return {} end
+  redis.call('EXPIRE', hash, args[3])
+  redis.call('EXPIRE', state, args[3])
+  if not known[3] then
+    redis.call('HSET', hash, 'lastUpdated', args[2])
+    return { 0, '-', '-' }
+  end
+  local shown = redis.call('HMGET', hash, 'tStart', 'tEnd')
+  redis.call('HSET', hash, 'tStart', known[3], 'tEnd', known[4], 'lastUpdated', args[2])
+  return { (shown[1] ~= known[3] or shown[2] ~= known[4]) and 1 or 0, known[3], known[4] }
+end
+
+-- New Session JSON and state, if nobody changed either in between.
+-- ARGV: version that the caller read, json, state, now_ms, ttl_s
+-- Gives 1, or 0 where the version is another one.
+local function put_json(keys, args)
+  local hash, state = keys[1], keys[2]
+  if redis.call('HGET', state, 'version') ~= args[1] then return 0 end
+  redis.call('HSET', hash, 'json', args[2], 'lastUpdated', args[4])
+  redis.call('HSET', state, 'state', args[3])
+  redis.call('HINCRBY', state, 'version', 1)
+  redis.call('EXPIRE', hash, args[5])
+  redis.call('EXPIRE', state, args[5])
+  return 1
+end
+
+redis.register_function('rtas_open_1', open)
+redis.register_function('rtas_fold_1', fold)
+redis.register_function('rtas_refresh_1', refresh)
+redis.register_function('rtas_put_json_1', put_json)

@@ -1,0 +1,52 @@
+"""Shows readers what was folded: soon while data arrives, now and then while a session is idle."""
+
+import anyio
+
+from rta_supervisor import log, settings
+from rta_supervisor.link import Outage
+from rta_supervisor.sessions import Ref, Sessions
+
+
+class Refresher:
+    """Coalesces: however many reports come, a session's time range goes out once per interval."""
+
+    def __init__(self, sessions: Sessions, config: settings.SessionSettings) -> None:
+        self._sessions = sessions
+        self._config = config
+        self._touched: set[Ref] = set()
+        self._some = anyio.Event()
+        self._log = log.get()
+
+    def touch(self, ref: Ref) -> None:
+        """Note that a session has news for its readers."""
+        self._touched.add(ref)
+        self._some.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._some.wait()
+            await self.flush()
+            await anyio.sleep(self._config.refresh_ms / 1000)
+
+    async def flush(self) -> None:
+        """Send out what is waiting now. What an outage interrupts goes out after it."""
+        touched, self._touched = self._touched, set()
+        self._some = anyio.Event()
+        try:
+            await self._sessions.refresh(touched)
+        except Outage as error:
+            self._log.warning("redis_unavailable", error=str(error))
+            for ref in touched:
+                self.touch(ref)
+
+    async def run_idle(self) -> None:
+        """Renew `lastUpdated` and the lifetime of every open session, until cancelled."""
+        while True:
+            await anyio.sleep(self._config.idle_refresh_s)
+            try:
+                live = await self._sessions.live()
+                await self._sessions.refresh(live)
+                await self._sessions.keep(live)
+            except Outage as error:
+                self._log.warning("redis_unavailable", error=str(error))

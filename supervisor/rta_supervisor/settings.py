@@ -1,0 +1,113 @@
+"""The configuration: what can be set, its defaults, and how files, environment and command line make one value.
+
+`conf/supervisor.toml` shows every key. RTA_REDIS__URL in the environment overrides `url` in `[redis]`, and so on.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from rta_wire import errors
+from rta_wire import keys as keys_
+
+ENVIRONMENT_PREFIX: Final = "RTA_"
+DAY_S: Final = 24 * 3600
+
+
+class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    url: str = "redis://127.0.0.1:6379/0"
+    timeout_s: float = 5.0
+    startup_patience_s: float = 10.0
+    allow_eviction: bool = False
+
+
+class ControlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    principals: tuple[str, ...] = (keys_.DEFAULT_PRINCIPAL,)
+    batch: int = 1000
+    retry_s: float = 30.0
+    reply_ttl_s: int = 20 * 60
+    dead_letters_max: int = 10_000
+
+
+class SessionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    open_ttl_s: int = 7 * DAY_S
+    closed_ttl_s: int = DAY_S
+    refresh_ms: int = 100
+    idle_refresh_s: float = 5.0
+    close_grace_s: float = 30.0
+
+
+class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    ttl_s: int = 60
+    renew_s: float = 30.0
+
+
+class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    level: str = "info"
+    format: str = "auto"
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    redis: RedisSettings = RedisSettings()
+    keys: keys_.Keys = keys_.Keys()
+    control: ControlSettings = ControlSettings()
+    session: SessionSettings = SessionSettings()
+    node: NodeSettings = NodeSettings()
+    log: LogSettings = LogSettings()
+
+
+def load(
+    path: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+    overrides: Mapping[str, Any] | None = None,
+) -> Settings:
+    """File, then environment, then `overrides` (dotted names, from the command line): the last one wins."""
+    document = _read(path) if path is not None else {}
+    for name, value in environ.items():
+        if name.startswith(ENVIRONMENT_PREFIX) and "__" in name:
+            _set(document, name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__"), value)
+    for name, value in (overrides or {}).items():
+        if value is not None:
+            _set(document, name.split("."), value)
+    try:
+        settings = msgspec.convert(document, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise errors.BadConfiguration(
+            where=str(path or "the environment or command line"), reason=str(error)
+        ) from error
+    _check(settings)
+    return settings
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise errors.BadConfiguration(where=str(path), reason=f"it can't be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise errors.BadConfiguration(where=str(path), reason=f"it is not TOML: {error}") from error
+
+
+def _set(document: dict[str, Any], path: list[str], value: Any) -> None:
+    for name in path[:-1]:
+        document = document.setdefault(name, {})
+    document[path[-1]] = value
+
+
+def _check(settings: Settings) -> None:
+    if settings.log.level not in ("debug", "info", "warning", "error"):
+        raise errors.BadConfiguration(where="log.level", reason="it is one of debug, info, warning, error")
+    if settings.log.format not in ("auto", "json", "console"):
+        raise errors.BadConfiguration(where="log.format", reason="it is one of auto, json, console")
+    if settings.node.renew_s * 2 > settings.node.ttl_s:
+        raise errors.BadConfiguration(where="node.renew_s", reason="it is more than half of node.ttl_s")
+    if settings.session.idle_refresh_s * 2 > settings.session.open_ttl_s:
+        raise errors.BadConfiguration(where="session.open_ttl_s", reason="it is less than two idle refreshes")
+    if not settings.control.principals:
+        raise errors.BadConfiguration(where="control.principals", reason="it names nobody")
+    for principal in settings.control.principals:
+        keys_.check_principal(principal)
