@@ -1,5 +1,5 @@
-"""Arrow and numpy columns to exact numpy ones. Nothing is rounded, wrapped or dropped on the way: what does not fit is an
-error that names its row. The one exception is asked for: a double in a channel of floats is rounded to the nearest.
+"""Arrow and numpy columns to exact numpy ones. Nothing is rounded, wrapped or dropped on the way: what does not fit is
+an error that names its row. The one exception is asked for: a double in a channel of floats is rounded to the nearest.
 """
 
 from typing import Any, Final, NamedTuple
@@ -31,6 +31,8 @@ def column(source: Any, what: str) -> Column:
     """Takes a numpy array, an Arrow array or a chunked one; without copying where the layout allows."""
     if isinstance(source, pa.ChunkedArray):
         source = source.combine_chunks()
+    if isinstance(source, np.ma.MaskedArray):
+        return Column(np.ascontiguousarray(source.data), ~np.ma.getmaskarray(source))
     if not isinstance(source, pa.Array):
         return Column(np.ascontiguousarray(source))
     if pa.types.is_dictionary(source.type):
@@ -41,9 +43,7 @@ def column(source: Any, what: str) -> Column:
     if pa.types.is_boolean(source.type):
         return Column(source.fill_null(False).to_numpy(zero_copy_only=False), valid)
     if not (
-        pa.types.is_integer(source.type)
-        or pa.types.is_floating(source.type)
-        or pa.types.is_timestamp(source.type)
+        pa.types.is_integer(source.type) or pa.types.is_floating(source.type) or pa.types.is_timestamp(source.type)
     ):
         raise errors.BadSamples(reason=f"the {what} column is {source.type}, which is no number or time")
     dtype: Any = source.type.to_pandas_dtype()
@@ -54,11 +54,19 @@ def column(source: Any, what: str) -> Column:
     return Column(values[source.offset : source.offset + len(source)], valid)
 
 
+def named(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A column, which must be there once."""
+    spot = batch.schema.get_field_index(name)
+    if spot < 0:
+        raise errors.BadSamples(reason=f"there is no single column {name!r} among {batch.schema.names}")
+    return batch.column(spot)
+
+
 def times_ns(source: Any, first_row: int = 0) -> I64:
     """Nanoseconds since the Unix epoch from integers (taken as such) or timestamps of any unit."""
     values, valid = column(source, "time")
     if valid is not None:
-        raise _bad(~valid, first_row, "the time is null")
+        _refuse(~valid, first_row, "the time is null")
     if values.dtype.kind in "iu":
         return whole(values, np.dtype(np.int64), first_row, "time")
     if values.dtype.kind != "M":
@@ -88,7 +96,7 @@ def channels(source: Any, first_row: int = 0) -> U32:
     """Channel ids from integers of any width."""
     values, valid = column(source, "channel")
     if valid is not None:
-        raise _bad(~valid, first_row, "the channel is null")
+        _refuse(~valid, first_row, "the channel is null")
     if values.dtype.kind not in "iu":
         raise errors.BadSamples(reason=f"the channel column is {values.dtype}, not an integer")
     return whole(values, np.dtype(np.uint32), first_row, "channel")
@@ -129,21 +137,20 @@ def samples(values: Array, kind: plan.SampleType, rows: I64 | None = None, first
 
 def _changed(values: Array, made: Array) -> Bools:
     source, target = values.dtype, made.dtype
+    changed: Bools
     if target.kind == "f" and source.kind == "f":
-        return np.isinf(made) & ~np.isinf(values)
-    if target.kind == "f":
+        changed = np.isinf(made) & ~np.isinf(values)
+    elif target.kind == "f":
         # Back to integers only where that is defined: a uint64 near 2^64 rounds up to 2^64 itself.
-        top = float(np.iinfo(source).max) + 1.0
-        return (made >= top) | (made.astype(source) != values)
-    bounds = np.iinfo(target)
-    if source.kind == "f":
-        low, high = float(bounds.min), float(bounds.max)
+        changed = (made >= float(np.iinfo(source).max) + 1.0) | (made.astype(source) != values)
+    elif source.kind == "f":
+        low, high = float(np.iinfo(target).min), float(np.iinfo(target).max)
         # The top of 64 bits is no double: the one above it is, and is too large.
-        over = values > high if high == bounds.max else values >= high
-        return ~((values >= low) & ~over) | (made.astype(source) != values)
-    if source.kind == "i" and target.kind == "u":
-        return (values < 0) | (made.astype(source) != values)
-    return (made.astype(source) != values) | ((made < 0) & (source.kind == "u"))
+        over = values >= high if high > np.iinfo(target).max else values > high
+        changed = ~(values >= low) | over | (made.astype(source) != values)
+    else:
+        changed = (made.astype(source) != values) | ((values < 0) != (made < 0))
+    return changed
 
 
 def _refuse(wrong: Bools, first_row: int, why: str) -> None:

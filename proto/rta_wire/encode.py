@@ -1,17 +1,17 @@
-"""Columns to bursts. The cut into bursts depends on the rows and the options alone, so that a retry makes the same bursts.
+"""Columns to bursts. The cut depends on the rows and the options alone, so that a retry makes the same bursts.
 
 Samples come in long form (a row per sample) or in wide form (a row per time, a column per channel), as numpy arrays or
 as Arrow record batches. How rows are spread over batches makes no difference to the bursts.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rta_wire import columns, data_pb2, errors, limits, pack, plan, rows, runs, samples, stream_pb2, wide
+from rta_wire import columns, data_pb2, errors, events, limits, pack, plan, rows, runs, samples, stream_pb2, wide
 
 Burst = pack.Burst
 Framing = pack.Framing
@@ -30,8 +30,11 @@ def session_json(document: bytes, options: Options = DEFAULTS) -> bytes:
 
 def time_range(start_ns: int, end_ns: int, options: Options = DEFAULTS) -> bytes:
     """The `data` of an entry that tells what a session covers."""
-    item = stream_pb2.StreamData(time_range=stream_pb2.StreamTimeRange(start_time=start_ns, end_time=end_ns))
-    return _alone(item, options)
+    try:
+        covers = stream_pb2.StreamTimeRange(start_time=start_ns, end_time=end_ns)
+    except (TypeError, ValueError) as error:
+        raise errors.BadSamples(reason=f"{start_ns} to {end_ns} is no range of nanoseconds: {error}") from error
+    return _alone(stream_pb2.StreamData(time_range=covers), options)
 
 
 def _alone(item: stream_pb2.StreamData, options: Options) -> bytes:
@@ -59,10 +62,9 @@ class Encoder:
 
     def rows(self, channels: Any, times: Any, values: Any) -> Iterator[Burst]:
         """Long form from three numpy or Arrow arrays of one length. A null value is no sample; NaN is one."""
-        if not len(channels) == len(times) == len(values):
-            raise errors.BadSamples(
-                reason=f"the columns differ in length: {len(channels)} channels, {len(times)} times, {len(values)} values"
-            )
+        lengths = [len(column) for column in (channels, times, values)]
+        if len(set(lengths)) > 1:
+            raise errors.BadSamples(reason="{} channels, {} times and {} values differ".format(*lengths))
         for first in range(0, len(channels), self.options.group_rows):
             part = slice(first, first + self.options.group_rows)
             yield from self._group(channels[part], times[part], values[part], first)
@@ -78,7 +80,7 @@ class Encoder:
         """Long form from Arrow record batches with a column each for channel id, time and value."""
         first = 0
         for batch in regroup(batches, self.options.group_rows):
-            channels, times, values = (_named(batch, name) for name in (channel, time, value))
+            channels, times, values = (columns.named(batch, name) for name in (channel, time, value))
             yield from self._group(channels, times, values, first)
             first += len(channels)
 
@@ -88,8 +90,8 @@ class Encoder:
         """Wide form from Arrow record batches: a column of times and one for each of `channels`, by name."""
         first = 0
         for batch in regroup(batches, wide.group_rows(len(channels), self.options)):
-            found = {channel: _named(batch, name) for name, channel in channels.items()}
-            yield from self.table(_named(batch, time), found, first)
+            found = {channel: columns.named(batch, name) for name, channel in channels.items()}
+            yield from self.table(columns.named(batch, time), found, first)
             first += batch.num_rows
 
     def table(self, times: Any, values: Mapping[int, Any], first_row: int = 0) -> Iterator[Burst]:
@@ -130,51 +132,15 @@ class Encoder:
         if cells:
             yield rows.block(rows.join(cells))
 
-    def events(self, events: Iterable[data_pb2.Event]) -> Iterator[Burst]:
-        """Events, in the order in which they come."""
+    def events(self, found: Iterable[data_pb2.Event]) -> Iterator[Burst]:
+        """Events, in the order in which they come; `rta_wire.events` makes them."""
         waiting: list[data_pb2.Event] = []
-        for event in events:
-            waiting.append(event)
+        for one in found:
+            waiting.append(one)
             if len(waiting) == limits.ENCODE_GROUP_EVENTS:
-                yield from pack.bursts([event_block(waiting)], self.options)
+                yield from pack.bursts([events.block(waiting)], self.options)
                 waiting.clear()
-        yield from pack.bursts([event_block(waiting)], self.options)
-
-
-def event(
-    definition_id: int,
-    time_ns: int,
-    *,
-    app_name: str = "",
-    status_text: str = "",
-    raw_data: Sequence[float] = (),
-) -> data_pb2.Event:
-    """One event, checked."""
-    try:
-        return data_pb2.Event(
-            event_definition_id=definition_id,
-            app_name=app_name,
-            timestamp=time_ns,
-            status_text=status_text,
-            raw_data=raw_data,
-        )
-    except (TypeError, ValueError) as error:
-        raise errors.BadSamples(
-            reason=f"an event of definition {definition_id} can't be encoded: {error}"
-        ) from error
-
-
-def event_block(events: Sequence[data_pb2.Event]) -> pack.Block:
-    """Messages that hold one event each."""
-    heads = [
-        stream_pb2.StreamDataBurst(data=[stream_pb2.StreamData(event=event)]).SerializeToString()
-        for event in events
-    ]
-    pieces: list[bytes | memoryview] = [b""] * (pack.PIECES * len(heads))
-    pieces[0 :: pack.PIECES] = heads
-    sizes = np.array([len(head) for head in heads], np.int64)
-    times = np.array([event.timestamp for event in events], np.int64)
-    return pack.Block(pieces, sizes, np.zeros(len(events), np.int64), times, times, len(events))
+        yield from pack.bursts([events.block(waiting)], self.options)
 
 
 def regroup(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
@@ -199,10 +165,3 @@ def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(parts) == 1:
         return parts[0]
     return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
-
-
-def _named(batch: pa.RecordBatch, name: str) -> pa.Array:
-    spot = batch.schema.get_field_index(name)
-    if spot < 0:
-        raise errors.BadSamples(reason=f"there is no single column {name!r} among {batch.schema.names}")
-    return batch.column(spot)

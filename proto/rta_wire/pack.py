@@ -91,9 +91,7 @@ def bursts(blocks: Iterable[Block], options: Options) -> Iterator[Burst]:
 
 def _joined(blocks: list[Block]) -> Block:
     pieces = [piece for block in blocks for piece in block.pieces]
-    sizes, samples, start_ns, end_ns = (
-        np.concatenate(columns) for columns in list(zip(*blocks, strict=True))[1:5]
-    )
+    sizes, samples, start_ns, end_ns = (np.concatenate(columns) for columns in list(zip(*blocks, strict=True))[1:5])
     return Block(pieces, sizes, samples, start_ns, end_ns)
 
 
@@ -121,9 +119,7 @@ def _greedy(sizes: list[int], target_bytes: int) -> list[tuple[int, int]]:
     spans, first, held = [], 0, 0
     for index, size in enumerate(sizes):
         if size > limits.BURST_MAX_BYTES:
-            raise errors.BadSamples(
-                reason=f"a message of {size} bytes is over {limits.BURST_MAX_BYTES}", row=index
-            )
+            raise errors.BadSamples(reason=f"a message of {size} bytes is over {limits.BURST_MAX_BYTES}", row=index)
         if held and (held + size > target_bytes or index - first == limits.BURST_MAX_MESSAGES):
             spans.append((first, index))
             first, held = index, 0

@@ -72,17 +72,13 @@ class Plan:
         for channel, layout in self.channels.items():
             _check(f"channel {channel}", layout)
             if not 0 <= channel <= limits.CHANNEL_ID_MAX:
-                raise errors.BadSamples(
-                    reason=f"channel {channel} is not between 0 and {limits.CHANNEL_ID_MAX}"
-                )
+                raise errors.BadSamples(reason=f"channel {channel} is not between 0 and {limits.CHANNEL_ID_MAX}")
         _check("the default", self.default)
         self.layouts = list(dict.fromkeys([self.default, *self.channels.values()]))
         """Every layout in use; the numbers that `codes` gives are positions in it."""
         code_of = {layout: code for code, layout in enumerate(self.layouts)}
         self._ids = np.fromiter(self.channels, np.uint32, len(self.channels))
-        self._codes = np.fromiter(
-            map(code_of.__getitem__, self.channels.values()), np.intp, len(self.channels)
-        )
+        self._codes = np.fromiter(map(code_of.__getitem__, self.channels.values()), np.intp, len(self.channels))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Plan) and (self.default, self.channels) == (other.default, other.channels)

@@ -47,9 +47,7 @@ class Part(NamedTuple):
     """Whether `entries` goes to the end of the stream."""
 
 
-def part(
-    info: Mapping[str, Any], entries: Sequence[tuple[bytes, Mapping[bytes, bytes]]], *, asked: int
-) -> Part:
+def part(info: Mapping[str, Any], entries: Sequence[tuple[bytes, Mapping[bytes, bytes]]], *, asked: int) -> Part:
     """From what XINFO STREAM says, and what XRANGE gave when asked for so many entries."""
     first = info.get("first-entry")
     return Part(
@@ -83,7 +81,7 @@ class Follower:
         self._exact = after == START
 
     def step(self) -> Iterator[Entry | Gap]:
-        """What came since the last step: at most one gap, then entries. An entry that is bad raises and is passed by."""
+        """What came since the last step: at most one gap, then entries. A bad entry raises and is passed by."""
         found = self._read(self.position)
         if parse_id(found.last_id) < parse_id(self.position):
             # Made again with lower ids: nothing after the position would ever come.

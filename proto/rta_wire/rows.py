@@ -16,7 +16,7 @@ SLOT_BYTES: Final = 8
 
 
 class Cells(NamedTuple):
-    """Samples of channels that travel as rows, in any order: `slots` holds the bytes of each, `widths` says how many."""
+    """Samples of channels that travel as rows, in any order: `slots` holds the bytes, `widths` says how many."""
 
     channels: U32
     times: I64

@@ -17,7 +17,7 @@ _SAFE: Final = float(limits.TIME_NS_MAX // 2)
 """Below this a bound in doubles can't hide an overflow: rounding is far smaller than what is left."""
 
 
-class Unusual(Exception):  # noqa: N818 - no error: there is another way to go on
+class Unusual(Exception):
     """A burst is not laid out the way protobuf writes it."""
 
 
@@ -97,9 +97,7 @@ def timestamped(
     wrong = np.flatnonzero(steps[firsts])
     if len(wrong):
         run = some[wrong[0]]
-        raise bad(
-            labels[bursts[run]], f"the first delta of channel {ids[run]} is {steps[firsts[wrong[0]]]}, not 0"
-        )
+        raise bad(labels[bursts[run]], f"the first delta of channel {ids[run]} is {steps[firsts[wrong[0]]]}, not 0")
     start_ns, scale = np.array(starts, np.int64), np.array(scales, np.int64)
     times = steps * np.repeat(scale, runs.counts)
     np.cumsum(times, out=times)
@@ -141,11 +139,7 @@ def _steps(deltas: Sequence[bytes], runs: _Runs, labels: Sequence[str]) -> I64:
     stops = np.cumsum(sizes)
     reached = np.searchsorted(ends, stops, side="right")
     counts = np.diff(reached, prepend=0)
-    cut = (
-        (stops > 0) & (ends[np.maximum(reached, 1) - 1] != stops)
-        if len(ends)
-        else np.zeros(len(stops), np.bool_)
-    )
+    cut = (stops > 0) & (ends[np.maximum(reached, 1) - 1] != stops) if len(ends) else np.zeros(len(stops), np.bool_)
     for run in np.flatnonzero(cut | (counts != runs.counts)).tolist():
         raise bad(
             labels[runs.bursts[run]],
@@ -164,9 +158,7 @@ def _check_range(steps: I64, start_ns: I64, scale: I64, runs: _Runs, labels: Seq
         for step in steps[offsets[run] : offsets[run + 1]].tolist():
             time += step * factor
             if not limits.TIME_NS_MIN <= time <= limits.TIME_NS_MAX:
-                raise bad(
-                    labels[runs.bursts[run]], f"a time of channel {runs.channels[run]} does not fit 64 bits"
-                )
+                raise bad(labels[runs.bursts[run]], f"a time of channel {runs.channels[run]} does not fit 64 bits")
 
 
 def periodic(
@@ -196,16 +188,12 @@ def _typed(runs: _Runs, times: I64, layouts: plan.Plan) -> Iterator[Typed]:
         if not mask.any():
             continue
         lens = runs.counts[mask]
-        values = np.frombuffer(
-            b"".join([runs.buffers[run] for run in np.flatnonzero(mask).tolist()]), kind.dtype
-        )
+        values = np.frombuffer(b"".join([runs.buffers[run] for run in np.flatnonzero(mask).tolist()]), kind.dtype)
         some = times if len(values) == len(times) else times[np.repeat(mask, runs.counts)]
         yield kind, Columns(runs.channels[mask], _offsets(lens), some, values)
 
 
-def rows(
-    found: Sequence[tuple[int, int, bytes, bytes]], labels: Sequence[str], layouts: plan.Plan
-) -> Iterator[Typed]:
+def rows(found: Sequence[tuple[int, int, bytes, bytes]], labels: Sequence[str], layouts: plan.Plan) -> Iterator[Typed]:
     """One sample of several channels at a time: sorted by channel, so that runs are long again."""
     bursts, stamps, packed, buffers = zip(*found, strict=True)
     decoded = varint.decode(np.frombuffer(b"".join(packed), np.uint8))
@@ -219,11 +207,7 @@ def rows(
     codes = layouts.codes(channels)
     widths = np.array([layout.type.dtype.itemsize for layout in layouts.layouts])[codes]
     sizes = np.diff(_offsets(widths)[reached], prepend=0)
-    cut = (
-        (stops > 0) & (ends[np.maximum(reached, 1) - 1] != stops)
-        if len(ends)
-        else np.zeros(len(stops), np.bool_)
-    )
+    cut = (stops > 0) & (ends[np.maximum(reached, 1) - 1] != stops) if len(ends) else np.zeros(len(stops), np.bool_)
     held = np.array([len(buffer) for buffer in buffers], np.int64)
     for row in np.flatnonzero(cut | (sizes != held)).tolist():
         raise bad(

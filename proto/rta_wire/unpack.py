@@ -40,9 +40,7 @@ class _Gathered:
         bodies.append(np.array([len(text.encode()) for text in self.json], np.int64))
         if self.timestamped:
             _, channels, starts, scales, deltas, buffers = zip(*self.timestamped, strict=True)
-            bodies.append(
-                _number(channels) + _fixed(starts) + _number(scales) + _bytes(deltas) + _bytes(buffers)
-            )
+            bodies.append(_number(channels) + _fixed(starts) + _number(scales) + _bytes(deltas) + _bytes(buffers))
         if self.periodic:
             _, channels, starts, intervals, counts, buffers = zip(*self.periodic, strict=True)
             numbers = _number(channels) + _number(intervals) + _number(counts)

@@ -14,9 +14,7 @@ MAX_BYTES: Final = 10
 """What the longest varint of 64 bits takes; every negative int64 does."""
 
 _STEPS: Final = [np.uint64(1 << (7 * k)) for k in range(1, MAX_BYTES)]
-_CONT_BITS: Final = np.array(
-    [0] + [0x8080808080808080 & ((1 << (8 * (k - 1))) - 1) for k in range(1, 9)], "<u8"
-)
+_CONT_BITS: Final = np.array([0] + [0x8080808080808080 & ((1 << (8 * (k - 1))) - 1) for k in range(1, 9)], "<u8")
 _KEEP_BYTES: Final = np.array([0x0101010101010101 & ((1 << (8 * k)) - 1) for k in range(9)], "<u8")
 _TOP_BIT: Final = np.uint8(0x80)
 _LOW_BITS: Final = np.uint8(0x7F)

@@ -14,7 +14,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class Table(NamedTuple):
-    """The times of all rows in the order in which they are sent, and which row each was; None where they did not move."""
+    """The times of all rows in the order in which they are sent, and which row each was; None if none moved."""
 
     times: I64
     order: npt.NDArray[np.intp] | None
@@ -104,14 +104,10 @@ def _apart(series: Mapping[plan.Layout, list[Series]]) -> Iterator[pack.Block]:
     for layout, some in series.items():
         lens = np.array([len(one.made) for one in some])
         channels = np.array([one.channel for one in some], np.uint32)
-        times, made = (
-            np.concatenate(parts) for parts in zip(*((one.times, one.made) for one in some), strict=True)
-        )
+        times, made = (np.concatenate(parts) for parts in zip(*((one.times, one.made) for one in some), strict=True))
         if layout.kind is plan.Kind.ROW:
             cells.append(rows.cells(np.repeat(channels, lens), times, made))
         else:
-            yield samples.block(
-                runs.Runs(_NO_ROWS, times, channels, np.cumsum(lens) - lens, lens), made, layout
-            )
+            yield samples.block(runs.Runs(_NO_ROWS, times, channels, np.cumsum(lens) - lens, lens), made, layout)
     if cells:
         yield rows.block(rows.join(cells))
