@@ -30,7 +30,7 @@ def event(
 
 
 def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[data_pb2.Event]:
-    """Rows with `event_definition_id` and `time`, and where there are such columns `app_name`, `status_text`, `raw_data`.
+    """Rows with `event_definition_id` and `time`, and where they exist `app_name`, `status_text` and `raw_data`.
 
     Texts and lists that are null are empty; a definition or a time that is null is an error, as is a null in a list.
     """

@@ -122,7 +122,7 @@ def _stretches(these: runs.Runs, interval_ns: int) -> tuple[runs.Runs, I64]:
 def _found(steps: I64, inside: npt.NDArray[np.bool_], count: int) -> tuple[I64, I64, I64]:
     """Walks over groups of equal steps. The step from one stretch to the next belongs to neither."""
     change = np.flatnonzero(np.r_[True, (steps[1:] != steps[:-1]) | ~inside[1:] | ~inside[:-1]][: len(steps)])
-    stops = np.r_[change[1:], len(steps)]
+    stops = np.r_[change[1:], len(steps)][: len(change)]
     starts, lens, intervals = [], [], []
     sample = 0
     for first, stop, step, within in zip(
