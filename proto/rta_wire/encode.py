@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rta_wire import columns, data_pb2, errors, events, limits, pack, plan, rows, runs, samples, stream_pb2, wide
+from rta_wire import columns, data_pb2, errors, events, limits, pack, plan, runs, samples, stream_pb2, wide
 
 Burst = pack.Burst
 Framing = pack.Framing
@@ -104,33 +104,30 @@ class Encoder:
             yield from pack.bursts(blocks, self.options)
 
     def _group(self, channels: Any, times: Any, values: Any, first_row: int) -> Iterator[Burst]:
-        source = columns.column(values, "value")
-        ids, times_ns = columns.channels(channels, first_row), columns.times_ns(times, first_row)
-        kept = None
-        if source.valid is not None:
-            kept = np.flatnonzero(source.valid)
-            ids, times_ns = ids[kept], times_ns[kept]
-            source = columns.Column(source.values[kept])
-        if len(ids):
-            grouped = runs.group(ids, times_ns, in_time_order=self.options.in_time_order)
-            yield from pack.bursts(self._blocks(grouped, source.values, kept, first_row), self.options)
+        parts = self._parts(channels, times, values, first_row)
+        return pack.bursts(samples.blocks(parts), self.options)
 
-    def _blocks(
-        self, grouped: runs.Runs, values: columns.Array, kept: npt.NDArray[np.intp] | None, first_row: int
-    ) -> Iterator[pack.Block]:
+    def _parts(self, channels: Any, times: Any, values: Any, first_row: int) -> list[samples.Part]:
+        """Rows by layout, sorted, in their final type. What sorting needs is gone on return: batches are large."""
+        source, valid = columns.column(values, "value")
+        ids, times_ns = columns.channels(channels, first_row), columns.times_ns(times, first_row)
+        origin = None
+        if valid is not None:
+            origin = np.flatnonzero(valid)
+            ids, times_ns, source = ids[origin], times_ns[origin], source[origin]
+        if not len(ids):
+            return []
+        grouped = runs.group(ids, times_ns, in_time_order=self.options.in_time_order)
+        del ids, times_ns
         codes = self.plan.codes(grouped.channels)
-        cells = []
+        parts = []
         for code in np.unique(codes).tolist():
             layout = self.plan.layouts[code]
             some = runs.select(grouped, codes == code)
-            origin = some.order if kept is None else kept[some.order]
-            made = columns.samples(runs.gathered(values, some.order), layout.type, origin, first_row)
-            if layout.kind is plan.Kind.ROW:
-                cells.append(rows.cells(np.repeat(some.channels, some.lens), some.times, made))
-                continue
-            yield samples.block(some, made, layout)
-        if cells:
-            yield rows.block(rows.join(cells))
+            rows = some.order if origin is None else origin[some.order]
+            made = columns.samples(runs.gathered(source, some.order), layout.type, rows, first_row)
+            parts.append(samples.Part(some._replace(order=runs.NO_ROWS), made, layout))
+        return parts
 
     def events(self, found: Iterable[data_pb2.Event]) -> Iterator[Burst]:
         """Events, in the order in which they come; `rta_wire.events` makes them."""

@@ -45,6 +45,8 @@ def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[data_pb2.Event]:
         for row, (definition, time_ns, app_name, text, raw) in enumerate(
             zip(ids, times, *rest, strict=True), first_row
         ):
+            if definition is None:
+                raise errors.BadSamples(reason=f"row {row}: the event definition is null", row=row)
             try:
                 yield event(definition, time_ns, app_name=app_name or "", status_text=text or "", raw_data=raw or ())
             except errors.BadSamples as error:

@@ -24,6 +24,10 @@ class Runs(NamedTuple):
     lens: I64
 
 
+NO_ROWS: Final = np.empty(0, np.intp)
+"""For runs whose rows nobody needs to know any more."""
+
+
 def group(channels: U32, times: I64, *, in_time_order: bool = True) -> Runs:
     """Groups rows by channel. Rows of one channel and one time stay in the order in which they came."""
     order = _by_channel(channels)
@@ -34,8 +38,9 @@ def group(channels: U32, times: I64, *, in_time_order: bool = True) -> Runs:
         late = ordered[1:] < ordered[:-1]
         late[starts[1:] - 1] = False
         if late.any():
-            by_time = np.argsort(times, kind="stable")
-            order = by_time[_by_channel(channels[by_time])]
+            # Released first: this is where encoding needs the most memory.
+            del order, ordered, late
+            order = _by_time_and_channel(channels, times)
             ordered = gathered(times, order)
     return Runs(order, ordered, found, starts, lens)
 
@@ -51,6 +56,11 @@ def _by_channel(channels: U32) -> Rows:
     if channels.max() >> 16:
         order = order[np.argsort((channels[order] >> 16).astype(np.uint16), kind="stable")]
     return order
+
+
+def _by_time_and_channel(channels: U32, times: I64) -> Rows:
+    order = np.argsort(times, kind="stable")
+    return order[_by_channel(channels[order])]
 
 
 def _runs(channels: U32, order: Rows) -> tuple[U32, I64]:

@@ -1,20 +1,36 @@
 """Runs of samples to messages: timestamped ones with packed deltas, periodic ones where the plan says so."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from rta_wire import deltas, limits, messages, pack, plan, runs
+from rta_wire import deltas, limits, messages, pack, plan, rows, runs
 
 I64 = npt.NDArray[np.int64]
 
 
-def block(these: runs.Runs, made: npt.NDArray[Any], layout: plan.Layout) -> pack.Block:
-    """The messages that a layout asks for. `made` holds the samples of the runs, in their order and final type."""
-    if layout.kind is plan.Kind.PERIODIC:
-        return periodic(these, made, layout.interval_ns)
-    return timestamped(these, made)
+class Part(NamedTuple):
+    """Samples of one layout in their final type, run by run."""
+
+    runs: runs.Runs
+    made: npt.NDArray[Any]
+    layout: plan.Layout
+
+
+def blocks(parts: Iterable[Part]) -> Iterator[pack.Block]:
+    """The messages that the layouts ask for. Row data comes last, since one message may hold channels of all types."""
+    cells = []
+    for these, made, layout in parts:
+        if layout.kind is plan.Kind.ROW:
+            cells.append(rows.cells(np.repeat(these.channels, these.lens), these.times, made))
+        elif layout.kind is plan.Kind.PERIODIC:
+            yield periodic(these, made, layout.interval_ns)
+        else:
+            yield timestamped(these, made)
+    if cells:
+        yield rows.block(rows.join(cells))
 
 
 def view(made: npt.NDArray[Any]) -> memoryview:

@@ -38,9 +38,9 @@ def matrix(values: Unsigned, width: U8 | int) -> U8:
         return values.astype(np.uint8).reshape(-1, 1)
     if most <= 8:
         # Where nothing is wider than four bytes, 32-bit words are twice as fast.
-        word: type[np.uint32 | np.uint64] = np.uint32 if most <= 4 else np.uint64
-        spread = _spread(values.astype(word, copy=False), word)
-        spread |= _CONT_BITS[width].astype(word)
+        spread: Unsigned = values.astype(np.uint32) if most <= 4 else values.astype(np.uint64)
+        _spread(spread)
+        spread |= _CONT_BITS[width].astype(spread.dtype)
         return spread.view(np.uint8).reshape(len(values), -1)
     table = np.empty((len(values), MAX_BYTES), np.uint8)
     for k in range(MAX_BYTES):
@@ -49,14 +49,24 @@ def matrix(values: Unsigned, width: U8 | int) -> U8:
     return table
 
 
-def _spread(values: Unsigned, word: type[np.uint32 | np.uint64]) -> Unsigned:
-    """Opens a gap above every seven bits: halves, then quarters, then single bytes move apart."""
-    if word is np.uint64:
-        values = (values & word(0xFFFFFFF)) | (values & word(0xFFFFFFF0000000)) << word(4)
-        values = (values & word(0x3FFF00003FFF)) | (values & word(0x0FFFC0000FFFC000)) << word(2)
-        return (values & word(0x7F007F007F007F)) | (values & word(0x3F803F803F803F80)) << word(1)
-    values = (values & word(0x3FFF)) | (values & word(0xFFFC000)) << word(2)
-    return (values & word(0x7F007F)) | (values & word(0x3F803F80)) << word(1)
+def _spread(values: Unsigned) -> None:
+    """Opens a gap above every seven bits, in place: halves, then quarters, then single bytes move apart."""
+    word = values.dtype.type
+    for stay, move, shift in _GAPS[values.dtype.itemsize]:
+        moved = values & word(move)
+        moved <<= word(shift)
+        values &= word(stay)
+        values |= moved
+
+
+_GAPS: Final = {
+    4: [(0x3FFF, 0xFFFC000, 2), (0x7F007F, 0x3F803F80, 1)],
+    8: [
+        (0xFFFFFFF, 0xFFFFFFF0000000, 4),
+        (0x3FFF00003FFF, 0x0FFFC0000FFFC000, 2),
+        (0x7F007F007F007F, 0x3F803F803F803F80, 1),
+    ],
+}
 
 
 def kept(width: U8, columns: int) -> npt.NDArray[np.bool_]:
@@ -67,9 +77,16 @@ def kept(width: U8, columns: int) -> npt.NDArray[np.bool_]:
 
 
 def encode(values: Unsigned, width: U8) -> U8:
-    """The values side by side, each as short as it can be."""
-    table = matrix(values, width)
-    return table.reshape(-1) if table.shape[1] == 1 else table[kept(width, table.shape[1])]
+    """The values side by side, each as short as it can be. In parts, since tables take several times the memory."""
+    parts = [np.empty(0, np.uint8)]
+    for first in range(0, len(values), _PART):
+        some = width[first : first + _PART]
+        table = matrix(values[first : first + _PART], some)
+        parts.append(table.reshape(-1) if table.shape[1] == 1 else table[kept(some, table.shape[1])])
+    return np.concatenate(parts)
+
+
+_PART: Final = 8192
 
 
 def decode(data: U8) -> tuple[U64, I64] | None:

@@ -3,12 +3,12 @@ missing: all channels share one set of packed deltas, and their samples go from 
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from rta_wire import columns, deltas, errors, limits, pack, plan, rows, runs, samples
+from rta_wire import columns, deltas, errors, limits, pack, plan, runs, samples
 
 I64 = npt.NDArray[np.int64]
 
@@ -55,7 +55,7 @@ def blocks(
             apart.setdefault(series.layout, []).append(series)
     if shared and len(times_ns):
         yield _shared(shared, times_ns)
-    yield from _apart(apart)
+    yield from samples.blocks(_apart(apart))
 
 
 def _series(channel: int, layout: plan.Layout, array: Any, table: Table) -> Series:
@@ -79,7 +79,7 @@ def _series(channel: int, layout: plan.Layout, array: Any, table: Table) -> Seri
 
 def _shared(series: list[Series], times: I64) -> pack.Block:
     """Timestamped channels without gaps: one set of deltas for all of them."""
-    whole = runs.Runs(_NO_ROWS, times, np.zeros(1, np.uint32), np.zeros(1, np.int64), np.array([len(times)]))
+    whole = runs.Runs(runs.NO_ROWS, times, np.zeros(1, np.uint32), np.zeros(1, np.int64), np.array([len(times)]))
     parts = runs.split(whole, limits.ENCODE_RUN_SAMPLES)
     packed = deltas.pack(times, parts.starts, parts.lens)
     count = len(series)
@@ -95,19 +95,10 @@ def _shared(series: list[Series], times: I64) -> pack.Block:
     )
 
 
-_NO_ROWS: Final = np.empty(0, np.intp)
-
-
-def _apart(series: Mapping[plan.Layout, list[Series]]) -> Iterator[pack.Block]:
+def _apart(series: Mapping[plan.Layout, list[Series]]) -> Iterator[samples.Part]:
     """Channels with times of their own, or of another kind: as runs that are sorted already."""
-    cells = []
     for layout, some in series.items():
         lens = np.array([len(one.made) for one in some])
         channels = np.array([one.channel for one in some], np.uint32)
         times, made = (np.concatenate(parts) for parts in zip(*((one.times, one.made) for one in some), strict=True))
-        if layout.kind is plan.Kind.ROW:
-            cells.append(rows.cells(np.repeat(channels, lens), times, made))
-        else:
-            yield samples.block(runs.Runs(_NO_ROWS, times, channels, np.cumsum(lens) - lens, lens), made, layout)
-    if cells:
-        yield rows.block(rows.join(cells))
+        yield samples.Part(runs.Runs(runs.NO_ROWS, times, channels, np.cumsum(lens) - lens, lens), made, layout)
