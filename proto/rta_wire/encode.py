@@ -88,6 +88,8 @@ class Encoder:
         self, batches: Iterable[pa.RecordBatch], channels: Mapping[str, int], *, time: str = "time"
     ) -> Iterator[Burst]:
         """Wide form from Arrow record batches: a column of times and one for each of `channels`, by name."""
+        if len(set(channels.values())) < len(channels):
+            raise errors.BadSamples(reason=f"several columns feed one channel: {dict(channels)}")
         first = 0
         for batch in regroup(batches, wide.group_rows(len(channels), self.options)):
             found = {channel: columns.named(batch, name) for name, channel in channels.items()}

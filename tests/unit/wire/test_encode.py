@@ -304,6 +304,8 @@ def test_wide_columns_that_do_not_fit_are_refused() -> None:
     batch = pa.record_batch({"time": [1, 2], "a": [1.0, 2.0]})
     with pytest.raises(errors.BadSamples, match="no single column 'b'"):
         list(encode.Encoder().wide([batch], {"b": 1}))
+    with pytest.raises(errors.BadSamples, match="several columns feed one channel"):
+        list(encode.Encoder().wide([batch], {"a": 1, "time": 1}))
     with pytest.raises(errors.BadSamples, match="channel 1 has 1 values for 2 times"):
         list(encode.Encoder().table(np.arange(2), {1: np.ones(1)}))
     with pytest.raises(errors.BadSamples, match="channel 4294967296 is not between"):
