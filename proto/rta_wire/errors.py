@@ -128,8 +128,8 @@ class NoSuchTransition(RtaError):
 
 
 class AppendGap(RtaError):
-    """Unit {unit!r} of session {identity!r} stands at burst {seq} of epoch {epoch}: burst {got_seq} of epoch
-    {got_epoch} would leave a gap. Bursts before it are missing, so write the epoch again from its start."""
+    """Unit {unit!r} of session {identity!r} stands at row {done} of epoch {epoch}: going on at row {row} would leave
+    a gap. Redis has lost rows that stood there, so write the epoch again from its start."""
 
 
 class AddressInUse(Unavailable):

@@ -12,6 +12,8 @@ from rta_wire.encode import Burst
 
 _NONE: Final = "-"
 
+EVERY_ROW: Final = 2**63 - 1
+
 
 class Totals(msgspec.Struct, frozen=True):
     """Counts only grow, the time range only widens."""
@@ -102,27 +104,28 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """How far a unit has come: burst `seq` of `epoch` is the last that stands in the stream."""
+    """How far a unit has come: the first `rows` rows of `epoch` stand in the stream, and all of the epochs before.
+
+    Rows are counted and not bursts, because a task that is cut short ends in a shorter burst than its next attempt.
+    """
 
     epoch: int = -1
-    seq: int = 0
+    rows: int = 0
     totals: Totals = Totals()
 
     def text(self) -> str:
-        return " ".join([str(self.epoch), str(self.seq), *self.totals.words()])
+        return " ".join([str(self.epoch), str(self.rows), *self.totals.words()])
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        epoch, seq, *words = text.split()
-        return cls(int(epoch), int(seq), Totals.from_words(words))
+        epoch, rows, *words = text.split()
+        return cls(int(epoch), int(rows), Totals.from_words(words))
 
-    def holds(self, epoch: int, seq: int) -> bool:
-        """Whether a burst stands in the stream already."""
-        return (epoch, seq) <= (self.epoch, self.seq)
-
-    def is_next(self, epoch: int, seq: int) -> bool:
-        """Whether a burst follows without a gap. A new epoch starts at 1; epochs without bursts leave no mark."""
-        return seq == (self.seq + 1 if epoch == self.epoch else 1) and epoch >= self.epoch
+    def done(self, epoch: int) -> int:
+        """How many rows of an epoch stand in the stream: none of a later one, every one of an earlier one."""
+        if epoch == self.epoch:
+            return self.rows
+        return 0 if epoch > self.epoch else EVERY_ROW
 
 
 def _widest(a: tuple[int, int] | None, b: tuple[int, int] | None) -> tuple[int, int] | None:

@@ -3,13 +3,19 @@
 import os
 import socket
 
+from rta_supervisor import log
+
 
 def send(state: str) -> bool:
-    """One message, such as READY=1. Whether somebody wanted it."""
+    """One message, such as READY=1. Whether somebody took it; a listener that is gone is no reason to stop."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
-        channel.connect("\0" + address[1:] if address.startswith("@") else address)
-        channel.sendall(state.encode())
+        try:
+            channel.connect("\0" + address[1:] if address.startswith("@") else address)
+            channel.sendall(state.encode())
+        except OSError as error:
+            log.get().warning("notify_failed", state=state, error=str(error))
+            return False
     return True

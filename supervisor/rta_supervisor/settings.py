@@ -69,7 +69,8 @@ def load(
     document = _read(path) if path is not None else {}
     for name, value in environ.items():
         if name.startswith(ENVIRONMENT_PREFIX) and "__" in name:
-            _set(document, name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__"), value)
+            path_in_document = name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
+            _set(document, path_in_document, _list_or_text(name, value))
     for name, value in (overrides or {}).items():
         if value is not None:
             _set(document, name.split("."), value)
@@ -90,6 +91,16 @@ def _read(path: Path) -> dict[str, Any]:
         raise errors.BadConfiguration(where=str(path), reason=f"it can't be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise errors.BadConfiguration(where=str(path), reason=f"it is not TOML: {error}") from error
+
+
+def _list_or_text(name: str, value: str) -> Any:
+    """Lists are written as in the file: RTA_CONTROL__PRINCIPALS='["a", "b"]'."""
+    if not value.startswith("["):
+        return value
+    try:
+        return tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError as error:
+        raise errors.BadConfiguration(where=name, reason=f"it is not a TOML list: {error}") from error
 
 
 def _set(document: dict[str, Any], path: list[str], value: Any) -> None:

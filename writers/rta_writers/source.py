@@ -4,6 +4,7 @@ Spark pickles a writer, builds it more than once and runs it in other processes 
 options, and a task takes its identity from the query and the partition, never from the attempt.
 """
 
+import functools
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -28,7 +29,7 @@ from rta_writers.target import Target
 
 REPORT_S: Final = 1.0
 ROWS_PER_GROUP: Final = 65_536
-"""Rows encoded together. Fixed, so that a retry cuts the same bursts whatever batches Spark makes."""
+"""Rows that are encoded together and appended in one transaction, whatever batches Spark makes."""
 
 _CHANNEL_TYPES: Final = (sql.ByteType, sql.ShortType, sql.IntegerType, sql.LongType)
 _TIME_TYPES: Final = (sql.LongType, sql.TimestampType, sql.TimestampNTZType)
@@ -41,7 +42,7 @@ class Written(WriterCommitMessage):
 
     unit: str
     totals: Totals
-    duplicates: int
+    duplicate_rows: int
 
 
 class RtaDataSource(DataSource):
@@ -99,17 +100,22 @@ def write_rows(batches: Iterator[pa.RecordBatch], target: Target, *, unit: str, 
     reported_s = time.monotonic()
     try:
         for group in groups(batches):
-            for burst in encode.timestamped(*columns.long_form(group)):
-                if appender.append(burst) and time.monotonic() - reported_s >= REPORT_S:
-                    _report(client, target, unit, appender.flush())
-                    reported_s = time.monotonic()
-        totals = appender.flush()
+            appender.append(group.num_rows, functools.partial(encode_long, group))
+            if time.monotonic() - reported_s >= REPORT_S:
+                _report(client, target, unit, appender.totals())
+                reported_s = time.monotonic()
+        totals = appender.totals()
         if totals.bursts:
             _report(client, target, unit, totals)
-        return Written(unit, totals, appender.duplicates)
+        return Written(unit, totals, appender.duplicate_rows)
     finally:
         appender.close()
         client.close()
+
+
+def encode_long(group: pa.Table, skip: int) -> Iterator[encode.Burst]:
+    """Bursts of a group of rows, without the first `skip`."""
+    return encode.timestamped(*columns.long_form(group.slice(skip)))
 
 
 def groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

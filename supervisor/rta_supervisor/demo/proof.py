@@ -42,9 +42,8 @@ def read_all(client: redis.Redis, names: cars.Names) -> list[Read]:
     reads = []
     for car, identity in names.sessions.items():
         read = Read(car, identity, problems=[])
-        fields = {
-            name.decode(): value.decode() for name, value in client.hgetall(keys.Keys().session(identity)).items()
-        }
+        raw = cast("dict[bytes, bytes]", client.hgetall(keys.Keys().session(identity)))
+        fields = {name.decode(): value.decode() for name, value in raw.items()}
         if fields:
             _check_stream(read, bursts.get(fields.get(keys.STREAM_SESSION_ID, ""), []), fields)
             _check_hash(read, fields, client, names)

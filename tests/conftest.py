@@ -1,0 +1,71 @@
+"""The real parts that tests use: one Valkey server, supervisors as processes, one Spark session."""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+import redis
+
+import rta_writers
+from rta_supervisor.embedded import java, server
+from rta_writers import connection
+from tests.support import redis_rules, supervisors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def shared_server() -> Iterator[server.EmbeddedServer]:
+    with server.running() as running:
+        yield running
+
+
+@pytest.fixture
+def url(shared_server: server.EmbeddedServer) -> Iterator[str]:
+    """An empty server; afterwards no key of ours may lack a TTL that should have one."""
+    with connection.connect(shared_server.url) as client:
+        client.flushall()
+        client.function_flush()
+        yield shared_server.url
+        assert redis_rules.keys_without_ttl(client) == []
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[redis.Redis]:
+    with connection.connect(url) as client:
+        yield client
+
+
+@pytest.fixture
+def supervisor(url: str) -> Iterator[supervisors.Supervisor]:
+    with supervisors.running(url) as running:
+        yield running
+
+
+@pytest.fixture
+def sessions(url: str, supervisor: supervisors.Supervisor) -> rta_writers.SessionClient:  # noqa: ARG001 - it has to run
+    return rta_writers.SessionClient(url, timeout_s=20)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    os.environ.update(java.spark_environment())
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - tests without Spark start faster
+
+    scratch = tmp_path_factory.mktemp("spark")
+    session = (
+        SparkSession.Builder()
+        .master("local[2,3]")  # two cores, and a task may fail twice
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        .config("spark.local.dir", str(scratch / "local"))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    rta_writers.register(session)
+    yield session
+    session.stop()

@@ -1,0 +1,202 @@
+"""The data source `rta` on a real Spark: rows in are rows in the stream, once."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import redis
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import rta_writers
+from rta_writers.source import ROWS_PER_GROUP, groups
+from tests.support import samples
+
+ROWS = 30_000
+
+
+def frame(spark: SparkSession, rows: int = ROWS) -> DataFrame:
+    return spark.range(0, rows, 1, 2).selectExpr(
+        "cast(id % 7 as int) channel", f"{samples.START_NS} + id * 1000 time", "id / 4D value"
+    )
+
+
+def expected(rows: int = ROWS) -> list[tuple[int, int, float]]:
+    return sorted((n % 7, samples.START_NS + n * 1000, n / 4) for n in range(rows))
+
+
+def test_a_batch_arrives_once(spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
+    """Every row of a frame stands in the stream, bit by bit, and the session knows how many there are."""
+    with sessions.session("run-1", stream="rig") as session:
+        frame(spark).write.format("rta").mode("append").options(**session.options).save()
+    assert sorted(samples.rows(client, "rig")) == expected()
+    assert session.ended is not None
+    assert (session.ended.state, session.ended.totals.samples) == ("closed", ROWS)
+
+
+def test_two_saves_into_one_session_are_two_sets_of_rows(
+    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient
+) -> None:
+    """Appending the same frame again is what was asked for, not a duplicate."""
+    with sessions.session("run-1", stream="rig") as session:
+        for _ in range(2):
+            frame(spark, 100).write.format("rta").mode("append").options(**session.options).save()
+    assert sorted(samples.rows(client, "rig")) == sorted(expected(100) * 2)
+
+
+def test_failed_and_retried_tasks_leave_each_row_once(
+    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, tmp_path: Path
+) -> None:
+    """Tasks that die after they wrote something are tried again, and what stood there is not written twice."""
+    marker = str(tmp_path)
+    rows = 3 * ROWS_PER_GROUP
+
+    def fail_once_late(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext  # noqa: PLC0415 - runs in a worker
+
+        context = TaskContext.get()
+        assert context is not None
+        seen = 0
+        for batch in batches:
+            seen += batch.num_rows
+            yield batch
+            if context.attemptNumber() == 0 and seen > ROWS_PER_GROUP + 20_000:
+                Path(marker, str(context.partitionId())).touch()
+                raise RuntimeError("injected")
+
+    failing = frame(spark, rows).mapInArrow(fail_once_late, "channel int, time bigint, value double")
+    with sessions.session("run-1", stream="rig") as session:
+        failing.write.format("rta").mode("append").options(**session.options).save()
+    assert len(list(tmp_path.iterdir())) == 2, "the fault was not injected"
+    assert sorted(samples.rows(client, "rig")) == expected(rows)
+
+
+def test_a_stream_restarted_from_its_checkpoint_replays_nothing(
+    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, tmp_path: Path
+) -> None:
+    """The last commit is torn off the checkpoint, so Spark writes that batch again: it is refused as a duplicate."""
+    folder = tmp_path / "in"
+    checkpoint = tmp_path / "checkpoint"
+    frame(spark, 3000).repartition(3).write.parquet(str(folder))
+
+    def run(session: rta_writers.Session) -> None:
+        source = spark.readStream.schema("channel int, time bigint, value double").option("maxFilesPerTrigger", 1)
+        query = (
+            source.parquet(str(folder))
+            .writeStream.format("rta")
+            .option("checkpointLocation", str(checkpoint))
+            .options(**session.options)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    with sessions.session("run-1", stream="rig") as session:
+        run(session)
+        commits = [path for path in (checkpoint / "commits").iterdir() if "2" in path.name]
+        assert len(commits) == 2, "the commit of batch 2 and its checksum"
+        for path in commits:
+            path.unlink()
+        run(session)
+    assert sorted(samples.rows(client, "rig")) == expected(3000)
+
+
+def test_timestamps_and_small_types_are_taken(
+    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient
+) -> None:
+    """A Spark timestamp becomes ns, whole numbers become doubles, a null value is no sample."""
+    rows = spark.sql(
+        "select * from values (tinyint(3), timestamp'2026-01-01 00:00:00.000001', 5), "
+        "(tinyint(3), timestamp'2026-01-01 00:00:01', null) as t(channel, time, value)"
+    )
+    with sessions.session("run-1", stream="rig") as session:
+        rows.write.format("rta").mode("append").options(**session.options).save()
+    assert samples.rows(client, "rig") == [(3, 1_767_225_600_000_001_000, 5.0)]
+
+
+@pytest.mark.parametrize(
+    ("select", "words"),
+    [
+        ("cast(id as int) channel, id time", "needs a column 'value'"),
+        ("cast(id as string) channel, id time, 1D value", "Column 'channel' is string"),
+        ("cast(id as int) channel, id time, 1D value, 2 extra", "does not know the columns extra"),
+        ("cast(id as int) channel, date'2026-01-01' time, 1D value", "Column 'time' is date"),
+    ],
+)
+def test_a_wrong_frame_is_refused_before_any_task(
+    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, select: str, words: str
+) -> None:
+    """The sentence names the column and nothing is written."""
+    with sessions.session("run-1", stream="rig") as session:
+        writer = spark.range(3).selectExpr(*select.split(", ")).write.format("rta").mode("append")
+        with pytest.raises(PySparkException, match=words):
+            writer.options(**session.options).save()
+    assert samples.rows(client, "rig") == []
+
+
+def test_missing_options_are_named(spark: SparkSession) -> None:
+    """The sentence tells to pass the options of an open session."""
+    with pytest.raises(PySparkException, match=r"options\(\*\*session.options\)"):
+        frame(spark, 3).write.format("rta").mode("append").save()
+
+
+def test_overwriting_is_refused(spark: SparkSession, sessions: rta_writers.SessionClient) -> None:
+    """A stream can't be overwritten."""
+    with (
+        sessions.session("run-1", stream="rig") as session,
+        pytest.raises(PySparkException, match="only appends"),
+    ):
+        frame(spark, 3).write.format("rta").mode("overwrite").options(**session.options).save()
+
+
+@pytest.mark.parametrize(
+    ("select", "words"),
+    [
+        ("-1 channel, 1L time, 1D value", "channel id is not between"),
+        ("cast(null as int) channel, 1L time, 1D value", "'channel' holds 1 nulls"),
+        ("1 channel, cast(null as bigint) time, 1D value", "'time' holds 1 nulls"),
+    ],
+)
+def test_a_bad_row_fails_its_task_with_the_reason(
+    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, select: str, words: str
+) -> None:
+    """Nothing is dropped: the job fails and says why."""
+    session = sessions.session("run-1", stream="rig")
+    writer = spark.range(1).selectExpr(*select.split(", ")).write.format("rta").mode("append")
+    with pytest.raises(PySparkException, match=words):
+        writer.options(**session.options).save()
+    session.close(state="failed")
+    assert samples.rows(client, "rig") == []
+
+
+def test_a_closed_session_takes_no_rows(
+    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient
+) -> None:
+    """A job that comes too late fails with the name of the session."""
+    session = sessions.session("run-1", stream="rig")
+    session.close()
+    with pytest.raises(PySparkException, match="'run-1' is closed"):
+        frame(spark, 3).write.format("rta").mode("append").options(**session.options).save()
+    assert samples.rows(client, "rig") == []
+
+
+def test_groups_do_not_depend_on_batches() -> None:
+    """However Spark cuts its batches, the rows are encoded in the same groups."""
+    table = pa.table({"n": pa.array(range(2 * ROWS_PER_GROUP + 100))})
+
+    def cut(seed: int) -> list[Any]:
+        chooser = random.Random(seed)  # noqa: S311 - any cut will do
+        batches = []
+        at = 0
+        while at < table.num_rows:
+            size = chooser.choice([1, 10_000, 65_536, 70_000, 140_000])
+            batches += table.slice(at, size).to_batches()
+            at += size
+        return [group.column("n").to_pylist() for group in groups(iter(batches))]
+
+    whole = cut(0)
+    assert [len(group) for group in whole] == [ROWS_PER_GROUP, ROWS_PER_GROUP, 100]
+    assert all(cut(seed) == whole for seed in range(1, 6))

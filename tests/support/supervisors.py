@@ -1,0 +1,67 @@
+"""A supervisor as a process of its own, as systemd would run it."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from rta_supervisor.demo.processes import Ready
+from tests.support.waiting import wait_until
+
+QUICK = {
+    "RTA_SESSION__REFRESH_MS": "20",
+    "RTA_SESSION__IDLE_REFRESH_S": "0.2",
+    "RTA_SESSION__CLOSE_GRACE_S": "0.5",
+    "RTA_CONTROL__RETRY_S": "0.5",
+}
+"""Settings that make a test wait less for the same behaviour."""
+
+
+class Supervisor:
+    """One running daemon and its log."""
+
+    def __init__(self, url: str, environment: Mapping[str, str] | None = None) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="rtas-test-"))
+        self.log_path = self.directory / "log"
+        with Ready(self.directory / "ready") as ready, self.log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "rta_supervisor", "run", "--redis-url", url, "--log-format", "json"],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **QUICK, **(environment or {}), "NOTIFY_SOCKET": str(self.directory / "ready")},
+            )
+            assert ready.wait(self.process), self.log_path.read_text()
+
+    def events(self, name: str) -> list[dict[str, object]]:
+        lines = self.log_path.read_bytes().splitlines()
+        return [event for line in lines if (event := msgspec.json.decode(line))["event"] == name]
+
+    def wait_for_event(self, name: str) -> dict[str, object]:
+        return wait_until(lambda: self.events(name), what=f"event {name}")[0]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30)
+
+
+@contextlib.contextmanager
+def running(url: str, environment: Mapping[str, str] | None = None) -> Iterator[Supervisor]:
+    supervisor = Supervisor(url, environment)
+    try:
+        yield supervisor
+    finally:
+        supervisor.stop()
+        for path in supervisor.directory.iterdir():
+            path.unlink()
+        supervisor.directory.rmdir()

@@ -1,0 +1,56 @@
+"""Names in Redis: which are valid, and which share a cluster slot."""
+
+import pytest
+import redis.crc
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rta_wire import errors, keys
+
+
+@pytest.mark.parametrize("name", ["a", "Rig-4", "rocket.engine_2", "0", "x" * 128])
+def test_good_stream_names(name: str) -> None:
+    """Letters, digits, dot, underscore and dash make a stream name."""
+    assert keys.check_stream_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "-a", ".a", "a b", "a:b", "a{b}", "a\n", "ä", "x" * 129])
+def test_bad_stream_names(name: str) -> None:
+    """Anything else is refused, a trailing newline included."""
+    with pytest.raises(errors.BadName):
+        keys.check_stream_name(name)
+
+
+@pytest.mark.parametrize("identity", ["", "a\n", "a{", "}", "\x00", "\x9f", "ä" * 129, "\ud800", "\u2028"])
+def test_bad_identities(identity: str) -> None:
+    """Control characters, braces, lone surrogates and more than 256 bytes are refused."""
+    with pytest.raises(errors.BadName):
+        keys.check_identity(identity)
+
+
+@given(
+    st.text(
+        st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"], exclude_characters="{}"), min_size=1, max_size=64
+    )
+)
+def test_a_session_and_its_state_share_a_slot(identity: str) -> None:
+    """Functions touch both, so a cluster must keep both in one place."""
+    names = keys.Keys()
+    slot = redis.crc.key_slot
+    assert slot(names.session(identity).encode()) == slot(names.state(identity).encode())
+
+
+@given(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True), st.integers(1, 2**40), st.text(max_size=9))
+def test_a_stream_and_its_helpers_share_a_slot(name: str, number: int, unit: str) -> None:
+    """An append touches the stream, the gate, the marks and the fence in one transaction."""
+    names = keys.Keys()
+    helpers = [names.gate(name, number), names.marks(name, number), names.fence(name, number, unit)]
+    slots = {redis.crc.key_slot(key.encode(errors="replace")) for key in [keys.stream(name), *helpers]}
+    assert len(slots) == 1
+
+
+@pytest.mark.parametrize("template", ["sessions", "a{identity}b{identity}", "{x}{identity}", "}{identity}"])
+def test_a_template_that_would_lose_the_slot_is_refused(template: str) -> None:
+    """The template names the identity once and has no other brace."""
+    with pytest.raises(errors.BadConfiguration):
+        keys.Keys(session_template=template)
