@@ -81,10 +81,10 @@ def _rare_column(source: pa.Array, what: str) -> Column:
 
 def named(batch: pa.RecordBatch, name: str) -> pa.Array:
     """A column, which must be there once."""
-    spot = batch.schema.get_field_index(name)
-    if spot < 0:
-        raise errors.BadSamples(reason=f"there is no single column {name!r} among {batch.schema.names}")
-    return batch.column(spot)
+    try:
+        return batch.column(name)
+    except KeyError as error:
+        raise errors.BadSamples(reason=f"there is no single column {name!r} among {batch.schema.names}") from error
 
 
 def times_ns(source: Any, first_row: int = 0) -> I64:
