@@ -158,11 +158,14 @@ ROW = data_pb2.RowData
     ("item", "words"),
     [
         (Item(timestamped_data=Stamped(buffer=b"1234567")), "7 bytes of channel 0 are not whole samples of 8 bytes"),
-        (Item(timestamped_data=Stamped(buffer=doubles(1, 2), timestamp_deltas=[0])), "2 samples of channel 0 do not"),
-        (Item(timestamped_data=Stamped(timestamp_deltas=[0])), "0 samples of channel 0 do not have as many deltas"),
+        (
+            Item(timestamped_data=Stamped(buffer=doubles(1, 2), timestamp_deltas=[0])),
+            "channel 0 has 2 samples and not as many deltas",
+        ),
+        (Item(timestamped_data=Stamped(timestamp_deltas=[0])), "channel 0 has 0 samples and not as many deltas"),
         (
             Item(timestamped_data=Stamped(buffer=doubles(1), timestamp_deltas=[5])),
-            "first delta of channel 0 is 5, not 0",
+            "channel 0 starts with the delta 5, not 0",
         ),
         (
             Item(
@@ -170,7 +173,7 @@ ROW = data_pb2.RowData
                     start_timestamp=2**62, timestamp_deltas_scale=2**61, timestamp_deltas=[0, 2], buffer=doubles(1, 2)
                 )
             ),
-            "a time of channel 0 does not fit 64 bits",
+            "channel 0 has a time that does not fit 64 bits",
         ),
         (
             Item(
@@ -178,7 +181,7 @@ ROW = data_pb2.RowData
                     timestamp_deltas_scale=2**40, timestamp_deltas=[0, 2**40, -(2**40)], buffer=doubles(1, 2, 3)
                 )
             ),
-            "a time of channel 0 does not fit 64 bits",
+            "channel 0 has a time that does not fit 64 bits",
         ),
         (Item(periodic_data=EVEN(samples=2**31 - 1, buffer=doubles(1))), "claims 2147483647 samples and holds 1"),
         (Item(periodic_data=EVEN(samples=-1)), "claims -1 samples and holds 0"),
