@@ -108,12 +108,11 @@ def _divide(values: I64, scales: I64, lens: I64, high: int) -> Unsigned:
 
 
 def _put_alike(packed: Packed, scaled: Unsigned, runs: Rows, where: Where, width: int) -> None:
-    """Deltas of one width, except the first of each run: its zero goes to the last byte of its place."""
+    """Deltas of one width, except the first of each run: of its zero only the last byte is taken."""
     starts, lens = where
     table = varint.matrix(scaled, width)
     if table.shape[1] != width:
         table = np.ascontiguousarray(table[:, :width])
-    table[starts, width - 1] = 0
     view = messages.view(table.reshape(-1))
     firsts = starts * width + (width - 1)
     lasts = (starts + lens) * width
