@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 import redis
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
@@ -116,6 +116,17 @@ async def test_age(client: redis.Redis, link: Link, exact: bool) -> None:
     fill(client, "rig", [*old, *new])
     assert await Trimmer(link, config(max_age_s=3600, exact=exact)).sweep() == Swept({"rig": 50})
     assert ids(client, "rig") == new
+
+
+async def test_age_with_ids_of_any_length(client: redis.Redis, link: Link, clock: Clock) -> None:
+    """The bound of an open session and that of age are compared as numbers and not as text."""
+    fill(client, "rig", ["7-0"])
+    open_session(client, "rig")
+    trimmer = Trimmer(link, config(max_age_s=3600, min_retention_s=60), clock)
+    await trimmer.sweep()
+    clock.now_s += 60
+    fill(client, "rig", ["8-0", "9-0"])
+    assert await trimmer.sweep() == Swept(), "7-0 is the last that stood there a minute ago, and stays"
 
 
 async def test_age_to_the_last_entry(client: redis.Redis, link: Link) -> None:
@@ -245,6 +256,7 @@ entry_ids = st.lists(
 
 
 @hypothesis_settings(max_examples=200, deadline=None)
+@example(entries=["0-1", "0-2"], most=1, below=(0, 0), exact=True, large=False)
 @given(
     entries=entry_ids,
     most=st.integers(1, 70),

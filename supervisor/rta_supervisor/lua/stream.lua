@@ -69,7 +69,8 @@ end
 -- less than a node.
 local function drop(stream, count, below, exact)
   local removed = redis.call('XTRIM', stream, 'MINID', '~', below, 'LIMIT', count)
-  if removed > 0 or not exact then return removed end
+  -- Nothing is below the lowest id, and Redis takes it for a mistake.
+  if removed > 0 or not exact or below == '0-0' then return removed end
   local oldest = redis.call('XRANGE', stream, '-', '(' .. below, 'COUNT', count)
   if #oldest == 0 then return 0 end
   local kept = redis.call('XRANGE', stream, '(' .. oldest[#oldest][1], '+', 'COUNT', 1)
