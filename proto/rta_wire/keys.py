@@ -103,6 +103,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Sorted set: live sessions by last activity, in ms."""
         return f"{self.prefix}idx"
 
+    def streams_used(self) -> str:
+        """Sorted set: streams that sessions of ours used, by last use in ms. Only these are trimmed and removed."""
+        return f"{self.prefix}streams"
+
     def dead_letters(self) -> str:
         """Stream of control messages that could not be applied."""
         return f"{self.prefix}dlq"

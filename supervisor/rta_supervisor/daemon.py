@@ -18,6 +18,7 @@ from rta_supervisor.recovery import Recovery
 from rta_supervisor.refresh import Refresher
 from rta_supervisor.sessions import Sessions
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
+from rta_supervisor.trim import Trimmer
 from rta_supervisor.watchdog import Watchdog
 from rta_wire import __version__
 
@@ -41,6 +42,7 @@ class Daemon:
         self._watchdog = Watchdog(
             self._sessions, self._life, config.session, lambda: self._report_lane.listening_since_ms
         )
+        self._trimmer = Trimmer(self._link, config)
         self._recovery = Recovery(
             *(self._link, self._sessions, self._life, self._catalogue),
             is_catalogue_required=config.catalogue.required,
@@ -82,6 +84,7 @@ class Daemon:
             "idle_refresh": self._refresher.run_idle,
             "watchdog": self._watchdog.run,
             "archivist": self._archivist.run,
+            "trim": self._trimmer.run,
         }
         hooks = Hooks(on_data_loss=self._recovery.recover, on_gap=self._refresher.rescan)
         async with anyio.create_task_group() as background:

@@ -170,7 +170,7 @@ class Lane:
             done = await handler.handle(entries)
         except Trouble:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the outermost loop of all handlers: a message must not end the daemon
             if len(entries) > 1:
                 # One of them is poison, and the others shall not suffer for it.
                 deferred: list[Entry] = []

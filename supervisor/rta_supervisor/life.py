@@ -114,6 +114,7 @@ class Life:
                 calls.announce(self._keys, ref.stream, ref.stream_session_id, known.document, ttl_s=ttl_s),
                 ("SADD", keys.STREAMS, ref.stream),
                 ("ZADD", self._keys.index(), self._clock(), ref.identity),
+                ("ZADD", self._keys.streams_used(), "GT", self._clock(), ref.stream),
             ]
         )
         self._on_change(ref.identity)

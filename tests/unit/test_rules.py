@@ -127,6 +127,13 @@ def test_the_last_source_wins(tmp_path: Path) -> None:
         "[control]\nprincipals = []",
         "[keys]\nsession_template = 'x'",
         "[session]\nopen_ttl_s = 1",
+        "[catalogue]\nflush_s = 0",
+        "[trim]\nmax_entries = 0",
+        "[trim]\nevery_s = 0",
+        "[trim]\nmax_bytes = -1",
+        "[trim]\nidle_stream_s = 60",
+        "[trim.streams.rig]\nmax_entries = 0",
+        "[trim.streams.rig]\nevery_s = 1",
     ],
 )
 def test_a_wrong_configuration_is_refused(tmp_path: Path, text: str) -> None:
