@@ -47,3 +47,6 @@ ENCODE_GROUP_EVENTS: Final = 4096
 
 ENCODE_WIDE_ROWS: Final = 8 * ENCODE_RUN_SAMPLES
 """Rows in wide form that are cut together, at least: each column in them costs about ten microseconds."""
+
+ENCODE_BLOCK_CELLS: Final = 8192
+"""Samples of which messages are made at a time where a message takes much more memory than its samples."""
