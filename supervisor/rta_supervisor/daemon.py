@@ -34,7 +34,7 @@ class Daemon:
         self._sessions = Sessions(self._link, config)
         self._archivist = Archivist(self._link, self._sessions, self._catalogue, config)
         self._life = Life(self._link, config, self._sessions, self._archivist.note)
-        self._refresher = Refresher(self._sessions, config.session, self._archivist.note)
+        self._refresher = Refresher(self._sessions, self._life, config.session, self._archivist.note)
         self._request_lane = Lane("requests", config.keys.requests, self._link, config)
         self._report_lane = Lane("reports", config.keys.reports, self._link, config)
         self._requests = Requests(self._link, self._request_lane, self._life, config)

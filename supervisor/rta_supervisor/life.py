@@ -158,6 +158,11 @@ class Life:
         self._log.info("session_closed", **facts)
         return ended
 
+    async def finish_off(self, known: Known) -> None:
+        """A closed session whose supervisor may have died before its last entry: write that, and put it away."""
+        await self._finish(known, known.state)
+        self._on_change(known.ref.identity)
+
     async def adopt(self, known: Known, document: str, version: int) -> None:
         """Newer JSON of a session from elsewhere, and a version after it: Redis came back with an older one."""
         raw = session.dump(session.with_life(session.parse(document), known.state, known.totals.time_range_ns))

@@ -43,6 +43,8 @@ class Known(msgspec.Struct, frozen=True):
     """Properties that were updated, each with the place of the update in the order of all requests."""
 
     lost_data: bool
+    units: dict[str, str]
+    """Totals of each unit, as the words that stand in Redis."""
 
 
 class Folded(msgspec.Struct, frozen=True):
@@ -96,11 +98,13 @@ class Sessions:
             for (identity, number), (outcome, stream, units) in zip(reports, answers, strict=True)
         ]
 
+    async def marks(self, ref: Ref) -> dict[str, Totals]:
+        """What stands in the stream, by unit. Marks are written with the data and never lag behind it."""
+        return _totals(await self._link.do("HGETALL", self._keys.marks(ref.stream, ref.stream_session_id)))
+
     async def fold_marks(self, ref: Ref, marks: Sequence[bytes] | None = None) -> bool:
-        """Marks stand beside the data and never lag behind it: fold them like reports. Whether they held news."""
-        if marks is None:
-            marks = await self._link.do("HGETALL", self._keys.marks(ref.stream, ref.stream_session_id))
-        units = {unit.decode(): Mark.from_text(mark.decode()).totals for unit, mark in pairs(marks).items()}
+        """Fold what stands in the stream like reports. Whether it held news."""
+        units = await self.marks(ref) if marks is None else _totals(marks)
         if not units:
             return False
         [folded] = await self.fold({(ref.identity, ref.stream_session_id): units})
@@ -178,6 +182,10 @@ class Sessions:
         return info[b"last-generated-id"].decode()
 
 
+def _totals(marks: Sequence[bytes]) -> dict[str, Totals]:
+    return {unit.decode(): Mark.from_text(mark.decode()).totals for unit, mark in pairs(marks).items()}
+
+
 def _known(identity: str, raw: Mapping[bytes, bytes], document: bytes | None) -> Known:
     fields = {name.decode(): value.decode() for name, value in raw.items()}
     counts = [fields.get(name, "0") for name in ("bursts", "samples", "rawBytes", "storedBytes")]
@@ -192,4 +200,5 @@ def _known(identity: str, raw: Mapping[bytes, bytes], document: bytes | None) ->
         document=document or b"",
         updated={name[2:]: value for name, value in fields.items() if name.startswith("p:")},
         lost_data="lost" in fields,
+        units={name[2:]: value for name, value in fields.items() if name.startswith("u:")},
     )

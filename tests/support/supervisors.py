@@ -29,13 +29,13 @@ QUICK = {
 class Supervisor:
     """One running daemon and its log."""
 
-    def __init__(self, url: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, url: str, environment: Mapping[str, str] | None = None, module: str = "rta_supervisor") -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="rtas-test-"))
         own = {"NOTIFY_SOCKET": str(self.directory / "ready"), "XDG_STATE_HOME": str(self.directory)}
         self.log_path = self.directory / "log"
         with Ready(self.directory / "ready") as ready, self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "rta_supervisor", "run", "--redis-url", url, "--log-format", "json"],
+                [sys.executable, "-m", module, "run", "--redis-url", url, "--log-format", "json"],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **QUICK, **own, **(environment or {})},
@@ -60,8 +60,10 @@ class Supervisor:
 
 
 @contextlib.contextmanager
-def running(url: str, environment: Mapping[str, str] | None = None) -> Iterator[Supervisor]:
-    supervisor = Supervisor(url, environment)
+def running(
+    url: str, environment: Mapping[str, str] | None = None, module: str = "rta_supervisor"
+) -> Iterator[Supervisor]:
+    supervisor = Supervisor(url, environment, module)
     try:
         yield supervisor
     finally:
