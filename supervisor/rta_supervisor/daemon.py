@@ -66,7 +66,10 @@ class Daemon:
 
     async def _start(self) -> None:
         await self._link.connect()
-        await self._recovery.make_whole()
+        try:
+            await self._recovery.make_whole()
+        except Trouble as error:
+            raise self._link.named(error) from error
         self._log.info(
             "supervisor_started",
             version=__version__,

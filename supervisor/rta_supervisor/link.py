@@ -97,7 +97,7 @@ class Link:
                 raise errors.BadConfiguration(where="redis.url", reason=f"the server refuses it: {error}") from error
             except Outage as error:
                 if anyio.current_time() >= deadline_s:
-                    raise errors.RedisUnreachable(url=safe_url(self.config.url), reason=_first_line(error)) from error
+                    raise self.named(error) from error
                 await anyio.sleep(RETRY_PAUSE_S)
 
     async def check(self) -> None:
@@ -108,14 +108,16 @@ class Link:
     async def load_functions(self) -> None:
         """Put our Lua libraries on the server. Their names carry a version: an older supervisor keeps its own."""
         for path in sorted(LUA.glob("*.lua")):
-            try:
-                await self.do("FUNCTION", "LOAD", "REPLACE", path.read_text())
-            except redis.exceptions.OutOfMemoryError as error:
-                raise errors.RedisFull(url=safe_url(self.config.url), reason=_first_line(error)) from error
-            except redis.exceptions.ReadOnlyError as error:
-                raise errors.RedisUnsuitable(
-                    url=safe_url(self.config.url), reason="it is read-only. Name the primary"
-                ) from error
+            await self.do("FUNCTION", "LOAD", "REPLACE", path.read_text())
+
+    def named(self, error: BaseException) -> errors.RtaError:
+        """What to tell a person about trouble with Redis."""
+        url, reason = safe_url(self.config.url), _first_line(error)
+        if isinstance(error, redis.exceptions.OutOfMemoryError):
+            return errors.RedisFull(url=url, reason=reason)
+        if isinstance(error, redis.exceptions.ReadOnlyError):
+            return errors.RedisUnsuitable(url=url, reason="it is read-only. Name the primary")
+        return errors.RedisUnreachable(url=url, reason=reason)
 
 
 def unsuitable(info: Mapping[str, str], config: settings.RedisSettings) -> errors.RtaError | None:

@@ -80,7 +80,9 @@ class Recovery:
         """Ids never repeat, not even those of sessions that only the streams remember."""
         streams = [raw.decode() for raw in await self._link.do("SMEMBERS", keys.STREAMS)]
         tails = await self._link.do_all([("XREVRANGE", keys.stream(name), "+", "-", "COUNT", 1) for name in streams])
-        seen = [int(fields[1]) for tail in tails for _, fields in tail if fields[0] == keys.ENTRY_ID]
+        seen = [
+            int(fields[1]) for tail in tails for _, fields in tail if fields[0] == keys.ENTRY_ID and fields[1].isdigit()
+        ]
         await self._link.do(*calls.raise_floor(max([floor, *seen])))
 
     async def _end_again(self) -> None:
