@@ -38,6 +38,8 @@ class Totals(msgspec.Struct, frozen=True):
 
     def joined(self, other: "Totals") -> Self:
         """The later of two reports of one unit, whichever came first."""
+        if self._covers_all_of(other):
+            return self
         span = _widest(self.time_range_ns, other.time_range_ns)
         return type(self)(
             max(self.bursts, other.bursts),
@@ -46,6 +48,21 @@ class Totals(msgspec.Struct, frozen=True):
             max(self.stored_bytes, other.stored_bytes),
             *(span or (None, None)),
         )
+
+    def _covers_all_of(self, other: "Totals") -> bool:
+        """Reports mostly come in order, and then there is nothing to join."""
+        if (
+            self.bursts < other.bursts
+            or self.samples < other.samples
+            or self.raw_bytes < other.raw_bytes
+            or self.stored_bytes < other.stored_bytes
+        ):
+            return False
+        if other.start_ns is None or other.end_ns is None:
+            return True
+        if self.start_ns is None or self.end_ns is None:
+            return False
+        return self.start_ns <= other.start_ns and self.end_ns >= other.end_ns
 
     def added(self, other: "Totals") -> Self:
         """The sum over two units."""

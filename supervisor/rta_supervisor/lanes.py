@@ -112,13 +112,9 @@ class Lane:
             "XREADGROUP", "GROUP", keys.CONTROL_GROUP, consumer, *count, *wait, "STREAMS", *wanted
         )
         return [
-            Entry(
-                key.decode(),
-                self._principals[key.decode()],
-                id_.decode(),
-                pairs(fields or ()).get(keys.CONTROL_FIELD),
-            )
+            Entry(name, self._principals[name], id_.decode(), _message(fields))
             for key, entries in answer or ()
+            for name in (key.decode(),)
             for id_, fields in entries
         ]
 
@@ -145,3 +141,10 @@ class Lane:
             *("m", (entry.raw or b"")[: limits.CONTROL_MAX_BYTES]),
         )
         await self._link.do("XADD", self._dead_letters, "MAXLEN", "~", self._config.dead_letters_max, "*", *words)
+
+
+def _message(fields: Sequence[bytes] | None) -> bytes | None:
+    """The one field that an entry of a control stream has. An entry that was deleted has none."""
+    if fields is not None and len(fields) == 2 and fields[0] == keys.CONTROL_FIELD:
+        return fields[1]
+    return pairs(fields or ()).get(keys.CONTROL_FIELD)
