@@ -166,11 +166,11 @@ def _changed(values: Array, made: Array) -> Bools:
     if target.kind == "f" and source.kind == "f":
         changed = np.isinf(made) & ~np.isinf(values)
     elif target.kind == "f":
-        # Back to integers only where that is defined: a uint64 near 2^64 rounds up to 2^64 itself.
+        # A uint64 near 2^64 rounds up to 2^64 itself, and what casts give out of range differs between processors.
         changed = (made >= float(np.iinfo(source).max) + 1.0) | (made.astype(source) != values)
     elif source.kind == "f":
         low, high = float(np.iinfo(target).min), float(np.iinfo(target).max)
-        # The top of 64 bits is no double: the one above it is, and is too large.
+        # The top of 64 bits is no double: the one above it is, and is too large on some processors only.
         over = values >= high if high > np.iinfo(target).max else values > high
         changed = ~(values >= low) | over | (made.astype(source) != values)
     else:

@@ -1,7 +1,7 @@
 """The catalogue: every session that ever was, outside Redis, read when Redis forgot. Never part of the hot path.
 
 Owns what a catalogue is and how two rows of one session are joined. Where rows are kept is up to an implementation
-(`sqlite_catalogue`), and when they are written to the journal.
+(`sqlite_catalogue`), and when they are written is up to the archivist.
 """
 
 from collections.abc import Sequence

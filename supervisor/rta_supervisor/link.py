@@ -23,6 +23,29 @@ Outage = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSErr
 """Errors that say that Redis is away: what was sent may or may not have been done."""
 
 
+Refusal = (
+    redis.exceptions.OutOfMemoryError,
+    redis.exceptions.ReadOnlyError,
+    redis.exceptions.TryAgainError,
+    redis.exceptions.ClusterDownError,
+    redis.exceptions.MasterDownError,
+)
+"""Answers that say that Redis can't now and may later: nothing was done."""
+
+
+class DataLost(Exception):
+    """Redis does not know what we had put there: it lost data, and somebody has to make it whole."""
+
+
+Trouble = (*Outage, *Refusal, DataLost)
+"""Everything that passes by itself or is made good by another task: wait and try again."""
+
+
+def _checked(error: redis.exceptions.ResponseError) -> Exception:
+    text = str(error)
+    return DataLost(text) if "NOGROUP" in text or "Function not found" in text else error
+
+
 class Link:
     """One Redis, with as many connections as there are users of it at a time."""
 
@@ -54,7 +77,7 @@ class Link:
             return []
         answers = await batches.exchange(self.client.connection_pool, batch)
         if error := batches.first_error(answers):
-            raise error
+            raise _checked(error)
         return answers
 
     async def close(self) -> None:

@@ -1,6 +1,7 @@
 """The catalogue as a SQLite file in WAL mode. All SQL runs in a worker thread, one call at a time."""
 
 import contextlib
+import hashlib
 import os
 import sqlite3
 import time
@@ -19,28 +20,34 @@ from rta_wire.totals import Totals
 
 T = TypeVar("T")
 
-FILE_NAME: Final = "catalogue.sqlite"
 SCHEMA: Final = 1
 BUSY_TIMEOUT_S: Final = 3.0
 BUSY_PAUSE_S: Final = 0.02
 INT64_MAX: Final = 2**63 - 1
 
 
-def place(config: settings.CatalogueSettings, environ: Mapping[str, str] = os.environ) -> Path:
+def place(config: settings.Settings, environ: Mapping[str, str] = os.environ) -> Path:
     """The file to use: as configured, else in the state directory that systemd made, else in that of the user."""
-    if config.path:
-        return Path(config.path)
+    if config.catalogue.path:
+        return Path(config.catalogue.path)
+    name = f"catalogue-{deployment(config)}.sqlite"
     if given := environ.get("STATE_DIRECTORY", "").split(":")[0]:
-        return Path(given) / FILE_NAME
+        return Path(given) / name
     if given := environ.get("XDG_STATE_HOME", ""):
-        return Path(given) / "rta-supervisor" / FILE_NAME
+        return Path(given) / "rta-supervisor" / name
     try:
         home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
     except RuntimeError as error:
         raise errors.BadConfiguration(
             where="catalogue.path", reason="there is no home directory for the default: name a file"
         ) from error
-    return home / ".local" / "state" / "rta-supervisor" / FILE_NAME
+    return home / ".local" / "state" / "rta-supervisor" / name
+
+
+def deployment(config: settings.Settings) -> str:
+    """Tells servers and key prefixes apart, so that sessions of one are never put back into another."""
+    address = config.redis.url.partition("://")[2].rpartition("@")[2]
+    return hashlib.sha256(f"{address} {config.keys.prefix}".encode()).hexdigest()[:8]
 
 
 _CREATE: Final = (
@@ -107,11 +114,9 @@ class SqliteCatalogue:
         self._one_at_a_time = anyio.CapacityLimiter(1)
 
     @classmethod
-    def configured(
-        cls, config: settings.CatalogueSettings, environ: Mapping[str, str] = os.environ
-    ) -> "SqliteCatalogue":
+    def configured(cls, config: settings.Settings, environ: Mapping[str, str] = os.environ) -> "SqliteCatalogue":
         """As the settings say. Only the directory of a default path is made: another may be a mount that is away."""
-        return cls(place(config, environ), make_directory=not config.path)
+        return cls(place(config, environ), make_directory=not config.catalogue.path)
 
     async def open(self) -> None:
         await self._run(lambda _: None)

@@ -17,7 +17,7 @@ import msgspec
 import redis.exceptions
 
 from rta_supervisor import calls, log, settings
-from rta_supervisor.link import Link, Outage, pairs
+from rta_supervisor.link import Link, Trouble, pairs
 from rta_supervisor.sessions import now_ms
 from rta_wire import keys
 
@@ -87,7 +87,7 @@ class Trimmer:
             await anyio.sleep(self._config.every_s)
             try:
                 await self.sweep()
-            except Outage as error:
+            except Trouble as error:
                 self._log.warning("redis_unavailable", error=str(error))
 
     async def sweep(self) -> Swept:

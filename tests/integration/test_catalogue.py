@@ -11,16 +11,14 @@ from pathlib import Path
 import anyio
 import msgspec
 import pytest
-import structlog.testing
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from rta_supervisor import settings, sqlite_catalogue
 from rta_supervisor.catalogue import Catalogue, Row
-from rta_supervisor.journal import Journal
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
-from rta_wire import errors
+from rta_wire import errors, keys
 from rta_wire.session import State
 from rta_wire.totals import Totals
 from tests.support import users
@@ -397,72 +395,33 @@ async def test_the_loop_goes_on_while_sql_waits(catalogue: SqliteCatalogue) -> N
 @pytest.mark.parametrize(
     ("environ", "path", "wanted"),
     [
-        ({"STATE_DIRECTORY": "/var/lib/x:/var/lib/y", "HOME": "/h"}, "", "/var/lib/x/catalogue.sqlite"),
-        ({"XDG_STATE_HOME": "/state", "HOME": "/h"}, "", "/state/rta-supervisor/catalogue.sqlite"),
-        ({"HOME": "/h"}, "", "/h/.local/state/rta-supervisor/catalogue.sqlite"),
+        ({"STATE_DIRECTORY": "/var/lib/x:/var/lib/y", "HOME": "/h"}, "", "/var/lib/x/catalogue-3c2b.sqlite"),
+        ({"XDG_STATE_HOME": "/state", "HOME": "/h"}, "", "/state/rta-supervisor/catalogue-3c2b.sqlite"),
+        ({"HOME": "/h"}, "", "/h/.local/state/rta-supervisor/catalogue-3c2b.sqlite"),
         ({"STATE_DIRECTORY": "/var/lib/x"}, "/elsewhere/c.db", "/elsewhere/c.db"),
     ],
 )
 def test_where_the_file_is(environ: dict[str, str], path: str, wanted: str) -> None:
     """As configured, else where systemd says, else where the user keeps state."""
-    assert sqlite_catalogue.place(settings.CatalogueSettings(path=path), environ) == Path(wanted)
+    config = settings.Settings(catalogue=settings.CatalogueSettings(path=path))
+    found = sqlite_catalogue.place(config, environ)
+    tag = sqlite_catalogue.deployment(config)
+    assert found == Path(wanted.replace("3c2b", tag))
+
+
+def test_each_redis_has_a_file_of_its_own() -> None:
+    """Sessions of one server are never put back into another; a password makes no difference."""
+    urls = ["redis://h/0", "redis://h/1", "redis://me:secret@h/0"]
+    tags = [sqlite_catalogue.deployment(settings.Settings(redis=settings.RedisSettings(url=url))) for url in urls]
+    assert tags[0] == tags[2] != tags[1]
+    other = settings.Settings(keys=keys.Keys(prefix="other:"))
+    assert sqlite_catalogue.deployment(other) != sqlite_catalogue.deployment(settings.Settings())
 
 
 async def test_the_default_directory_is_made(tmp_path: Path) -> None:
     """A first start on a laptop needs no preparation, and nobody else can read the sessions."""
-    catalogue = SqliteCatalogue.configured(settings.CatalogueSettings(), {"XDG_STATE_HOME": str(tmp_path / "state")})
+    catalogue = SqliteCatalogue.configured(settings.Settings(), {"XDG_STATE_HOME": str(tmp_path / "state")})
     await catalogue.open()
     assert catalogue.path.exists()
     assert catalogue.path.parent.stat().st_mode & 0o777 == 0o700
     await catalogue.close()
-
-
-async def test_the_journal_writes_what_was_noted(catalogue: SqliteCatalogue) -> None:
-    """Many notes of one session are one row, joined, and `run` writes them by itself."""
-    journal = Journal(catalogue, settings.CatalogueSettings(flush_s=0.01))
-    for number in range(10):
-        journal.note(msgspec.structs.replace(ROW, version=number, totals=Totals(bursts=20 - number)))
-    assert len(journal) == 1
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(journal.run)
-        with anyio.fail_after(10):
-            while (found := await catalogue.get("run-1")) is None:
-                await anyio.lowlevel.checkpoint()
-        tasks.cancel_scope.cancel()
-    assert found is not None
-    assert (found.version, found.totals.bursts) == (9, 20)
-
-
-async def test_the_journal_keeps_rows_through_an_outage(catalogue: SqliteCatalogue) -> None:
-    """Nothing noted is lost while the file can't be written, the log has one error and not thousands."""
-    await catalogue.open()
-    other = sqlite3.connect(catalogue.path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    with structlog.testing.capture_logs() as logs:
-        journal = Journal(catalogue, settings.CatalogueSettings(flush_s=0.001))
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(journal.run)
-            for number in range(1, 4):
-                journal.note(named(number))
-                assert not await journal.flush()
-            assert len(journal) == 3
-            tasks.cancel_scope.cancel()
-        other.execute("ROLLBACK")
-        other.close()
-        journal.note(named(1, version=2))
-        assert await journal.flush()
-    assert len(journal) == 0
-    assert [row.version for row in await catalogue.unfinished()] == [2, 1, 1]
-    assert [entry["event"] for entry in logs] == ["catalogue_unavailable", "catalogue_available"]
-    assert await journal.flush(), "nothing to do is done"
-
-
-async def test_a_cancelled_flush_keeps_its_rows(catalogue: SqliteCatalogue) -> None:
-    """A flush that is cut short at shutdown is made good by the next one."""
-    journal = Journal(catalogue, settings.CatalogueSettings())
-    journal.note(ROW)
-    with anyio.CancelScope() as scope:
-        scope.cancel()
-        await journal.flush()
-    assert await journal.flush()
-    assert await catalogue.get("run-1") == ROW

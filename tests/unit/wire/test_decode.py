@@ -199,13 +199,26 @@ def test_counts_that_do_not_match_the_bytes_are_refused(item: Item, words: str) 
     assert caught.value.facts["entry"] == "17-3"
 
 
-def test_deltas_that_end_inside_a_number_do_not_borrow_from_the_next_message() -> None:
+@pytest.mark.parametrize("cut", [b"\x00\x81", b"\x00\x01\x80"], ids=["one too few", "as many as samples"])
+def test_deltas_that_end_inside_a_number_do_not_borrow_from_the_next_message(cut: bytes) -> None:
     """Deltas of all messages are decoded together, but each message must be whole by itself."""
-    first = PLAIN + chunk(4, b"\x00\x81") + chunk(5, doubles(1, 2))
-    second = PLAIN + chunk(4, b"\x00\x01") + chunk(5, doubles(1, 2))
-    raw = chunk(1, chunk(4, first)) + chunk(1, chunk(4, second))
+    head, tail = PLAIN + b"\x22", b"\x2a\x10" + doubles(1, 2)
+    first, second = (head + bytes([len(deltas)]) + deltas + tail for deltas in (cut, b"\x00\x01"))
     with pytest.raises(errors.BadBurst, match="entry 0: "):
-        decode.columns([stored(raw)])
+        decode.columns([stored(canonical(4, first) + canonical(4, second))])
+
+
+def test_channels_of_a_row_that_end_inside_a_number_do_not_borrow_either() -> None:
+    """The same for the channel ids of rows."""
+    first = b"\x0a\x02\x01\x82" + b"\x1a\x08" + doubles(1)
+    second = b"\x0a\x01\x01" + b"\x1a\x08" + doubles(2)
+    with pytest.raises(errors.BadBurst, match="entry 0: "):
+        decode.columns([stored(canonical(6, first) + canonical(6, second))])
+
+
+def canonical(field: int, body: bytes) -> bytes:
+    """A message in a burst, with lengths as short as protobuf writes them. For less than 128 bytes."""
+    return bytes([0x0A, len(body) + 2, field << 3 | 2, len(body)]) + body
 
 
 def test_an_lz4_bomb_is_stopped_at_the_limit() -> None:

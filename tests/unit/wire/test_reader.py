@@ -114,6 +114,17 @@ def test_from_the_middle_the_number_is_a_bound_until_the_end_was_seen() -> None:
     assert ids(drain(early))[0] == reader.Gap("10-0", "13-0", 2)
 
 
+def test_the_bound_takes_into_account_what_was_removed_before_the_position() -> None:
+    """Entries that were gone before a reader joined behind them are not among those that it lost."""
+    stream = Stream()
+    stream.add(20)
+    stream.trim(5)
+    follower = reader.Follower(stream.read, after="8-0")
+    assert ids(list(follower.step())) == ["9-0", "10-0", "11-0"]
+    stream.trim(10)
+    assert ids(list(follower.step()))[0] == reader.Gap("11-0", "16-0", 6, exact=False)
+
+
 @pytest.mark.parametrize("first_ms", [1, 1000])
 def test_a_stream_that_was_removed_and_made_again_is_reported(first_ms: int) -> None:
     """With lower ids a reader would wait for ever, with higher ones it would miss that others are gone."""
