@@ -38,6 +38,10 @@ def identity(number: int) -> str:
     return f"session-{number:06d}"
 
 
+def document(name: str) -> str:
+    return f'{{"identity":"{name}","state":"open","timestamp":"2026-01-01T00:00:00Z","identifier":"{name}"}}'
+
+
 class Sender:
     """Sends commands that were packed before, at next to no cost for this process."""
 
@@ -74,8 +78,7 @@ def sessions(count: int) -> Iterator[calls.Call]:
     for number in range(1, count + 1):
         name = identity(number)
         place = (keys.STREAM_SESSION_ID, number, keys.STREAM_NAME, STREAM)
-        document = f'{{"identity":"{name}","state":"open","timestamp":"2026-01-01T00:00:00Z","identifier":"{name}"}}'
-        shown = (*place, keys.STREAM_POSITION, "0-0", keys.LAST_UPDATED, now_ms, keys.JSON, document)
+        shown = (*place, keys.STREAM_POSITION, "0-0", keys.LAST_UPDATED, now_ms, keys.JSON, document(name))
         ours = (*place, "state", "open", "principal", "default", "version", 1, "openedMs", now_ms)
         for key, fields in ((NAMES.session(name), shown), (NAMES.state(name), ours)):
             yield ("HSET", key, *fields)
@@ -122,6 +125,8 @@ class Rig:
             self._set_up = None
             self.stop()
             self.client.flushall()
+            for path in self.directory.glob("catalogue*"):
+                path.unlink()
             set_up()
             self._set_up = what
 
@@ -131,13 +136,15 @@ class Rig:
         path.unlink(missing_ok=True)
         started_s = time.perf_counter()
         quiet = {"RTA_LOG__LEVEL": "error", "RTA_CATALOGUE__PATH": str(self.directory / "catalogue.sqlite")}
-        with Ready(path) as ready:
+        with Ready(path) as ready, (self.directory / "log").open("wb") as log:
             self.daemon = subprocess.Popen(
                 [sys.executable, "-m", "rta_supervisor", "run", "--redis-url", self.url],
                 env={**os.environ, **quiet, **environment, "NOTIFY_SOCKET": str(path)},
+                stdout=log,
+                stderr=subprocess.STDOUT,
             )
             if not ready.wait(self.daemon):
-                raise RuntimeError("the daemon did not start")
+                raise RuntimeError(f"the daemon did not start: {(self.directory / 'log').read_text()[-1000:]}")
         return time.perf_counter() - started_s
 
     def stop(self) -> None:

@@ -295,8 +295,9 @@ def ready_s(count: int) -> float:
     def set_up() -> None:
         rig.sender.send(load.packed(load.sessions(count)))
         rows = [
-            Row(load.identity(n), load.STREAM, n, "default", State.OPEN, "{}", Totals(), 1, 1, 1)
+            Row(name, load.STREAM, n, "default", State.OPEN, load.document(name), Totals(), 1, 1, 1)
             for n in range(1, count + 1)
+            for name in (load.identity(n),)
         ]
 
         async def fill() -> None:
