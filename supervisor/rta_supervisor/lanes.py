@@ -18,6 +18,8 @@ from rta_wire import errors, keys, limits
 BLOCK_MS: Final = 1000
 BLOCK_DEFERRED_MS: Final = 100
 OUTAGE_PAUSE_S: Final = 0.5
+GATHER_BATCHES: Final = 5
+ACKNOWLEDGE_MAX: Final = 1000
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -143,9 +145,13 @@ class Lane:
             await anyio.sleep(BLOCK_DEFERRED_MS / 1000)
             return []
         block_ms = BLOCK_DEFERRED_MS if self._deferred else BLOCK_MS
-        entries = await self._read(consumer, dict.fromkeys(self._principals, ">"), is_fresh=True, block_ms=block_ms)
-        if len(entries) >= self._config.batch:
+        new = dict.fromkeys(self._principals, ">")
+        entries = part = await self._read(consumer, new, is_fresh=True, block_ms=block_ms)
+        # The more that are handled at once, the more of them are joined before they cost anything.
+        while len(part) >= self._config.batch and len(entries) < self._config.batch * GATHER_BATCHES:
             self.listening_since_ms = now_ms()
+            part = await self._read(consumer, new, is_fresh=True)
+            entries += part
         return entries
 
     async def _read(
@@ -157,7 +163,7 @@ class Lane:
             *("STREAMS", *after.keys(), *after.values()),
         )
         return [
-            Entry(name, self._principals[name], id_.decode(), pairs(fields or ()).get(keys.CONTROL_FIELD), is_fresh)
+            Entry(name, self._principals[name], id_.decode(), _message(fields), is_fresh)
             for key, entries in answer or ()
             for name in (key.decode(),)
             for id_, fields in entries
@@ -186,11 +192,17 @@ class Lane:
         await self._acknowledge(done.handled)
 
     async def _acknowledge(self, entries: Sequence[Entry]) -> None:
+        """In parts, so that Redis serves others in between."""
+        handled: dict[str, list[str]] = {}
+        for entry in entries:
+            handled.setdefault(entry.key, []).append(entry.id)
         await self._link.do_all(
             [
-                calls.settle_in_lane(self._keys, key, ids)
-                for key in self._principals
-                if (ids := [entry.id for entry in entries if entry.key == key])
+                call
+                for key, ids in handled.items()
+                for at in range(0, len(ids), ACKNOWLEDGE_MAX)
+                for part in (ids[at : at + ACKNOWLEDGE_MAX],)
+                for call in (("XACK", key, keys.CONTROL_GROUP, *part), ("XDEL", key, *part))
             ]
         )
 
@@ -204,3 +216,10 @@ class Lane:
         await self._link.do(
             "XADD", self._keys.dead_letters(), "MAXLEN", "~", self._config.dead_letters_max, "*", *words
         )
+
+
+def _message(fields: Sequence[bytes] | None) -> bytes | None:
+    """The one field that an entry of a control stream has. An entry that was deleted has none."""
+    if fields is not None and len(fields) == 2 and fields[0] == keys.CONTROL_FIELD:
+        return fields[1]
+    return pairs(fields or ()).get(keys.CONTROL_FIELD)

@@ -11,7 +11,7 @@ import redis.exceptions
 import redis.maint_notifications
 import redis.retry
 
-from rta_supervisor import calls, settings
+from rta_supervisor import batches, calls, settings
 from rta_wire import errors
 
 LUA: Final = Path(__file__).parent / "lua"
@@ -59,6 +59,7 @@ class Link:
                 retry=redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0),
                 maint_notifications_config=redis.maint_notifications.MaintNotificationsConfig(enabled=False),
                 protocol=2,
+                parser_class=batches.Parser,
             )
         except ValueError as error:
             raise errors.BadConfiguration(where="redis.url", reason=str(error)) from error
@@ -67,22 +68,17 @@ class Link:
 
     async def do(self, *call: calls.Word) -> Any:
         """One command, given as its words."""
-        try:
-            return await self.client.execute_command(*call)
-        except redis.exceptions.ResponseError as error:
-            raise _checked(error) from error
+        [answer] = await self.do_all([call])
+        return answer
 
     async def do_all(self, batch: Sequence[calls.Call]) -> list[Any]:
         """All of them in one round trip, in order. Not a transaction; the first error is raised after all have run."""
         if not batch:
             return []
-        pipe = self.client.pipeline(transaction=False)
-        for call in batch:
-            pipe.execute_command(*call)
-        try:
-            return list(await pipe.execute())
-        except redis.exceptions.ResponseError as error:
-            raise _checked(error) from error
+        answers = await batches.exchange(self.client.connection_pool, batch)
+        if error := batches.first_error(answers):
+            raise _checked(error)
+        return answers
 
     async def close(self) -> None:
         await self.client.aclose()

@@ -4,6 +4,7 @@ Repeating it is harmless, and several supervisors may do it at once: each step o
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 import anyio
 
@@ -12,8 +13,10 @@ from rta_supervisor.beat import Beat
 from rta_supervisor.catalogue import Catalogue, Row
 from rta_supervisor.life import Life
 from rta_supervisor.link import Link, Trouble
-from rta_supervisor.sessions import Ref, Sessions
+from rta_supervisor.sessions import Known, Ref, Sessions
 from rta_wire import errors, keys, session
+
+PAGE: Final = 500
 
 
 class Recovery:
@@ -62,6 +65,7 @@ class Recovery:
             await prepare()
         try:
             await self._raise_floor(await self._catalogue.highest_id())
+            await self._end_again()
             rows = await self._catalogue.unfinished()
         except errors.CatalogueUnavailable as error:
             if self._is_catalogue_required:
@@ -69,12 +73,21 @@ class Recovery:
             self._log.error("catalogue_unavailable", error=str(error))
             await self._raise_floor(0)
             rows = []
-        await self._end_again()
         restored = lossy = 0
-        for row in rows:
-            restored += await self._put_back(row)
-            lossy += await self._mark_loss(row)
+        for at in range(0, len(rows), PAGE):
+            for row in await self._torn(rows[at : at + PAGE]):
+                restored += await self._put_back(row)
+                lossy += await self._mark_loss(row)
         return restored, lossy
+
+    async def _torn(self, rows: Sequence[Row]) -> list[Row]:
+        """Those of which Redis knows less than the catalogue. On most days there are none, and many sessions."""
+        known = await self._sessions.read_all([row.identity for row in rows])
+        in_place = await self._sessions.are_in_place(
+            [Ref(row.identity, row.stream, row.stream_session_id) for row in rows]
+        )
+        found = zip(rows, known, in_place, strict=True)
+        return [row for row, one, is_in_place in found if not (is_in_place and _is_whole(row, one))]
 
     async def _raise_floor(self, floor: int) -> None:
         """Ids never repeat, not even those of sessions that only the streams remember."""
@@ -88,9 +101,13 @@ class Recovery:
     async def _end_again(self) -> None:
         """Closed is final: what an old snapshot shows as open ends as it has ended."""
         live, _ = await self._sessions.live()
+        rows: dict[str, Row] = {}
+        for at in range(0, len(live), PAGE):
+            found = await self._catalogue.get_all([ref.identity for ref in live[at : at + PAGE]])
+            rows |= {row.identity: row for row in found if row.state.is_closed}
         for ref in live:
-            row = await self._catalogue.get(ref.identity)
-            if row is None or not row.state.is_closed or row.stream_session_id != ref.stream_session_id:
+            row = rows.get(ref.identity)
+            if row is None or row.stream_session_id != ref.stream_session_id:
                 continue
             if (known := await self._sessions.read(ref.identity)) is not None and not known.state.is_closed:
                 await self._life.adopt(known, row.json, row.version)
@@ -138,3 +155,12 @@ class Recovery:
             samples_found=known.totals.samples,
         )
         return True
+
+
+def _is_whole(row: Row, known: Known | None) -> bool:
+    """Whether Redis knows as much of a session as the catalogue, or more, or of a later one."""
+    if known is None:
+        return False
+    if known.ref.stream_session_id != row.stream_session_id or known.state.is_closed:
+        return True
+    return known.version >= row.version and not known.lost_data and known.totals.short_of(row.totals) is None

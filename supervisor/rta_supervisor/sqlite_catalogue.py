@@ -136,6 +136,11 @@ class SqliteCatalogue:
         found = await self._select("WHERE identity = ? ORDER BY stream_session_id DESC LIMIT 1", identity)
         return found[0] if found else None
 
+    async def get_all(self, identities: Sequence[str]) -> list[Row]:
+        marks = ", ".join("?" * len(identities))
+        found = await self._select(f"WHERE identity IN ({marks}) ORDER BY stream_session_id", *identities)
+        return list({row.identity: row for row in found}.values())
+
     async def unfinished(self) -> list[Row]:
         return await self._select("WHERE closed = 0 ORDER BY stream_session_id")
 

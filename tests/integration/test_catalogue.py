@@ -172,6 +172,9 @@ async def test_another_session_of_an_identity_is_another_row(catalogue: SqliteCa
     assert found.stream_session_id == 7
     assert len(await catalogue.unfinished()) == 2
     assert await catalogue.get("nobody") is None
+    await catalogue.save([named(3)])
+    assert {row.stream_session_id for row in await catalogue.get_all(["run-1", "run-3", "nobody"])} == {7, 3}
+    assert await catalogue.get_all([]) == []
 
 
 async def test_counts_beyond_the_file_saturate(catalogue: SqliteCatalogue) -> None:

@@ -181,3 +181,14 @@ def test_the_gate_of_a_long_session_is_kept(raw: redis.Redis) -> None:
     assert raw.execute_command(*calls.keep(NAMES, "rig", 1, ttl_s=100)) == 0
     assert raw.execute_command(*calls.keep(NAMES, "rig", 1, ttl_s=1000)) == 1
     assert raw.execute_command("TTL", NAMES.gate("rig", 1)) > 900
+
+
+def test_a_session_of_many_units_is_folded_whole(raw: redis.Redis) -> None:
+    """More units than one call of Redis from Lua has room for."""
+    raw.execute_command("FLUSHALL")
+    open_session(raw)
+    for step in (1, 2):
+        units = {f"unit-{number}": Totals(step, step, step, step, number, number) for number in range(5000)}
+        raw.execute_command(*calls.fold(NAMES, "run", 1, units))
+    assert folded(raw) == Totals(10_000, 10_000, 10_000, 10_000, 0, 4999)
+    assert raw.execute_command("HGET", NAMES.state("run"), "u:unit-4999") == b"2 2 2 2 4999 4999"
