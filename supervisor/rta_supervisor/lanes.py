@@ -198,11 +198,9 @@ class Lane:
             handled.setdefault(entry.key, []).append(entry.id)
         await self._link.do_all(
             [
-                call
+                calls.settle_in_lane(self._keys, key, ids[at : at + ACKNOWLEDGE_MAX])
                 for key, ids in handled.items()
                 for at in range(0, len(ids), ACKNOWLEDGE_MAX)
-                for part in (ids[at : at + ACKNOWLEDGE_MAX],)
-                for call in (("XACK", key, keys.CONTROL_GROUP, *part), ("XDEL", key, *part))
             ]
         )
 
