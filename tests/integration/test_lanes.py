@@ -107,16 +107,18 @@ def pending(client: redis.Redis) -> int:
 
 
 def test_a_flood_of_reports_does_not_hold_up_a_request(
-    client: redis.Redis, sessions: rta_writers.SessionClient
+    client: redis.Redis, sessions: rta_writers.SessionClient, supervisor: supervisors.Supervisor
 ) -> None:
-    """Fifty thousand reports wait, and an open is served before they are done."""
+    """Two hundred thousand reports wait, and an open is served before they are done."""
     first = sessions.session("run-1", stream="rig")
     raw = control.pack(progress(first, "u", Totals(1, 1, 1, 1, 5, 5)))
-    for _ in range(5):
+    os.kill(supervisor.process.pid, signal.SIGSTOP)
+    for _ in range(20):
         with client.pipeline(transaction=False) as pipe:
             for _ in range(10_000):
                 pipe.xadd("rtas:ctl:default", {"m": raw})
             pipe.execute()
+    os.kill(supervisor.process.pid, signal.SIGCONT)
     second = sessions.session("run-2", stream="rig")
     assert int(str(client.xlen("rtas:ctl:default"))) > 0, "the flood was over before the open came"
     first.close()
