@@ -7,7 +7,7 @@ import anyio
 from rta_supervisor import calls, log, settings
 from rta_supervisor.catalogue import Catalogue, Row
 from rta_supervisor.link import Link, Trouble
-from rta_supervisor.sessions import Known, Sessions, now_ms
+from rta_supervisor.sessions import Sessions
 from rta_wire import errors
 
 PAGE: Final = 500
@@ -54,15 +54,15 @@ class Archivist:
                 self._log.info("catalogue_caught_up")
 
     async def _put_away(self, identities: list[str]) -> None:
-        known = [one for one in await self._sessions.read_all(identities) if one is not None]
-        await self._catalogue.save([_row(one) for one in known])
-        await self._let_go([one for one in known if one.state.is_closed])
+        rows = await self._sessions.rows(identities)
+        await self._catalogue.save(rows)
+        await self._let_go([row for row in rows if row.state.is_closed])
 
-    async def _let_go(self, closed: list[Known]) -> None:
+    async def _let_go(self, closed: list[Row]) -> None:
         """The catalogue has them: from here on they may expire. One that changed in between is put away anew."""
-        calls_ = [calls.let_go(self._keys, one.ref.identity, one.version, ttl_s=self._closed_ttl_s) for one in closed]
+        calls_ = [calls.let_go(self._keys, one.identity, one.version, ttl_s=self._closed_ttl_s) for one in closed]
         answers = await self._link.do_all(calls_)
-        safe = [one.ref.identity for one, answer in zip(closed, answers, strict=True) if answer]
+        safe = [one.identity for one, answer in zip(closed, answers, strict=True) if answer]
         if safe:
             await self._link.do("ZREM", self._keys.index(), *safe)
 
@@ -70,18 +70,3 @@ class Archivist:
         if not self._is_failing:
             self._is_failing = True
             self._log.error("catalogue_behind", error=str(error), sessions=len(self._changed))
-
-
-def _row(known: Known) -> Row:
-    return Row(
-        identity=known.ref.identity,
-        stream=known.ref.stream,
-        stream_session_id=known.ref.stream_session_id,
-        principal=known.principal,
-        state=known.state,
-        json=known.document.decode(),
-        totals=known.totals,
-        version=known.version,
-        opened_ms=known.opened_ms,
-        updated_ms=now_ms(),
-    )

@@ -11,6 +11,7 @@ import hiredis
 import redis.asyncio
 import redis.exceptions
 from redis._parsers import _AsyncHiredisParser
+from redis._parsers.hiredis import NOT_ENOUGH_DATA
 
 from rta_supervisor import calls
 
@@ -32,8 +33,14 @@ class Parser(_AsyncHiredisParser):
         if not self.wanted:
             return await super().read_response(disable_decoding, push_request)
         wanted, self.wanted = self.wanted, 0
-        read = super().read_response
-        return [await read() for _ in range(wanted)]
+        reader: Any = self._reader
+        answers: list[Any] = []
+        while True:
+            while (answer := reader.gets()) is not NOT_ENOUGH_DATA:
+                answers.append(answer)
+                if len(answers) == wanted:
+                    return answers
+            await self.read_from_socket()  # type: ignore[no-untyped-call]
 
 
 def pack(call: calls.Call) -> bytes:
@@ -57,5 +64,5 @@ async def exchange(pool: redis.asyncio.ConnectionPool, batch: Sequence[calls.Cal
         await pool.release(connection)
 
 
-def first_error(answers: Sequence[Any]) -> redis.exceptions.ResponseError | None:
-    return next((answer for answer in answers if isinstance(answer, redis.exceptions.ResponseError)), None)
+def first_error(answers: Sequence[Any]) -> redis.exceptions.RedisError | None:
+    return next((answer for answer in answers if isinstance(answer, redis.exceptions.RedisError)), None)

@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 import anyio
 
@@ -22,6 +22,8 @@ from rta_supervisor.trim import Trimmer
 from rta_supervisor.watchdog import Watchdog
 from rta_wire import __version__
 
+GATHER_REPORTS: Final = 5
+
 
 class Daemon:
     """Everything that runs, wired together."""
@@ -36,7 +38,8 @@ class Daemon:
         self._life = Life(self._link, config, self._sessions, self._archivist.note)
         self._refresher = Refresher(self._sessions, self._life, config.session, self._archivist.note)
         self._request_lane = Lane("requests", config.keys.requests, self._link, config)
-        self._report_lane = Lane("reports", config.keys.reports, self._link, config)
+        # Reports of one unit are joined: the more at once, the less they cost. Requests don't wait for each other.
+        self._report_lane = Lane("reports", config.keys.reports, self._link, config, gather_batches=GATHER_REPORTS)
         self._requests = Requests(self._link, self._request_lane, self._life, config)
         self._reports = Reports(self._report_lane, self._sessions, self._refresher, config)
         self._watchdog = Watchdog(

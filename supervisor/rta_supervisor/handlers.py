@@ -13,7 +13,7 @@ from rta_supervisor.refresh import Refresher
 from rta_supervisor.sessions import Folded, Sessions, now_ms
 from rta_wire import control, control_pb2, errors, reports
 
-LET_OTHERS_AFTER: Final = 500
+LET_OTHERS_AFTER: Final = 50
 """Reports that are looked at before somebody else has a turn: requests don't wait for a flood."""
 
 Outcome = control_pb2.SessionReply | errors.RtaError

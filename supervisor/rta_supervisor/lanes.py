@@ -18,7 +18,6 @@ from rta_wire import errors, keys, limits
 BLOCK_MS: Final = 1000
 BLOCK_DEFERRED_MS: Final = 100
 OUTAGE_PAUSE_S: Final = 0.5
-GATHER_BATCHES: Final = 5
 ACKNOWLEDGE_MAX: Final = 1000
 
 
@@ -63,8 +62,19 @@ class Hooks(msgspec.Struct, frozen=True):
 class Lane:
     """One lane for all principals."""
 
-    def __init__(self, name: str, key_of: Callable[[str], str], link: Link, config: settings.Settings) -> None:
+    def __init__(
+        self,
+        name: str,
+        key_of: Callable[[str], str],
+        link: Link,
+        config: settings.Settings,
+        *,
+        gather_batches: int = 1,
+    ) -> None:
+        """`gather_batches`: how many batches to handle as one where much is waiting, if that makes them cheaper."""
         self.name = name
+        self._gather_max = gather_batches * config.control.batch
+        self._is_gathering = gather_batches > 1
         self._link = link
         self._config = config.control
         self._keys = config.keys
@@ -82,9 +92,11 @@ class Lane:
         """Until `stopping` is set. An outage is waited out, and what was in flight is read again."""
         leftovers_first = True
         next_look_s = 0.0
-        while not stopping.is_set():
+        ahead: list[Entry] = []
+        while ahead or not stopping.is_set():
             try:
-                if anyio.current_time() >= next_look_s:
+                is_look_due = anyio.current_time() >= next_look_s
+                if is_look_due and not ahead:
                     await self._look_around(consumer, hooks)
                     leftovers_first = True
                     next_look_s = anyio.current_time() + self._config.retry_s
@@ -92,7 +104,12 @@ class Lane:
                     self._deferred = []
                     await self._work_off_leftovers(consumer, handler)
                     leftovers_first = False
-                await self._work([*self._deferred, *await self._read_new(consumer)], handler)
+                entries = ahead or [*self._deferred, *await self._read_new(consumer)]
+                ahead = []
+                if self._is_backlog(entries) and not is_look_due and not stopping.is_set():
+                    ahead = await self._work_and_read(entries, consumer, handler)
+                else:
+                    await self._work(entries, handler)
             except (*Outage, *Refusal) as error:
                 self._log.warning("redis_unavailable", error=str(error))
                 self.listening_since_ms = now_ms()
@@ -145,14 +162,37 @@ class Lane:
             await anyio.sleep(BLOCK_DEFERRED_MS / 1000)
             return []
         block_ms = BLOCK_DEFERRED_MS if self._deferred else BLOCK_MS
+        return await self._gather(consumer, block_ms=block_ms)
+
+    async def _gather(self, consumer: str, *, block_ms: int | None = None) -> list[Entry]:
+        """New messages, a batch or more of them."""
         new = dict.fromkeys(self._principals, ">")
         entries = part = await self._read(consumer, new, is_fresh=True, block_ms=block_ms)
-        # The more that are handled at once, the more of them are joined before they cost anything.
-        while len(part) >= self._config.batch and len(entries) < self._config.batch * GATHER_BATCHES:
+        while len(part) >= self._config.batch:
             self.listening_since_ms = now_ms()
+            if len(entries) >= self._gather_max:
+                break
             part = await self._read(consumer, new, is_fresh=True)
             entries += part
         return entries
+
+    def _is_backlog(self, entries: Sequence[Entry]) -> bool:
+        return self._is_gathering and not self._deferred and len(entries) >= self._gather_max
+
+    async def _work_and_read(self, entries: Sequence[Entry], consumer: str, handler: Handler) -> list[Entry]:
+        """Where much is waiting, Redis gets the next ready while we work. Either failing ends both."""
+        ahead: list[Entry] = []
+
+        async def read() -> None:
+            ahead.extend(await self._gather(consumer))
+
+        try:
+            async with anyio.create_task_group() as both:
+                both.start_soon(read, name=f"{self.name}-ahead")
+                await self._work(entries, handler)
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from group
+        return ahead
 
     async def _read(
         self, consumer: str, after: dict[str, str], *, is_fresh: bool, block_ms: int | None = None

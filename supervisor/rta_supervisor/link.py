@@ -41,7 +41,7 @@ Trouble = (*Outage, *Refusal, DataLost)
 """Everything that passes by itself or is made good by another task: wait and try again."""
 
 
-def _checked(error: redis.exceptions.ResponseError) -> Exception:
+def _checked(error: redis.exceptions.RedisError) -> Exception:
     text = str(error)
     return DataLost(text) if "NOGROUP" in text or "Function not found" in text else error
 

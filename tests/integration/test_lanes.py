@@ -232,3 +232,30 @@ def test_fuzzed_control_streams_do_not_stop_the_daemon(
     assert dead_letters(client)
     sessions.session("run-1", stream="rig").close()
     assert document(client, "run-1")["state"] == "closed"
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_flood_of_reports_is_folded_whole(url: str, client: redis.Redis, how: signal.Signals) -> None:
+    """Many batches are gathered and read ahead; a supervisor that ends in the middle of it loses none of them."""
+    small = {"RTA_CONTROL__BATCH": "10", "RTA_CONTROL__RETRY_S": "0.5"}
+    with supervisors.running(url, small) as first:
+        sessions = rta_writers.SessionClient(url)
+        session = sessions.session("run-1", stream="rig")
+        os.kill(first.process.pid, signal.SIGSTOP)
+        with client.pipeline(transaction=False) as pipe:
+            for n in range(3000):
+                report = progress(session, f"u{n % 40}", Totals(n, n, n, n, samples.START_NS, samples.START_NS + n))
+                pipe.xadd("rtas:ctl:default", {"m": control.pack(report)})
+            pipe.execute()
+        os.kill(first.process.pid, signal.SIGCONT)
+        wait_until(lambda: client.xlen("rtas:ctl:default") < 2900, what="some reports being folded")
+        os.kill(first.process.pid, how)
+        first.process.wait()
+        left = client.xlen("rtas:ctl:default")
+        with supervisors.running(url, small):
+            wait_until(lambda: client.xlen("rtas:ctl:default") == 0, what="every report being folded")
+            assert client.hget("rtas:st:{sessions:run-1}", "samples") == str(sum(range(2960, 3000))).encode()
+            pending: Any = client.xpending("rtas:ctl:default", keys.CONTROL_GROUP)
+            assert pending["pending"] == 0
+            assert dead_letters(client) == []
+    assert left, "it ended in the middle"
