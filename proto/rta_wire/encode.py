@@ -1,35 +1,45 @@
-"""Columns to bursts. The cut into bursts depends on the input alone, so that a retry makes the same bursts."""
+"""Columns to bursts. The cut depends on the rows and the options alone, so that a retry makes the same bursts.
 
-from collections.abc import Iterator
+Samples come in long form (a row per sample) or in wide form (a row per time, a column per channel), as numpy arrays or
+as Arrow record batches. How rows are spread over batches makes no difference to the bursts.
+"""
 
-import lz4.block
-import msgspec
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from rta_wire import errors, limits, stream_pb2
+from rta_wire import columns, data_pb2, errors, events, limits, pack, plan, runs, samples, stream_pb2, wide
 
-
-class Burst(msgspec.Struct, frozen=True):
-    """What one entry of a stream holds, and what it adds to the totals of its writer."""
-
-    data: bytes
-    raw_bytes: int
-    samples: int
-    start_ns: int
-    end_ns: int
+Burst = pack.Burst
+Framing = pack.Framing
+Options = pack.Options
+DEFAULTS = Options()
 
 
-def session_json(document: bytes) -> bytes:
+def session_json(document: bytes, options: Options = DEFAULTS) -> bytes:
     """The `data` of an entry that holds the Session JSON and nothing else."""
-    item = stream_pb2.StreamData(session_json=document.decode())
-    return _pack(stream_pb2.StreamDataBurst(data=[item]))[0]
+    try:
+        item = stream_pb2.StreamData(session_json=document.decode())
+    except UnicodeDecodeError as error:
+        raise errors.BadSamples(reason=f"the Session JSON is not UTF-8: {error}") from error
+    return _alone(item, options)
 
 
-def time_range(start_ns: int, end_ns: int) -> bytes:
+def time_range(start_ns: int, end_ns: int, options: Options = DEFAULTS) -> bytes:
     """The `data` of an entry that tells what a session covers."""
-    item = stream_pb2.StreamData(time_range=stream_pb2.StreamTimeRange(start_time=start_ns, end_time=end_ns))
-    return _pack(stream_pb2.StreamDataBurst(data=[item]))[0]
+    try:
+        covers = stream_pb2.StreamTimeRange(start_time=start_ns, end_time=end_ns)
+    except (TypeError, ValueError) as error:
+        raise errors.BadSamples(reason=f"{start_ns} to {end_ns} is no range of nanoseconds: {error}") from error
+    return _alone(stream_pb2.StreamData(time_range=covers), options)
+
+
+def _alone(item: stream_pb2.StreamData, options: Options) -> bytes:
+    raw = stream_pb2.StreamDataBurst(data=[item]).SerializeToString()
+    return pack.compress(raw, options.level, options.framing)
 
 
 def timestamped(
@@ -39,35 +49,116 @@ def timestamped(
     *,
     target_bytes: int = limits.BURST_TARGET_BYTES,
 ) -> Iterator[Burst]:
-    """Samples in long form, one row each, to bursts of about `target_bytes` before compression."""
-    rows_per_burst = max(1, target_bytes // 10)
-    for first in range(0, len(channels), rows_per_burst):
-        rows = slice(first, first + rows_per_burst)
-        yield _timestamped_burst(channels[rows], times_ns[rows], values[rows])
+    """Doubles in long form, one row each, to bursts of about `target_bytes` before compression."""
+    return Encoder(options=Options(target_bytes=target_bytes)).rows(channels, times_ns, values)
 
 
-def _timestamped_burst(
-    channels: npt.NDArray[np.uint32], times_ns: npt.NDArray[np.int64], values: npt.NDArray[np.float64]
-) -> Burst:
-    order = np.lexsort((times_ns, channels))
-    channels, times_ns, values = channels[order], times_ns[order], values[order]
-    starts = np.flatnonzero(np.r_[True, channels[1:] != channels[:-1]])
-    message = stream_pb2.StreamDataBurst()
-    for start, end in zip(starts, np.r_[starts[1:], len(channels)], strict=True):
-        item = message.data.add().timestamped_data
-        deltas = np.diff(times_ns[start:end], prepend=times_ns[start])
-        scale = int(np.gcd.reduce(deltas)) or 1
-        item.channel_id = int(channels[start])
-        item.start_timestamp = int(times_ns[start])
-        item.timestamp_deltas_scale = scale
-        item.timestamp_deltas.extend((deltas // scale).tolist())
-        item.buffer = values[start:end].astype("<f8").tobytes()
-    data, raw_bytes = _pack(message)
-    return Burst(data, raw_bytes, len(channels), int(times_ns.min()), int(times_ns.max()))
+class Encoder:
+    """Makes bursts after a plan. It keeps nothing between calls, so one may serve many batches, but one thread only."""
+
+    def __init__(self, layouts: plan.Plan | None = None, options: Options = DEFAULTS) -> None:
+        self.plan = layouts or plan.Plan()
+        self.options = options
+
+    def rows(self, channels: Any, times: Any, values: Any) -> Iterator[Burst]:
+        """Long form from three numpy or Arrow arrays of one length. A null value is no sample; NaN is one."""
+        lengths = [len(column) for column in (channels, times, values)]
+        if len(set(lengths)) > 1:
+            raise errors.BadSamples(reason="{} channels, {} times and {} values differ".format(*lengths))
+        for first in range(0, len(channels), self.options.group_rows):
+            part = slice(first, first + self.options.group_rows)
+            yield from self._group(channels[part], times[part], values[part], first)
+
+    def long(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        *,
+        channel: str = "channel",
+        time: str = "time",
+        value: str = "value",
+    ) -> Iterator[Burst]:
+        """Long form from Arrow record batches with a column each for channel id, time and value."""
+        first = 0
+        for batch in regroup(batches, self.options.group_rows):
+            channels, times, values = (columns.named(batch, name) for name in (channel, time, value))
+            yield from self._group(channels, times, values, first)
+            first += len(channels)
+
+    def wide(
+        self, batches: Iterable[pa.RecordBatch], channels: Mapping[str, int], *, time: str = "time"
+    ) -> Iterator[Burst]:
+        """Wide form from Arrow record batches: a column of times and one for each of `channels`, by name."""
+        first = 0
+        for batch in regroup(batches, wide.group_rows(len(channels), self.options)):
+            found = {channel: columns.named(batch, name) for name, channel in channels.items()}
+            yield from self.table(columns.named(batch, time), found, first)
+            first += batch.num_rows
+
+    def table(self, times: Any, values: Mapping[int, Any], first_row: int = 0) -> Iterator[Burst]:
+        """Wide form from arrays: the times, and for each channel id as many values."""
+        step = wide.group_rows(len(values), self.options)
+        for first in range(0, len(times), step):
+            part = slice(first, first + step)
+            found = {channel: array[part] for channel, array in values.items()}
+            blocks = wide.blocks(times[part], found, self.plan, self.options, first_row + first)
+            yield from pack.bursts(blocks, self.options)
+
+    def _group(self, channels: Any, times: Any, values: Any, first_row: int) -> Iterator[Burst]:
+        parts = self._parts(channels, times, values, first_row)
+        return pack.bursts(samples.blocks(parts), self.options)
+
+    def _parts(self, channels: Any, times: Any, values: Any, first_row: int) -> list[samples.Part]:
+        """Rows by layout, sorted, in their final type. What sorting needs is gone on return: batches are large."""
+        source, valid = columns.column(values, "value")
+        ids, times_ns = columns.channels(channels, first_row), columns.times_ns(times, first_row)
+        origin = None
+        if valid is not None:
+            origin = np.flatnonzero(valid)
+            ids, times_ns, source = ids[origin], times_ns[origin], source[origin]
+        if not len(ids):
+            return []
+        grouped = runs.group(ids, times_ns, in_time_order=self.options.in_time_order)
+        del ids, times_ns
+        codes = self.plan.codes(grouped.channels)
+        parts = []
+        for code in np.unique(codes).tolist():
+            layout = self.plan.layouts[code]
+            some = runs.select(grouped, codes == code)
+            rows = some.order if origin is None else origin[some.order]
+            made = columns.samples(runs.gathered(source, some.order), layout.type, rows, first_row)
+            parts.append(samples.Part(some._replace(order=runs.NO_ROWS), made, layout))
+        return parts
+
+    def events(self, found: Iterable[data_pb2.Event]) -> Iterator[Burst]:
+        """Events, in the order in which they come; `rta_wire.events` makes them."""
+        waiting: list[data_pb2.Event] = []
+        for one in found:
+            waiting.append(one)
+            if len(waiting) == limits.ENCODE_GROUP_EVENTS:
+                yield from pack.bursts([events.block(waiting)], self.options)
+                waiting.clear()
+        yield from pack.bursts([events.block(waiting)], self.options)
 
 
-def _pack(message: stream_pb2.StreamDataBurst) -> tuple[bytes, int]:
-    raw = message.SerializeToString()
-    if len(raw) > limits.BURST_MAX_BYTES:
-        raise errors.BadSamples(reason=f"a burst of {len(raw)} bytes is over {limits.BURST_MAX_BYTES}")
-    return lz4.block.compress(raw, store_size=False), len(raw)
+def regroup(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of `most`, the last one shorter. Rows are copied only where batches meet."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        first = 0
+        while batch.num_rows - first >= most - count:
+            held.append(batch.slice(first, most - count))
+            first += most - count
+            yield _joined(held)
+            held, count = [], 0
+        if first < batch.num_rows:
+            held.append(batch.slice(first))
+            count += batch.num_rows - first
+    if held:
+        yield _joined(held)
+
+
+def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(parts) == 1:
+        return parts[0]
+    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]

@@ -26,3 +26,18 @@ REQUEST_ID_MAX_CHARS: Final = 128
 CHANNEL_ID_MAX: Final = 2**32 - 1
 TIME_NS_MIN: Final = -(2**63)
 TIME_NS_MAX: Final = 2**63 - 1
+
+ENCODE_GROUP_ROWS: Final = 64 * KIB
+"""Rows in long form that are sorted and cut together: each channel in them costs about a microsecond."""
+
+ENCODE_GROUP_ROWS_MAX: Final = 16 * MIB
+
+ENCODE_RUN_SAMPLES: Final = 2048
+"""Samples of one channel in one message, at most: small enough that bursts come out near their target."""
+
+LZ4_LEVEL: Final = 0
+LZ4_LEVEL_MIN: Final = -64
+LZ4_LEVEL_MAX: Final = 12
+
+ENCODE_GROUP_EVENTS: Final = 4096
+"""Events that are cut together."""

@@ -1,0 +1,81 @@
+"""The small parts of messages: tags, lengths and numbers. The bytes are those that protobuf itself writes: fields in
+order, zero left out. Plain Python, a microsecond a message: numpy costs more until messages are many and tiny.
+"""
+
+import functools
+import struct
+from typing import Final, cast
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+
+# Tags of the wire: field number << 3 | wire type (0 varint, 1 fixed 64 bits, 2 length first).
+BURST_DATA: Final = 0x0A
+ITEM_TIMESTAMPED: Final = 0x22
+ITEM_PERIODIC: Final = 0x2A
+ITEM_ROW: Final = 0x32
+CHANNEL_ID: Final = 0x08
+START_TIMESTAMP: Final = 0x11
+DELTAS_SCALE: Final = 0x18
+DELTAS: Final = 0x22
+INTERVAL: Final = 0x18
+SAMPLES: Final = 0x20
+BUFFER: Final = 0x2A
+ROW_CHANNEL_IDS: Final = 0x0A
+ROW_TIMESTAMP: Final = 0x11
+ROW_BUFFER: Final = 0x1A
+
+
+_ALL_BITS: Final = 2**64 - 1
+_CACHED: Final = 16_384
+"""Channels, scales and sizes come back in group after group."""
+
+
+@functools.lru_cache(maxsize=_CACHED)
+def number(tag: int, value: int) -> bytes:
+    """A varint field, zero included."""
+    out = bytearray((tag,))
+    rest = value & _ALL_BITS
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+fixed: Final = struct.Struct("<Bq").pack
+"""A field of 64 bits from its tag and value."""
+
+
+@functools.lru_cache(maxsize=_CACHED)
+def optional(tag: int, value: int) -> bytes:
+    """A varint field, or nothing for zero."""
+    return number(tag, value) if value else b""
+
+
+@functools.lru_cache(maxsize=_CACHED)
+def pair(scale: int, delta_bytes: int) -> bytes:
+    """The scale, and what goes before the deltas."""
+    return number(DELTAS_SCALE, scale) + number(DELTAS, delta_bytes)
+
+
+@functools.lru_cache(maxsize=_CACHED)
+def before(item_tag: int, body_bytes: int) -> bytes:
+    """What goes before a message of so many bytes: the item of the burst, and inside it the message."""
+    inner = number(item_tag, body_bytes)
+    return number(BURST_DATA, len(inner) + body_bytes) + inner
+
+
+def split(data: U8, sizes: I64) -> list[memoryview]:
+    """Bytes that lie side by side, one part for each size."""
+    whole = view(data)
+    stops = np.cumsum(sizes).tolist()
+    return [whole[first:last] for first, last in zip([0, *stops], stops, strict=False)]
+
+
+def view(data: U8) -> memoryview:
+    """The bytes of an array, without copying. Python's types know arrays as buffers from 3.12 on only."""
+    return memoryview(cast("bytes", data))

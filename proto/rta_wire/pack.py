@@ -1,0 +1,143 @@
+"""Messages to bursts: where a burst is cut, how it is compressed and framed, and what it adds up to."""
+
+import enum
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+import lz4.block
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from rta_wire import errors, limits
+
+I64 = npt.NDArray[np.int64]
+
+
+class Framing(enum.StrEnum):
+    """What stands before the LZ4 block: nothing, or its size before compression in four bytes."""
+
+    RAW = "raw"
+    SIZE_PREFIXED = "size-prefixed"
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How bursts are made. Retries must use the same options to make the same bursts."""
+
+    target_bytes: int = limits.BURST_TARGET_BYTES
+    group_rows: int = limits.ENCODE_GROUP_ROWS
+    level: int = limits.LZ4_LEVEL
+    """0 is LZ4's fast mode, 1 to 12 its high compression, below 0 faster still and larger."""
+    framing: Framing = Framing.RAW
+    in_time_order: bool = True
+    """Sorts the samples of a channel by time. Without it late samples stay where they are and cost ten bytes more."""
+
+    def __post_init__(self) -> None:
+        checks = {
+            "target_bytes": 1 <= self.target_bytes <= limits.BURST_MAX_BYTES // 2,
+            "group_rows": 1 <= self.group_rows <= limits.ENCODE_GROUP_ROWS_MAX,
+            "level": limits.LZ4_LEVEL_MIN <= self.level <= limits.LZ4_LEVEL_MAX,
+        }
+        for name, fine in checks.items():
+            if not fine:
+                raise errors.BadConfiguration(where=name, reason=f"{getattr(self, name)} is out of range")
+
+
+class Burst(msgspec.Struct, frozen=True):
+    """What one entry of a stream holds, and what it adds to the totals of its writer."""
+
+    data: bytes
+    raw_bytes: int
+    samples: int
+    start_ns: int
+    end_ns: int
+    events: int = 0
+
+
+PIECES: Final = 4
+"""Buffers that make up a message: head, deltas or ids, middle, samples. Those that a kind does not need are empty."""
+
+
+class Block(NamedTuple):
+    """Messages that are ready to be sent, and what each adds up to."""
+
+    pieces: list[bytes | memoryview]
+    sizes: I64
+    samples: I64
+    start_ns: I64
+    end_ns: I64
+    events: int = 0
+    """How many of them are events: all or none."""
+
+
+def bursts(blocks: Iterable[Block], options: Options) -> Iterator[Burst]:
+    """Cuts all messages of `blocks` into bursts of about equal size, near the target and never over the limit."""
+    made = [block for block in blocks if len(block.sizes)]
+    if not made:
+        return
+    block = made[0] if len(made) == 1 else _joined(made)
+    for first, last in cuts(block.sizes, options.target_bytes):
+        part = slice(first, last)
+        raw = b"".join(block.pieces[PIECES * first : PIECES * last])
+        yield Burst(
+            data=compress(raw, options.level, options.framing),
+            raw_bytes=len(raw),
+            samples=int(block.samples[part].sum()),
+            start_ns=int(block.start_ns[part].min()),
+            end_ns=int(block.end_ns[part].max()),
+            events=last - first if block.events else 0,
+        )
+
+
+def _joined(blocks: list[Block]) -> Block:
+    pieces = [piece for block in blocks for piece in block.pieces]
+    sizes, samples, start_ns, end_ns = (np.concatenate(columns) for columns in list(zip(*blocks, strict=True))[1:5])
+    return Block(pieces, sizes, samples, start_ns, end_ns)
+
+
+def cuts(sizes: I64, target_bytes: int) -> list[tuple[int, int]]:
+    """Ranges of messages, one per burst. Depends on the sizes alone."""
+    ends = np.cumsum(sizes)
+    total = int(ends[-1])
+    parts = -(-total // target_bytes)
+    # Even shares: filling each burst to the brim would leave a small one at the end of every group.
+    marks = [total * part // parts for part in range(1, parts)]
+    stops = sorted({*(np.searchsorted(ends, marks) + 1).tolist(), len(sizes)})
+    spans = list(zip([0, *stops], stops, strict=False))
+    if all(_fits(ends, first, last) for first, last in spans):
+        return spans
+    return _greedy(sizes.tolist(), target_bytes)
+
+
+def _fits(ends: I64, first: int, last: int) -> bool:
+    held = int(ends[last - 1]) - (int(ends[first - 1]) if first else 0)
+    return held <= limits.BURST_MAX_BYTES and last - first <= limits.BURST_MAX_MESSAGES
+
+
+def _greedy(sizes: list[int], target_bytes: int) -> list[tuple[int, int]]:
+    """For messages near the limit: a new burst wherever the next message would pass the target."""
+    spans, first, held = [], 0, 0
+    for index, size in enumerate(sizes):
+        if size > limits.BURST_MAX_BYTES:
+            raise errors.BadSamples(reason=f"a message of {size} bytes is over {limits.BURST_MAX_BYTES}", row=index)
+        if held and (held + size > target_bytes or index - first == limits.BURST_MAX_MESSAGES):
+            spans.append((first, index))
+            first, held = index, 0
+        held += size
+    return [*spans, (first, len(sizes))]
+
+
+_HIGH_COMPRESSION: Final = "high_compression"
+
+
+def compress(raw: bytes, level: int = limits.LZ4_LEVEL, framing: Framing = Framing.RAW) -> bytes:
+    """One burst as it is stored."""
+    if len(raw) > limits.BURST_MAX_BYTES:
+        raise errors.BadSamples(reason=f"a burst of {len(raw)} bytes is over {limits.BURST_MAX_BYTES}")
+    prefix = framing is Framing.SIZE_PREFIXED
+    data: bytes
+    if level > 0:
+        data = lz4.block.compress(raw, mode=_HIGH_COMPRESSION, compression=level, store_size=prefix)
+    else:
+        data = lz4.block.compress(raw, mode="fast", acceleration=1 - level, store_size=prefix)
+    return data

@@ -1,0 +1,107 @@
+"""What the configuration says of each channel: the type of its samples and the kind of message that carries them.
+
+Writers and readers need the same plan: the wire does not say how wide a sample is.
+"""
+
+import enum
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from rta_wire import errors, limits
+
+
+class SampleType(enum.StrEnum):
+    """How a sample is stored, little-endian."""
+
+    DOUBLE = "double"
+    FLOAT = "float"
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    UINT8 = "uint8"
+    UINT16 = "uint16"
+    UINT32 = "uint32"
+    UINT64 = "uint64"
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The numpy type with the same bytes."""
+        return _DTYPES[self]
+
+
+_DTYPES: dict[SampleType, np.dtype[np.generic]] = {
+    SampleType.DOUBLE: np.dtype("<f8"),
+    SampleType.FLOAT: np.dtype("<f4"),
+    SampleType.INT8: np.dtype("i1"),
+    SampleType.INT16: np.dtype("<i2"),
+    SampleType.INT32: np.dtype("<i4"),
+    SampleType.INT64: np.dtype("<i8"),
+    SampleType.UINT8: np.dtype("u1"),
+    SampleType.UINT16: np.dtype("<u2"),
+    SampleType.UINT32: np.dtype("<u4"),
+    SampleType.UINT64: np.dtype("<u8"),
+}
+
+
+class Kind(enum.StrEnum):
+    """Which message carries the samples of a channel."""
+
+    TIMESTAMPED = "timestamped"
+    PERIODIC = "periodic"
+    ROW = "row"
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """How samples travel. `interval_ns` is for periodic channels: 0 means to find it in the data."""
+
+    type: SampleType = SampleType.DOUBLE
+    kind: Kind = Kind.TIMESTAMPED
+    interval_ns: int = 0
+
+
+class Plan:
+    """Layouts of channels, with one for every channel that is not named. It can be pickled and compared."""
+
+    def __init__(self, channels: Iterable[tuple[int, Layout]] = (), *, default: Layout | None = None) -> None:
+        self.default = default or Layout()
+        self.channels = dict(sorted(channels))
+        for channel, layout in self.channels.items():
+            _check(f"channel {channel}", layout)
+            if not 0 <= channel <= limits.CHANNEL_ID_MAX:
+                raise errors.BadSamples(reason=f"channel {channel} is not between 0 and {limits.CHANNEL_ID_MAX}")
+        _check("the default", self.default)
+        self.layouts = list(dict.fromkeys([self.default, *self.channels.values()]))
+        """Every layout in use; the numbers that `codes` gives are positions in it."""
+        code_of = {layout: code for code, layout in enumerate(self.layouts)}
+        self._ids = np.fromiter(self.channels, np.uint32, len(self.channels))
+        self._codes = np.fromiter(map(code_of.__getitem__, self.channels.values()), np.intp, len(self.channels))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and (self.default, self.channels) == (other.default, other.channels)
+
+    def __hash__(self) -> int:
+        return hash((self.default, tuple(self.channels.items())))
+
+    def layout(self, channel: int) -> Layout:
+        """The layout of one channel."""
+        return self.channels.get(channel, self.default)
+
+    def codes(self, channels: npt.NDArray[np.uint32]) -> npt.NDArray[np.intp]:
+        """For each of `channels`, where in `layouts` its layout is."""
+        found = np.zeros(len(channels), np.intp)
+        if len(self._ids):
+            spot = np.minimum(np.searchsorted(self._ids, channels), len(self._ids) - 1)
+            named = self._ids[spot] == channels
+            found[named] = self._codes[spot[named]]
+        return found
+
+
+def _check(what: str, layout: Layout) -> None:
+    if layout.interval_ns < 0 or layout.interval_ns > limits.TIME_NS_MAX:
+        raise errors.BadSamples(reason=f"{what} has an interval of {layout.interval_ns} ns")
+    if layout.interval_ns and layout.kind is not Kind.PERIODIC:
+        raise errors.BadSamples(reason=f"{what} has an interval but is {layout.kind.value}, not periodic")

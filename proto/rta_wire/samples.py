@@ -1,0 +1,164 @@
+"""Runs of samples to messages: timestamped ones with packed deltas, periodic ones where the plan says so."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rta_wire import deltas, limits, messages, pack, plan, rows, runs
+
+I64 = npt.NDArray[np.int64]
+
+
+class Part(NamedTuple):
+    """Samples of one layout in their final type, run by run."""
+
+    runs: runs.Runs
+    made: npt.NDArray[Any]
+    layout: plan.Layout
+
+
+def blocks(parts: Iterable[Part]) -> Iterator[pack.Block]:
+    """The messages that the layouts ask for. Row data comes last, since one message may hold channels of all types."""
+    cells = []
+    for these, made, layout in parts:
+        if layout.kind is plan.Kind.ROW:
+            cells.append(rows.cells(np.repeat(these.channels, these.lens), these.times, made))
+        elif layout.kind is plan.Kind.PERIODIC:
+            yield periodic(these, made, layout.interval_ns)
+        else:
+            yield timestamped(these, made)
+    if cells:
+        yield rows.block(rows.join(cells))
+
+
+def view(made: npt.NDArray[Any]) -> memoryview:
+    """The bytes of samples."""
+    return messages.view(np.ascontiguousarray(made).view(np.uint8))
+
+
+def timestamped(these: runs.Runs, made: npt.NDArray[Any]) -> pack.Block:
+    """One message per run, or several where a run is long."""
+    these = runs.split(these, limits.ENCODE_RUN_SAMPLES)
+    width = made.dtype.itemsize
+    buffers = slices(view(made), these.starts * width, these.lens * width)
+    packed = deltas.pack(these.times, these.starts, these.lens)
+    return timestamped_block(these.channels, spans(these), packed, buffers)
+
+
+class Spans(NamedTuple):
+    """What each message covers."""
+
+    samples: I64
+    first_ns: I64
+    start_ns: I64
+    end_ns: I64
+
+
+def spans(these: runs.Runs) -> Spans:
+    """What each run covers. The first sample is not the earliest where samples keep the order in which they came."""
+    start_ns = np.minimum.reduceat(these.times, these.starts)
+    end_ns = np.maximum.reduceat(these.times, these.starts)
+    return Spans(these.lens, these.times[these.starts], start_ns, end_ns)
+
+
+def timestamped_block(
+    channels: runs.U32, covers: Spans, packed: deltas.Packed, buffers: list[memoryview]
+) -> pack.Block:
+    """Messages from deltas that are packed already."""
+    pieces: list[bytes | memoryview] = []
+    sizes = []
+    for channel, first_ns, scale, delta_bytes, deltas_, buffer in zip(
+        channels.tolist(),
+        covers.first_ns.tolist(),
+        packed.scales.tolist(),
+        packed.sizes.tolist(),
+        packed.pieces,
+        buffers,
+        strict=True,
+    ):
+        tail = messages.number(messages.BUFFER, len(buffer))
+        rest_bytes = delta_bytes + len(tail) + len(buffer)
+        head = (
+            messages.optional(messages.CHANNEL_ID, channel)
+            + (messages.fixed(messages.START_TIMESTAMP, first_ns) if first_ns else b"")
+            + messages.pair(scale, delta_bytes)
+        )
+        head = messages.before(messages.ITEM_TIMESTAMPED, len(head) + rest_bytes) + head
+        pieces += (head, deltas_, tail, buffer)
+        sizes.append(len(head) + rest_bytes)
+    return pack.Block(pieces, np.array(sizes), covers.samples, covers.start_ns, covers.end_ns)
+
+
+def periodic(these: runs.Runs, made: npt.NDArray[Any], interval_ns: int) -> pack.Block:
+    """One message per stretch of samples with one interval."""
+    width = made.dtype.itemsize
+    these, intervals = _stretches(runs.split(these, limits.ENCODE_RUN_SAMPLES), interval_ns)
+    covers = spans(these)
+    pieces: list[bytes | memoryview] = []
+    sizes = []
+    for channel, first_ns, interval, count, buffer in zip(
+        these.channels.tolist(),
+        covers.first_ns.tolist(),
+        intervals.tolist(),
+        these.lens.tolist(),
+        slices(view(made), these.starts * width, these.lens * width),
+        strict=True,
+    ):
+        head = (
+            messages.optional(messages.CHANNEL_ID, channel)
+            + (messages.fixed(messages.START_TIMESTAMP, first_ns) if first_ns else b"")
+            + messages.optional(messages.INTERVAL, interval)
+            + messages.number(messages.SAMPLES, count)
+            + messages.number(messages.BUFFER, len(buffer))
+        )
+        head = messages.before(messages.ITEM_PERIODIC, len(head) + len(buffer)) + head
+        pieces += (head, b"", b"", buffer)
+        sizes.append(len(head) + len(buffer))
+    return pack.Block(pieces, np.array(sizes), covers.samples, covers.start_ns, covers.end_ns)
+
+
+def _stretches(these: runs.Runs, interval_ns: int) -> tuple[runs.Runs, I64]:
+    """Cuts runs at gaps. Without a known interval each stretch takes the distance of its first two samples."""
+    steps = np.diff(these.times)
+    inside = np.ones(len(steps), np.bool_)
+    inside[these.starts[1:] - 1] = False
+    inside[steps < 0] = False
+    if interval_ns:
+        starts = np.flatnonzero(np.r_[True, ~inside | (steps != interval_ns)])
+        lens = np.diff(starts, append=len(these.times))
+        intervals = np.full(len(starts), interval_ns, np.int64)
+    else:
+        starts, lens, intervals = _found(steps, inside, len(these.times))
+    owner = np.searchsorted(these.starts, starts, side="right") - 1
+    return these._replace(channels=these.channels[owner], starts=starts, lens=lens), intervals
+
+
+def _found(steps: I64, inside: npt.NDArray[np.bool_], count: int) -> tuple[I64, I64, I64]:
+    """Walks over groups of equal steps. The step from one stretch to the next belongs to neither."""
+    change = np.flatnonzero(np.r_[True, (steps[1:] != steps[:-1]) | ~inside[1:] | ~inside[:-1]][: len(steps)])
+    stops = np.r_[change[1:], len(steps)][: len(change)]
+    starts, lens, intervals = [], [], []
+    sample = 0
+    for first, stop, step, within in zip(
+        change.tolist(), stops.tolist(), steps[change].tolist(), inside[change].tolist(), strict=True
+    ):
+        left = stop - max(first, sample)
+        if left <= 0:
+            continue
+        length = left + 1 if within else 1
+        starts.append(sample)
+        lens.append(length)
+        intervals.append(step if within else 0)
+        sample += length
+    if sample < count:
+        starts.append(sample)
+        lens.append(count - sample)
+        intervals.append(0)
+    return np.array(starts), np.array(lens), np.array(intervals)
+
+
+def slices(data: memoryview, starts: I64, sizes: I64) -> list[memoryview]:
+    """Parts of `data`."""
+    return [data[first:last] for first, last in zip(starts.tolist(), (starts + sizes).tolist(), strict=True)]

@@ -1,0 +1,104 @@
+"""Wide form: a row per time and a column per channel. Nothing is sorted or gathered where times ascend and no value is
+missing: all channels share one set of packed deltas, and their samples go from the columns to the compressor directly.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rta_wire import columns, deltas, errors, limits, pack, plan, runs, samples
+
+I64 = npt.NDArray[np.int64]
+
+
+class Table(NamedTuple):
+    """The times of all rows in the order in which they are sent, and which row each was; None if none moved."""
+
+    times: I64
+    order: npt.NDArray[np.intp] | None
+    first_row: int
+
+
+class Series(NamedTuple):
+    """The samples of one channel in their final type. `times` are those of the table unless values are missing."""
+
+    channel: int
+    layout: plan.Layout
+    made: npt.NDArray[Any]
+    times: I64
+
+
+def group_rows(channels: int, options: pack.Options) -> int:
+    """Rows that are cut together: as many samples as in long form, but no message shorter than it needs to be."""
+    return max(limits.ENCODE_RUN_SAMPLES, options.group_rows // max(1, channels))
+
+
+def blocks(
+    times: Any, values: Mapping[int, Any], layouts: plan.Plan, options: pack.Options, first_row: int
+) -> Iterator[pack.Block]:
+    """All messages of a table, the channels in the order of `values` within each kind."""
+    times_ns = columns.times_ns(times, first_row)
+    order = None
+    if options.in_time_order and (times_ns[1:] < times_ns[:-1]).any():
+        order = np.argsort(times_ns, kind="stable")
+        times_ns = times_ns[order]
+    table = Table(times_ns, order, first_row)
+    shared: list[Series] = []
+    apart: dict[plan.Layout, list[Series]] = {}
+    for channel, array in values.items():
+        series = _series(channel, layouts.layout(channel), array, table)
+        if series.times is times_ns and series.layout.kind is plan.Kind.TIMESTAMPED:
+            shared.append(series)
+        elif len(series.made):
+            apart.setdefault(series.layout, []).append(series)
+    if shared and len(times_ns):
+        yield _shared(shared, times_ns)
+    yield from samples.blocks(_apart(apart))
+
+
+def _series(channel: int, layout: plan.Layout, array: Any, table: Table) -> Series:
+    if not 0 <= channel <= limits.CHANNEL_ID_MAX:
+        raise errors.BadSamples(
+            reason=f"channel {channel} is not between 0 and {limits.CHANNEL_ID_MAX}", channel=channel
+        )
+    if len(array) != len(table.times):
+        raise errors.BadSamples(
+            reason=f"channel {channel} has {len(array)} values for {len(table.times)} times", channel=channel
+        )
+    source = columns.column(array, f"channel {channel}")
+    times, rows_ = table.times, table.order
+    if source.valid is not None:
+        spots = np.flatnonzero(source.valid if rows_ is None else source.valid[rows_])
+        times = times[spots]
+        rows_ = spots if rows_ is None else rows_[spots]
+    values = source.values if rows_ is None else source.values[rows_]
+    return Series(channel, layout, columns.samples(values, layout.type, rows_, table.first_row), times)
+
+
+def _shared(series: list[Series], times: I64) -> pack.Block:
+    """Timestamped channels without gaps: one set of deltas for all of them."""
+    whole = runs.Runs(runs.NO_ROWS, times, np.zeros(1, np.uint32), np.zeros(1, np.int64), np.array([len(times)]))
+    parts = runs.split(whole, limits.ENCODE_RUN_SAMPLES)
+    packed = deltas.pack(times, parts.starts, parts.lens)
+    count = len(series)
+    buffers: list[memoryview] = []
+    for one in series:
+        width = one.made.dtype.itemsize
+        buffers += samples.slices(samples.view(one.made), parts.starts * width, parts.lens * width)
+    return samples.timestamped_block(
+        np.repeat(np.array([one.channel for one in series], np.uint32), len(parts.lens)),
+        samples.Spans(*(np.tile(column, count) for column in samples.spans(parts))),
+        deltas.Packed(np.tile(packed.scales, count), packed.pieces * count, np.tile(packed.sizes, count)),
+        buffers,
+    )
+
+
+def _apart(series: Mapping[plan.Layout, list[Series]]) -> Iterator[samples.Part]:
+    """Channels with times of their own, or of another kind: as runs that are sorted already."""
+    for layout, some in series.items():
+        lens = np.array([len(one.made) for one in some])
+        channels = np.array([one.channel for one in some], np.uint32)
+        times, made = (np.concatenate(parts) for parts in zip(*((one.times, one.made) for one in some), strict=True))
+        yield samples.Part(runs.Runs(runs.NO_ROWS, times, channels, np.cumsum(lens) - lens, lens), made, layout)

@@ -1,0 +1,427 @@
+"""What the encoder promises beyond the round trip: scales, cuts, determinism, sizes, and errors that name a row."""
+
+import itertools
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rta_wire import data_pb2, decode, encode, errors, events, limits, pack, plan, stream_pb2
+from tests.unit.wire import given as g
+
+MS = 1_000_000
+
+
+def items(bursts: Iterator[pack.Burst] | list[pack.Burst]) -> list[stream_pb2.StreamData]:
+    """All messages of some bursts, parsed by protobuf."""
+    return [item for burst in bursts for item in decode.burst(burst.data).data]
+
+
+def one_channel(times: Any, **options: Any) -> list[data_pb2.TimestampedData]:
+    """The messages of a channel with samples at these times."""
+    stamps = np.array(times, np.int64)
+    made = encode.Encoder(options=encode.Options(**options)).rows(
+        np.zeros(len(stamps), np.uint32), stamps, np.arange(len(stamps), dtype=np.float64)
+    )
+    return [item.timestamped_data for item in items(made)]
+
+
+@pytest.mark.parametrize(
+    ("times", "scale", "deltas"),
+    [
+        ([5], 1, [0]),
+        ([5, 5, 5], 1, [0, 0, 0]),
+        ([0, 10 * MS, 20 * MS], 10 * MS, [0, 1, 1]),
+        ([0, 10 * MS, 21 * MS, 30 * MS], MS, [0, 10, 11, 9]),
+        ([0, 300, 300, 900], 300, [0, 1, 0, 2]),
+        ([0, 7, 10], 1, [0, 7, 3]),
+        ([-(2**62), 2**62 - 2], 2**63 - 2, [0, 1]),
+        ([0, 2**60, 2**60 + 2**55], 2**55, [0, 32, 1]),
+    ],
+)
+def test_scale_is_the_interval_or_the_greatest_common_divisor(times: list[int], scale: int, deltas: list[int]) -> None:
+    """Deltas are as small as they can be, and a constant interval makes every delta 1."""
+    (message,) = one_channel(times)
+    assert message.start_timestamp == times[0]
+    assert message.timestamp_deltas_scale == scale
+    assert list(message.timestamp_deltas) == deltas
+
+
+def test_late_samples_have_negative_deltas_where_order_is_kept() -> None:
+    """A late sample stays in its place and the delta to it is negative."""
+    (message,) = one_channel([30, 40, 20, 50], in_time_order=False)
+    assert [message.timestamp_deltas_scale * delta for delta in message.timestamp_deltas] == [0, 10, -20, 30]
+
+
+def test_times_too_far_apart_for_a_delta_start_a_new_message() -> None:
+    """A distance beyond 63 bits can't be a delta, so the run is cut there."""
+    messages = one_channel([limits.TIME_NS_MIN, limits.TIME_NS_MIN + 1, limits.TIME_NS_MAX])
+    assert [(m.start_timestamp, list(m.timestamp_deltas)) for m in messages] == [
+        (limits.TIME_NS_MIN, [0, 1]),
+        (limits.TIME_NS_MAX, [0]),
+    ]
+
+
+def test_periodic_runs_are_split_at_gaps() -> None:
+    """A missing sample ends a message, and the distance over the gap belongs to no message."""
+    layouts = plan.Plan([(4, plan.Layout(plan.SampleType.INT16, plan.Kind.PERIODIC))])
+    times = np.array([0, 10, 20, 30, 70, 80, 90, 500], np.int64)
+    found = [
+        (m.start_timestamp, m.interval, m.samples, len(m.buffer))
+        for m in (item.periodic_data for item in items(encode.Encoder(layouts).rows(np.full(8, 4), times, times)))
+    ]
+    assert found == [(0, 10, 4, 8), (70, 10, 3, 6), (500, 0, 1, 2)]
+
+
+def test_a_known_interval_is_kept_even_for_a_single_sample() -> None:
+    """Where the configuration knows the interval, every message carries it and every other distance is a gap."""
+    layouts = plan.Plan(default=plan.Layout(kind=plan.Kind.PERIODIC, interval_ns=10))
+    times = np.array([0, 10, 15, 25, 60], np.int64)
+    made = encode.Encoder(layouts).rows(np.zeros(5, np.uint32), times, times * 1.0)
+    found = [(m.start_timestamp, m.interval, m.samples) for m in (item.periodic_data for item in items(made))]
+    assert found == [(0, 10, 2), (15, 10, 2), (60, 10, 1)]
+
+
+def test_rows_hold_the_channels_of_one_time() -> None:
+    """One message per time with the channels that have a value, ascending, each in its own width."""
+    layouts = plan.Plan(
+        [
+            (9, plan.Layout(plan.SampleType.UINT8, plan.Kind.ROW)),
+            (300, plan.Layout(plan.SampleType.INT16, plan.Kind.ROW)),
+        ]
+    )
+    values = {300: pa.array([1, -2, None], pa.int16()), 9: pa.array([7, None, 255], pa.int64())}
+    made = items(encode.Encoder(layouts).table(np.array([100, 200, 300]), values))
+    found = [(list(m.channel_ids), m.timestamp, m.buffer) for m in (item.row_data for item in made)]
+    assert found == [([9, 300], 100, b"\x07\x01\x00"), ([300], 200, b"\xfe\xff"), ([9], 300, b"\xff")]
+
+
+def test_a_second_sample_at_one_time_starts_another_row() -> None:
+    """A message never names a channel twice."""
+    layouts = plan.Plan(default=plan.Layout(kind=plan.Kind.ROW))
+    made = items(encode.Encoder(layouts).rows(np.array([1, 2, 1]), np.zeros(3, np.int64), np.array([1.0, 2.0, 3.0])))
+    assert [list(item.row_data.channel_ids) for item in made] == [[1, 2], [1]]
+
+
+def test_more_channels_than_16_bits_can_number() -> None:
+    """A group may hold any number of channels, with ids up to the last one."""
+    ids = np.linspace(0, limits.CHANNEL_ID_MAX, 70_000).astype(np.uint32)
+    order = np.random.default_rng(1).permutation(len(ids))
+    options = encode.Options(group_rows=len(ids))
+    bursts = list(encode.Encoder(options=options).rows(ids[order], ids[order].astype(np.int64), ids[order] * 1.0))
+    (found,) = decode.columns([burst.data for burst in bursts]).samples.values()
+    np.testing.assert_array_equal(found.channels, ids)
+    np.testing.assert_array_equal(found.values, ids * 1.0)
+    assert (len(np.unique(ids)), ids[-1]) == (70_000, limits.CHANNEL_ID_MAX)
+
+
+def long_batch(count: int) -> pa.RecordBatch:
+    """Rows of ten channels, some late, some null."""
+    rng = np.random.default_rng(7)
+    times = np.arange(count) * 100_000 + rng.integers(0, 300, count) * 1_000
+    values = pa.array(rng.normal(size=count), mask=rng.random(count) < 0.05)
+    return pa.record_batch(
+        {
+            "channel": rng.integers(0, 10, count).astype(np.int32),
+            "time": pa.array(times, pa.timestamp("ns")),
+            "value": values,
+        }
+    )
+
+
+@given(cuts=st.lists(st.integers(0, 5000), max_size=6))
+@g.thorough
+def test_bursts_do_not_depend_on_how_rows_are_batched(cuts: list[int]) -> None:
+    """The same rows in any batches make the same bursts, byte by byte."""
+    batch = long_batch(5000)
+    options = encode.Options(group_rows=1500, target_bytes=4096)
+    edges = [0, *sorted(cuts), 5000]
+    parts = [batch.slice(first, last - first) for first, last in itertools.pairwise(edges)]
+    assert list(encode.Encoder(options=options).long(parts)) == list(encode.Encoder(options=options).long([batch]))
+
+
+def test_an_encoder_keeps_nothing_between_calls() -> None:
+    """Used again, or twice at the same time, an encoder makes the same bursts."""
+    batch = long_batch(20_000)
+    encoder = encode.Encoder(options=encode.Options(group_rows=4096, target_bytes=8192))
+    fresh = list(encoder.long([batch]))
+    assert len(fresh) > 10
+    assert list(encoder.long([batch])) == fresh
+    pairs = list(itertools.zip_longest(encoder.long([batch]), encoder.long([batch.slice(100)])))
+    assert [pair[0] for pair in pairs if pair[0]] == fresh
+
+
+@pytest.mark.parametrize("target_bytes", [1000, 10_000, limits.BURST_TARGET_BYTES, limits.BURST_MAX_BYTES // 2])
+@pytest.mark.parametrize("channels", [1, 3, 500])
+def test_bursts_are_near_their_target_and_never_over_the_limit(target_bytes: int, channels: int) -> None:
+    """A channel that is too large for one burst is split; bursts come out about even."""
+    count = 120_000
+    options = encode.Options(target_bytes=target_bytes, group_rows=count)
+    ids = (np.arange(count) % channels).astype(np.uint32)
+    bursts = list(encode.Encoder(options=options).rows(ids, np.arange(count) * MS, np.ones(count)))
+    sizes = [burst.raw_bytes for burst in bursts]
+    largest_message = 9 * min(limits.ENCODE_RUN_SAMPLES, count // channels) + 50
+    assert max(sizes) <= min(target_bytes + largest_message, limits.BURST_MAX_BYTES)
+    assert sum(burst.samples for burst in bursts) == count
+    if target_bytes > 2 * largest_message:
+        assert min(sizes) > target_bytes // 4
+
+
+def test_wide_rows_share_their_deltas_and_match_the_long_form() -> None:
+    """A table in wide form decodes to what the same samples in long form decode to."""
+    count = 5000
+    times = np.cumsum(np.random.default_rng(3).integers(1, 2**30, count))
+    values = {channel: np.arange(count) * (channel + 0.5) for channel in (1, 2, 70_000)}
+    wide = decode.columns([burst.data for burst in encode.Encoder().table(times, values)])
+    ids = np.repeat(np.array(list(values), np.uint32), count)
+    rows = encode.Encoder().rows(ids, np.tile(times, 3), np.concatenate(list(values.values())))
+    long = decode.columns([burst.data for burst in rows])
+    (one,), (other,) = wide.samples.values(), long.samples.values()
+    assert one.by_channel().keys() == other.by_channel().keys()
+    for channel, (stamps, made) in one.by_channel().items():
+        np.testing.assert_array_equal(stamps, other.by_channel()[channel][0])
+        np.testing.assert_array_equal(made, other.by_channel()[channel][1])
+
+
+def test_wide_batches_may_be_cut_anywhere() -> None:
+    """The same table in any batches makes the same bursts, byte by byte."""
+    count = 9000
+    table = pa.record_batch(
+        {
+            "time": pa.array(np.arange(count) * 1000, pa.timestamp("us", "UTC")),
+            "a": pa.array(np.arange(count) * 0.5),
+            "b": pa.array(np.arange(count), mask=np.arange(count) % 7 == 0),
+        }
+    )
+    channels = {"a": 1, "b": 2}
+    whole = list(encode.Encoder().wide([table], channels))
+    parts = [table.slice(first, 1234) for first in range(0, count, 1234)]
+    assert list(encode.Encoder().wide(parts, channels)) == whole
+    assert sum(burst.samples for burst in whole) == count + int((np.arange(count) % 7 != 0).sum())
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1)])
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Paris"])
+def test_timestamps_of_every_unit_keep_every_nanosecond(unit: str, factor: int, zone: str | None) -> None:
+    """Arrow and numpy timestamps are the same instant in nanoseconds, up to the ends of 64 bits."""
+    ticks = np.array(
+        [limits.TIME_NS_MAX // factor, -(limits.TIME_NS_MAX // factor), 0, 1_700_000_000_123_456_789 // factor]
+    )
+    sources = [pa.array(ticks, pa.timestamp(unit, zone)), ticks.view(f"M8[{unit}]")]
+    for source in sources:
+        bursts = encode.Encoder().rows(np.arange(4, dtype=np.uint32), source, np.ones(4))
+        found = [item.timestamped_data.start_timestamp for item in items(bursts)]
+        assert found == (ticks * factor).tolist()
+
+
+ONE = np.ones(3)
+IDS = np.arange(3, dtype=np.uint32)
+TIMES = np.arange(3)
+
+
+@pytest.mark.parametrize(
+    ("channels", "times", "values", "words"),
+    [
+        (pa.array([1, None, 2]), TIMES, ONE, "row 1: the channel is null"),
+        (np.array([1, 2, -1]), TIMES, ONE, "row 2: the channel does not fit uint32: -1"),
+        (np.array([1, 2**32, 1]), TIMES, ONE, "row 1: the channel does not fit uint32: 4294967296"),
+        (ONE, TIMES, ONE, "not an integer"),
+        (IDS, pa.array([1, 2, None], pa.timestamp("us")), ONE, "row 2: the time is null"),
+        (IDS, np.array([1, "NaT", 2], "M8[ns]"), ONE, "row 1: the time is null"),
+        (IDS, pa.array([0, 2**62, 0], pa.timestamp("s")), ONE, "row 1: the time, in s, does not fit"),
+        (IDS, np.array([0, 2**63, 0], np.uint64), ONE, "row 1: the time does not fit int64: 9223372036854775808"),
+        (IDS, ONE, ONE, "not a timestamp"),
+        (IDS, np.array([1, 2, 3], "M8[D]"), ONE, "counts in D"),
+        (IDS, TIMES, pa.array(["a", "b", "c"]), "no number"),
+        (IDS, TIMES, np.array([None, 1.0, 2.0]), "no number"),
+        (IDS, TIMES[:2], ONE, "differ"),
+    ],
+)
+def test_rows_that_can_not_be_encoded_are_refused_by_name(channels: Any, times: Any, values: Any, words: str) -> None:
+    """Nothing is dropped or bent: the error says which row and why."""
+    with pytest.raises(errors.BadSamples, match=words):
+        list(encode.Encoder().rows(channels, times, values))
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "fits"),
+    [
+        ("int8", np.array([127.0, -128.0]), True),
+        ("int8", np.array([1.0, 128.0]), False),
+        ("uint8", np.array([1, -1]), False),
+        ("uint8", np.array([0, 255], np.uint64), True),
+        ("uint8", np.array([False, True]), True),
+        ("int16", np.array([1.0, 0.5]), False),
+        ("int32", np.array([1.0, np.nan]), False),
+        ("int32", np.array([0, 2**31], np.uint32), False),
+        ("int64", np.array([0.0, 2.0**63]), False),
+        ("int64", np.array([0.0, -(2.0**63)]), True),
+        ("int64", np.array([0, 2**63], np.uint64), False),
+        ("uint64", np.array([0.0, 2.0**64]), False),
+        ("uint64", np.array([0.0, np.inf]), False),
+        ("uint64", np.array([0, -(2**63)]), False),
+        ("float", np.array([1.0, 1e300]), False),
+        ("float", np.array([0.1, np.inf]), True),
+        ("float", np.array([0, 2**24 + 1]), False),
+        ("double", np.array([0, 2**53 + 1]), False),
+        ("double", np.array([0, 2**64 - 1], np.uint64), False),
+        ("double", np.array([0, 2**63 - 1]), False),
+        ("double", np.array([0, 2**53]), True),
+        ("double", np.array([0.5, 1.5], np.float16), True),
+    ],
+)
+def test_a_value_that_its_channel_can_not_hold_is_refused(kind: str, values: Any, fits: bool) -> None:
+    """Integers stay exact and in range; only a double in a channel of floats may round."""
+    layouts = plan.Plan(default=plan.Layout(plan.SampleType(kind)))
+    made = encode.Encoder(layouts).rows(np.array([1, 1]), np.array([5, 4]), values)
+    if not fits:
+        with pytest.raises(errors.BadSamples, match="row 1: ") as caught:
+            list(made)
+        assert caught.value.facts["row"] == 1
+        return
+    (found,) = decode.columns([burst.data for burst in made], layouts).samples.values()
+    np.testing.assert_array_equal(found.values, values[::-1].astype(plan.SampleType(kind).dtype))
+
+
+def test_the_row_in_an_error_counts_from_the_first_batch() -> None:
+    """A bad row in a later batch or group is named by its place among all rows, nulls included."""
+    good = pa.record_batch({"channel": [1, 2, 3], "time": [1, 2, 3], "value": pa.array([1.0, None, 3.0])})
+    bad = pa.record_batch({"channel": [1, 2, 3], "time": [1, 2, 3], "value": pa.array([None, None, 0.5])})
+    layouts = plan.Plan(default=plan.Layout(plan.SampleType.INT32))
+    for group_rows in (2, 100):
+        encoder = encode.Encoder(layouts, encode.Options(group_rows=group_rows))
+        with pytest.raises(errors.BadSamples, match=r"row 5: 0\.5 can't be a sample of type int32"):
+            list(encoder.long([good, bad]))
+
+
+def test_wide_columns_that_do_not_fit_are_refused() -> None:
+    """A column that is missing, short, or of a channel that can't be."""
+    batch = pa.record_batch({"time": [1, 2], "a": [1.0, 2.0]})
+    with pytest.raises(errors.BadSamples, match="no single column 'b'"):
+        list(encode.Encoder().wide([batch], {"b": 1}))
+    with pytest.raises(errors.BadSamples, match="channel 1 has 1 values for 2 times"):
+        list(encode.Encoder().table(np.arange(2), {1: np.ones(1)}))
+    with pytest.raises(errors.BadSamples, match="channel 4294967296 is not between"):
+        list(encode.Encoder().table(np.arange(2), {2**32: np.ones(2)}))
+
+
+def test_masked_arrays_and_dictionaries_are_understood() -> None:
+    """A masked value is absent, and a dictionary-encoded column is its values."""
+    masked = np.ma.MaskedArray([1.0, 2.0, 3.0], mask=[False, True, False])
+    bursts = list(encode.Encoder().rows(pa.array([5, 5, 5]).dictionary_encode(), TIMES, masked))
+    (found,) = decode.columns([burst.data for burst in bursts]).samples.values()
+    assert (found.times_ns.tolist(), found.values.tolist()) == ([0, 2], [1.0, 3.0])
+
+
+def test_events_keep_their_order_and_every_field() -> None:
+    """Events from batches come out as they went in, and the totals count them."""
+    batch = pa.record_batch(
+        {
+            "event_definition_id": pa.array([3, -1], pa.int32()),
+            "time": pa.array([10, 20], pa.timestamp("us")),
+            "app_name": ["gearbox", None],
+            "status_text": ["über", "x"],
+            "raw_data": [[1.5, float("nan")], None],
+        }
+    )
+    made = list(events.from_batches([batch, batch]))
+    bursts = list(encode.Encoder().events(made))
+    assert [burst.events for burst in bursts] == [4]
+    assert (bursts[0].start_ns, bursts[0].end_ns, bursts[0].samples) == (10_000, 20_000, 0)
+    found = decode.columns([burst.data for burst in bursts]).events
+    assert [event.SerializeToString() for event in found] == [event.SerializeToString() for event in made]
+    assert (found[0].app_name, found[0].status_text, len(found[1].raw_data)) == ("gearbox", "über", 0)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"event_definition_id": 2**31}, "row 0: "),
+        ({"event_definition_id": None}, "row 0: the event definition is null"),
+        ({"time": None}, "row 0: the time is null"),
+        ({"raw_data": [None]}, "row 0: "),
+    ],
+)
+def test_events_that_can_not_be_encoded_are_refused(row: dict[str, Any], words: str) -> None:
+    """A definition, time or number that does not fit is an error with its row."""
+    columns = {"event_definition_id": 1, "time": 5, "raw_data": [1.0]} | row
+    types = {"event_definition_id": pa.int64(), "time": pa.int64(), "raw_data": pa.list_(pa.float64())}
+    batch = pa.record_batch({name: pa.array([value], types[name]) for name, value in columns.items()})
+    with pytest.raises(errors.BadSamples, match=words):
+        list(events.from_batches([batch]))
+
+
+def test_large_events_do_not_push_a_burst_over_the_limit() -> None:
+    """Events near 1 MiB get bursts of their own, and one beyond it is refused."""
+    large = [
+        events.event(1, 5, status_text="x" * 700_000),
+        events.event(2, 6),
+        events.event(3, 7, status_text="y" * 700_000),
+    ]
+    bursts = list(encode.Encoder().events(large))
+    assert max(burst.raw_bytes for burst in bursts) <= limits.BURST_MAX_BYTES
+    assert [event.event_definition_id for event in decode.columns([b.data for b in bursts]).events] == [1, 2, 3]
+    with pytest.raises(errors.BadSamples, match="over 1048576"):
+        list(encode.Encoder().events([events.event(1, 5, status_text="x" * 1_100_000)]))
+
+
+def test_tiny_events_do_not_pass_the_cap_on_messages() -> None:
+    """A burst never holds more messages than a reader accepts."""
+    assert max(last - first for first, last in pack.cuts(np.full(200_000, 4), limits.BURST_MAX_BYTES // 2)) == (
+        limits.BURST_MAX_MESSAGES
+    )
+
+
+def test_session_json_and_time_range_are_alone_in_their_burst() -> None:
+    """Both decode to what went in, and what is no text or no time is refused."""
+    found = decode.columns([encode.session_json('{"a": "ü"}'.encode()), encode.time_range(-5, limits.TIME_NS_MAX)])
+    assert (found.session_json, found.time_ranges_ns) == (['{"a": "ü"}'], [(-5, limits.TIME_NS_MAX)])
+    with pytest.raises(errors.BadSamples, match="not UTF-8"):
+        encode.session_json(b"\xff")
+    with pytest.raises(errors.BadSamples, match="no range"):
+        encode.time_range(0, 2**63)
+    with pytest.raises(errors.BadSamples, match="over 1048576"):
+        encode.session_json(b"x" * (limits.BURST_MAX_BYTES + 1))
+
+
+def test_the_short_form_for_doubles_still_serves() -> None:
+    """`timestamped` is the encoder with everything at its default."""
+    ids, times, values = np.array([2, 1], np.uint32), np.array([5, 6]), np.array([0.5, 1.5])
+    assert list(encode.timestamped(ids, times, values)) == list(encode.Encoder().rows(ids, times, values))
+
+
+@pytest.mark.parametrize("bad", [{"target_bytes": 0}, {"target_bytes": 2**20}, {"group_rows": 0}, {"level": 13}])
+def test_options_out_of_range_are_refused(bad: dict[str, int]) -> None:
+    """Options that would break a reader or an encoder are errors at once."""
+    with pytest.raises(errors.BadConfiguration, match="out of range"):
+        encode.Options(**bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("channel", "layout"),
+    [(-1, plan.Layout()), (2**32, plan.Layout()), (1, plan.Layout(interval_ns=5)), (1, plan.Layout(interval_ns=-1))],
+)
+def test_plans_out_of_range_are_refused(channel: int, layout: plan.Layout) -> None:
+    """A plan that nobody could follow is an error at once."""
+    with pytest.raises(errors.BadSamples, match="channel"):
+        plan.Plan([(channel, layout)])
+
+
+def test_encoding_needs_at_most_three_times_the_size_of_its_batch() -> None:
+    """Memory while encoding, above what the batch itself takes, is bounded."""
+    batch = long_batch(limits.ENCODE_GROUP_ROWS)
+    size = batch.nbytes
+    encoder = encode.Encoder()
+    for _ in encoder.long([batch.slice(0, 1000)]):
+        pass
+    tracemalloc.start()
+    for _ in encoder.long([batch]):
+        pass
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak <= 3 * size
