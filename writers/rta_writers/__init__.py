@@ -7,18 +7,29 @@ with rta_writers.SessionClient(url).session("run-17", stream="rocket-engine") as
     samples.write.format("rta").mode("append").options(**session.options).save()
 """
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any, Final
 
-from rta_writers.client import Session, SessionClient
+from rta_writers import shipped
+
+shipped.activate()
+
+from rta_writers.client import Session, SessionClient  # noqa: E402 - what was shipped has to be found first
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from rta_writers.spark import deterministic, register, tune
 
-__all__ = ["Session", "SessionClient", "register"]
+__all__ = ["Session", "SessionClient", "deterministic", "register", "tune"]
+
+_LATER: Final = {
+    "register": "rta_writers.spark",
+    "tune": "rta_writers.spark",
+    "deterministic": "rta_writers.spark",
+}
+"""Where names live that need Spark: a program without it imports us too."""
 
 
-def register(spark: "SparkSession") -> None:
-    """Make `format("rta")` known to a Spark session."""
-    from rta_writers.source import RtaDataSource  # noqa: PLC0415 - a program without Spark imports us too
-
-    spark.dataSource.register(RtaDataSource)
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
