@@ -47,6 +47,10 @@ bench: $(VENV)/ready-dev ## measure speed as ratios in one run, into build/bench
 	@$(SAY) "benchmarks"
 	@$(BIN)/python -m bench $(ARGS)
 
+.PHONY: compat
+compat: $(VENV)/ready-dev ## test generated code and codec on every protobuf runtime that we support
+	@tools/compat "$(BIN)/python" $(ARGS)
+
 .PHONY: proto
 proto: $(VENV)/ready-dev ## generate the protobuf code anew
 	@$(BIN)/python tools/proto.py

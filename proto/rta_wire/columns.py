@@ -35,31 +35,56 @@ def column(source: Any, what: str) -> Column:
         return Column(np.ascontiguousarray(source.data), ~np.ma.getmaskarray(source))
     if not isinstance(source, pa.Array):
         return Column(np.ascontiguousarray(source))
+    kind = source.type
+    dtype = _NUMPY.get(kind.id)
+    if dtype is None and pa.types.is_timestamp(kind):
+        dtype = np.dtype(f"M8[{kind.unit}]")
+    if dtype is None:
+        return _rare_column(source, what)
+    valid = source.is_valid().to_numpy(zero_copy_only=False) if source.null_count else None
+    # The buffer itself: Arrow's own conversion turns integers with nulls into doubles.
+    buffer = source.buffers()[1]
+    if buffer is None:
+        return Column(np.zeros(len(source), dtype), valid)
+    return Column(np.frombuffer(buffer, dtype, len(source), source.offset * dtype.itemsize), valid)
+
+
+_NUMPY: Final[dict[int, np.dtype[Any]]] = {
+    getattr(pa, name)().id: np.dtype(name)
+    for name in (
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+    )
+}
+
+
+def _rare_column(source: pa.Array, what: str) -> Column:
+    """Layouts of Arrow that are not simply numbers side by side."""
     if pa.types.is_dictionary(source.type):
-        source = source.dictionary_decode()
+        return column(source.dictionary_decode(), what)
     if pa.types.is_null(source.type):
         return Column(np.zeros(len(source)), np.zeros(len(source), np.bool_))
-    valid = source.is_valid().to_numpy(zero_copy_only=False) if source.null_count else None
     if pa.types.is_boolean(source.type):
+        valid = source.is_valid().to_numpy(zero_copy_only=False) if source.null_count else None
         return Column(source.fill_null(False).to_numpy(zero_copy_only=False), valid)
-    if not (
-        pa.types.is_integer(source.type) or pa.types.is_floating(source.type) or pa.types.is_timestamp(source.type)
-    ):
-        raise errors.BadSamples(reason=f"the {what} column is {source.type}, which is no number or time")
-    dtype: Any = source.type.to_pandas_dtype()
-    if pa.types.is_timestamp(source.type):
-        dtype = np.dtype(f"M8[{source.type.unit}]")
-    # The buffer itself: Arrow's own conversion turns integers with nulls into doubles.
-    values = np.frombuffer(source.buffers()[1] or b"", dtype, count=-1 if len(source) else 0)
-    return Column(values[source.offset : source.offset + len(source)], valid)
+    raise errors.BadSamples(reason=f"the {what} column is {source.type}, which is no number or time")
 
 
 def named(batch: pa.RecordBatch, name: str) -> pa.Array:
     """A column, which must be there once."""
-    spot = batch.schema.get_field_index(name)
-    if spot < 0:
-        raise errors.BadSamples(reason=f"there is no single column {name!r} among {batch.schema.names}")
-    return batch.column(spot)
+    try:
+        return batch.column(name)
+    except KeyError as error:
+        raise errors.BadSamples(reason=f"there is no single column {name!r} among {batch.schema.names}") from error
 
 
 def times_ns(source: Any, first_row: int = 0) -> I64:
@@ -141,11 +166,11 @@ def _changed(values: Array, made: Array) -> Bools:
     if target.kind == "f" and source.kind == "f":
         changed = np.isinf(made) & ~np.isinf(values)
     elif target.kind == "f":
-        # Back to integers only where that is defined: a uint64 near 2^64 rounds up to 2^64 itself.
+        # A uint64 near 2^64 rounds up to 2^64 itself, and what casts give out of range differs between processors.
         changed = (made >= float(np.iinfo(source).max) + 1.0) | (made.astype(source) != values)
     elif source.kind == "f":
         low, high = float(np.iinfo(target).min), float(np.iinfo(target).max)
-        # The top of 64 bits is no double: the one above it is, and is too large.
+        # The top of 64 bits is no double: the one above it is, and is too large on some processors only.
         over = values >= high if high > np.iinfo(target).max else values > high
         changed = ~(values >= low) | over | (made.astype(source) != values)
     else:

@@ -1,22 +1,29 @@
 """Control messages and replies to bytes and back, checked at the edge."""
 
+import re
 import uuid
 from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from rta_wire import control_pb2, errors, keys, limits, session
+from rta_wire import control_pb2, errors, keys, limits
+from rta_wire.session import FINAL_STATES, State
 from rta_wire.totals import Totals
 
 VERSION: Final = 1
 
-Request = control_pb2.OpenSession | control_pb2.CloseSession
+_REQUEST_ID: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{limits.REQUEST_ID_MAX_CHARS}}}")
+
+SessionRequest = control_pb2.OpenSession | control_pb2.UpdateSession | control_pb2.CloseSession
+Request = SessionRequest | control_pb2.CancelRequest
 Report = control_pb2.Progress | control_pb2.Heartbeat
 Message = Request | Report
 
 _FIELD: Final = {
     control_pb2.OpenSession: "open",
+    control_pb2.UpdateSession: "update",
     control_pb2.CloseSession: "close",
+    control_pb2.CancelRequest: "cancel",
     control_pb2.Progress: "progress",
     control_pb2.Heartbeat: "heartbeat",
 }
@@ -52,18 +59,27 @@ def unpack(raw: bytes | None) -> Message:
     if kind is None:
         raise errors.BadMessage(reason="it has no body that this version knows")
     message: Message = getattr(control, kind)
-    if isinstance(message, Request) and not 1 <= len(message.request_id) <= limits.REQUEST_ID_MAX_CHARS:
-        raise errors.BadMessage(reason=f"the request id has {len(message.request_id)} characters")
+    if isinstance(message, Request) and not _REQUEST_ID.fullmatch(message.request_id):
+        raise errors.BadMessage(reason=f"the request id {message.request_id!r} is not one")
     return message
 
 
 def check(message: Message) -> Message:
     """The message itself, if every name and number in it is valid."""
+    if isinstance(message, control_pb2.CancelRequest):
+        if not _REQUEST_ID.fullmatch(message.target_request_id):
+            raise errors.BadMessage(reason=f"the request id {message.target_request_id!r} is not one")
+        return message
     keys.check_identity(message.identity)
     if isinstance(message, control_pb2.OpenSession):
         keys.check_stream_name(message.stream)
+        if message.external_id:
+            keys.check_external_id(message.external_id)
+    elif isinstance(message, control_pb2.UpdateSession):
+        if message.state not in ("", State.WAITING, State.OPEN):
+            raise errors.BadMessage(reason=f"a session can't be updated to be {message.state!r}")
     elif isinstance(message, control_pb2.CloseSession):
-        if message.state not in session.FINAL_STATES:
+        if message.state not in FINAL_STATES:
             raise errors.BadMessage(reason=f"a session can't be closed as {message.state!r}")
     elif isinstance(message, control_pb2.Progress):
         keys.check_unit(message.unit)

@@ -5,30 +5,56 @@ from typing import ClassVar as _ClassVar, Mapping as _Mapping, Optional as _Opti
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Control(_message.Message):
-    __slots__ = ("version", "open", "close", "progress", "heartbeat")
+    __slots__ = ("version", "open", "close", "progress", "heartbeat", "update", "cancel")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     OPEN_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_FIELD_NUMBER: _ClassVar[int]
     version: int
     open: OpenSession
     close: CloseSession
     progress: Progress
     heartbeat: Heartbeat
-    def __init__(self, version: _Optional[int] = ..., open: _Optional[_Union[OpenSession, _Mapping]] = ..., close: _Optional[_Union[CloseSession, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ...) -> None: ...
+    update: UpdateSession
+    cancel: CancelRequest
+    def __init__(self, version: _Optional[int] = ..., open: _Optional[_Union[OpenSession, _Mapping]] = ..., close: _Optional[_Union[CloseSession, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., update: _Optional[_Union[UpdateSession, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ...) -> None: ...
 
 class OpenSession(_message.Message):
-    __slots__ = ("request_id", "identity", "stream", "session_json")
+    __slots__ = ("request_id", "identity", "stream", "session_json", "external_id")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     SESSION_JSON_FIELD_NUMBER: _ClassVar[int]
+    EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     identity: str
     stream: str
     session_json: str
-    def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., stream: _Optional[str] = ..., session_json: _Optional[str] = ...) -> None: ...
+    external_id: str
+    def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., stream: _Optional[str] = ..., session_json: _Optional[str] = ..., external_id: _Optional[str] = ...) -> None: ...
+
+class UpdateSession(_message.Message):
+    __slots__ = ("request_id", "identity", "properties_json", "state")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    PROPERTIES_JSON_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    identity: str
+    properties_json: str
+    state: str
+    def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., properties_json: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
+
+class CancelRequest(_message.Message):
+    __slots__ = ("request_id", "target_request_id")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TARGET_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    target_request_id: str
+    def __init__(self, request_id: _Optional[str] = ..., target_request_id: _Optional[str] = ...) -> None: ...
 
 class CloseSession(_message.Message):
     __slots__ = ("request_id", "identity", "state", "expected")
@@ -91,18 +117,20 @@ class Reply(_message.Message):
     def __init__(self, version: _Optional[int] = ..., request_id: _Optional[str] = ..., session: _Optional[_Union[SessionReply, _Mapping]] = ..., error: _Optional[_Union[ErrorReply, _Mapping]] = ...) -> None: ...
 
 class SessionReply(_message.Message):
-    __slots__ = ("identity", "stream", "stream_session_id", "state", "totals")
+    __slots__ = ("identity", "stream", "stream_session_id", "state", "totals", "missing")
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     STREAM_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     TOTALS_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
     identity: str
     stream: str
     stream_session_id: int
     state: str
     totals: Totals
-    def __init__(self, identity: _Optional[str] = ..., stream: _Optional[str] = ..., stream_session_id: _Optional[int] = ..., state: _Optional[str] = ..., totals: _Optional[_Union[Totals, _Mapping]] = ...) -> None: ...
+    missing: Totals
+    def __init__(self, identity: _Optional[str] = ..., stream: _Optional[str] = ..., stream_session_id: _Optional[int] = ..., state: _Optional[str] = ..., totals: _Optional[_Union[Totals, _Mapping]] = ..., missing: _Optional[_Union[Totals, _Mapping]] = ...) -> None: ...
 
 class ErrorReply(_message.Message):
     __slots__ = ("code", "message", "retriable")

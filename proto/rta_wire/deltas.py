@@ -32,7 +32,7 @@ class Packed(NamedTuple):
 def pack(times: I64, starts: I64, lens: I64) -> Packed:
     """Encodes the deltas of runs that cover `times` without gaps and whose neighbours differ by less than 2^63."""
     runs = len(starts)
-    deltas = np.zeros(len(times), np.int64)
+    deltas = np.empty(len(times), np.int64)
     np.subtract(times[1:], times[:-1], out=deltas[1:])
     # A first delta is 0 by definition. Until the ranges are known, let it look like the second.
     deltas[starts] = np.where(lens > 1, deltas[np.minimum(starts + 1, len(times) - 1)], 0)
@@ -100,19 +100,19 @@ def _divide(values: I64, scales: I64, lens: I64, high: int) -> Unsigned:
     narrow = 0 <= high <= _NARROW_MAX
     if scales.max() == 1:
         return values.astype(np.uint32) if narrow else values.view(np.uint64)
-    by = np.repeat(scales, lens)
+    if narrow and high * int(scales.max()) <= _NARROW_MAX:
+        return (values.astype(np.int32) / np.repeat(scales.astype(np.int32), lens)).astype(np.int32).view(np.uint32)
     if narrow and scales.max() <= _EXACT_IN_DOUBLE // _NARROW_MAX:
-        return (values / by).astype(np.int32).view(np.uint32)
-    return (values // by).view(np.uint64)
+        return (values / np.repeat(scales, lens)).astype(np.int32).view(np.uint32)
+    return (values // np.repeat(scales, lens)).view(np.uint64)
 
 
 def _put_alike(packed: Packed, scaled: Unsigned, runs: Rows, where: Where, width: int) -> None:
-    """Deltas of one width, except the first of each run: its zero goes to the last byte of its place."""
+    """Deltas of one width, except the first of each run: of its zero only the last byte is taken."""
     starts, lens = where
     table = varint.matrix(scaled, width)
     if table.shape[1] != width:
         table = np.ascontiguousarray(table[:, :width])
-    table[starts, width - 1] = 0
     view = messages.view(table.reshape(-1))
     firsts = starts * width + (width - 1)
     lasts = (starts + lens) * width

@@ -88,20 +88,25 @@ class Encoder:
         self, batches: Iterable[pa.RecordBatch], channels: Mapping[str, int], *, time: str = "time"
     ) -> Iterator[Burst]:
         """Wide form from Arrow record batches: a column of times and one for each of `channels`, by name."""
+        if len(set(channels.values())) < len(channels):
+            raise errors.BadSamples(reason=f"several columns feed one channel: {dict(channels)}")
         first = 0
         for batch in regroup(batches, wide.group_rows(len(channels), self.options)):
             found = {channel: columns.named(batch, name) for name, channel in channels.items()}
-            yield from self.table(columns.named(batch, time), found, first)
+            yield from self._table(columns.named(batch, time), found, first)
             first += batch.num_rows
 
-    def table(self, times: Any, values: Mapping[int, Any], first_row: int = 0) -> Iterator[Burst]:
+    def table(self, times: Any, values: Mapping[int, Any]) -> Iterator[Burst]:
         """Wide form from arrays: the times, and for each channel id as many values."""
         step = wide.group_rows(len(values), self.options)
         for first in range(0, len(times), step):
             part = slice(first, first + step)
             found = {channel: array[part] for channel, array in values.items()}
-            blocks = wide.blocks(times[part], found, self.plan, self.options, first_row + first)
-            yield from pack.bursts(blocks, self.options)
+            yield from self._table(times[part], found, first)
+
+    def _table(self, times: Any, values: Mapping[int, Any], first_row: int) -> Iterator[Burst]:
+        blocks = wide.blocks(times, values, self.plan, self.options, first_row)
+        return pack.bursts(blocks, self.options)
 
     def _group(self, channels: Any, times: Any, values: Any, first_row: int) -> Iterator[Burst]:
         parts = self._parts(channels, times, values, first_row)

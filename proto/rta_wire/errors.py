@@ -123,6 +123,40 @@ class SessionConflict(RtaError):
     """Session {identity!r} is open already with {what} {theirs!r}, not {ours!r}."""
 
 
+class RequestCancelled(RtaError):
+    """The request was cancelled before it was served."""
+
+
+class RequestAnswered(RtaError):
+    """Request {request!r} can't be cancelled: it has been answered."""
+
+
+class RequestExpired(RtaError):
+    """The request waited {waited_s} s for a supervisor, longer than {limit_s} s, and was not served. Ask again."""
+
+    retriable = True
+
+
+class RequestLost(RtaError):
+    """Redis lost the request for session {identity!r} before it was answered. Ask again."""
+
+    retriable = True
+
+
+class NotInTime(RtaError):
+    """Session {identity!r} is {state}, and was not {wanted} within {timeout_s} s."""
+
+    retriable = True
+
+
+class ImplausibleReport(RtaError):
+    """A report of unit {unit!r} for session {identity!r} can't be right: {reason}"""
+
+
+class PoisonousMessage(RtaError):
+    """A control message can't be handled: {reason}"""
+
+
 class NoSuchTransition(RtaError):
     """A session that is {state} can't {event}."""
 

@@ -100,6 +100,18 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """List with one reply."""
         return f"{self.prefix}reply:{request_id}"
 
+    def external(self, principal: str, external_id: str) -> str:
+        """String: the identity that a principal's own name for a session stands for."""
+        return f"{self.prefix}ext:{principal}:{external_id}"
+
+    def state_channel(self, identity: str) -> str:
+        """Channel on which the states of a session are announced."""
+        return f"{self.prefix}state:{identity}"
+
+    def beat(self, node_id: str) -> str:
+        """Counter that a supervisor raises: a value that it did not expect means that Redis lost data."""
+        return f"{self.prefix}beat:{node_id}"
+
     def index(self) -> str:
         """Sorted set: live sessions by last activity, in ms."""
         return f"{self.prefix}idx"
@@ -134,6 +146,10 @@ def check_identity(identity: str) -> str:
 
 def check_unit(unit: str) -> str:
     return _check_text("Unit", unit, limits.UNIT_MAX_BYTES)
+
+
+def check_external_id(external_id: str) -> str:
+    return _check_text("External id", external_id, limits.IDENTITY_MAX_BYTES)
 
 
 def check_principal(principal: str) -> str:

@@ -41,3 +41,6 @@ LZ4_LEVEL_MAX: Final = 12
 
 ENCODE_GROUP_EVENTS: Final = 4096
 """Events that are cut together."""
+
+ENCODE_WIDE_ROWS: Final = 8 * ENCODE_RUN_SAMPLES
+"""Rows in wide form that are cut together, at least: each column in them costs about ten microseconds."""

@@ -5,6 +5,7 @@ Writers and readers need the same plan: the wire does not say how wide a sample 
 
 import enum
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -28,12 +29,12 @@ class SampleType(enum.StrEnum):
     UINT64 = "uint64"
 
     @property
-    def dtype(self) -> np.dtype[np.generic]:
+    def dtype(self) -> np.dtype[Any]:
         """The numpy type with the same bytes."""
         return _DTYPES[self]
 
 
-_DTYPES: dict[SampleType, np.dtype[np.generic]] = {
+_DTYPES: dict[SampleType, np.dtype[Any]] = {
     SampleType.DOUBLE: np.dtype("<f8"),
     SampleType.FLOAT: np.dtype("<f4"),
     SampleType.INT8: np.dtype("i1"),

@@ -22,6 +22,7 @@ class Runs(NamedTuple):
     channels: U32
     starts: I64
     lens: I64
+    in_time_order: bool = True
 
 
 NO_ROWS: Final = np.empty(0, np.intp)
@@ -42,7 +43,7 @@ def group(channels: U32, times: I64, *, in_time_order: bool = True) -> Runs:
             del order, ordered, late
             order = _by_time_and_channel(channels, times)
             ordered = gathered(times, order)
-    return Runs(order, ordered, found, starts, lens)
+    return Runs(order, ordered, found, starts, lens, in_time_order)
 
 
 def gathered(values: npt.NDArray[Any], order: Rows) -> npt.NDArray[Any]:
@@ -80,12 +81,13 @@ def select(runs: Runs, chosen: npt.NDArray[np.bool_]) -> Runs:
         return runs
     rows = np.repeat(chosen, runs.lens)
     lens = runs.lens[chosen]
-    return Runs(runs.order[rows], runs.times[rows], runs.channels[chosen], np.cumsum(lens) - lens, lens)
+    starts = np.cumsum(lens) - lens
+    return Runs(runs.order[rows], runs.times[rows], runs.channels[chosen], starts, lens, runs.in_time_order)
 
 
 def split(runs: Runs, most: int) -> Runs:
     """Cuts runs into parts of at most `most` samples, and wherever a delta would not fit 64 bits."""
-    starts = _cut_where_too_far(runs.times, runs.starts)
+    starts = _cut_where_too_far(runs)
     lens = np.diff(starts, append=len(runs.times))
     parts = -(-lens // most)
     if parts.max() > 1:
@@ -99,9 +101,10 @@ def split(runs: Runs, most: int) -> Runs:
     return runs._replace(channels=runs.channels[owner], starts=starts, lens=lens)
 
 
-def _cut_where_too_far(times: I64, starts: I64) -> I64:
-    low, high = int(times.min()), int(times.max())
-    if high - low <= np.iinfo(np.int64).max:
+def _cut_where_too_far(runs: Runs) -> I64:
+    times, starts = runs.times, runs.starts
+    firsts, lasts = (times[starts], times[starts + runs.lens - 1]) if runs.in_time_order else (times, times)
+    if int(lasts.max()) - int(firsts.min()) <= np.iinfo(np.int64).max:
         return starts
     before, after = times[:-1], times[1:]
     delta = after - before

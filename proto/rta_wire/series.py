@@ -91,20 +91,61 @@ def timestamped(
     """Samples with deltas."""
     bursts, ids, starts, scales, deltas, buffers = zip(*found, strict=True)
     runs = _runs(bursts, ids, buffers, labels, layouts)
-    steps = _steps(deltas, runs, labels)
-    some = np.flatnonzero(runs.counts)
-    firsts = np.cumsum(runs.counts)[some] - runs.counts[some]
-    wrong = np.flatnonzero(steps[firsts])
-    if len(wrong):
-        run = some[wrong[0]]
-        raise bad(labels[bursts[run]], f"the first delta of channel {ids[run]} is {steps[firsts[wrong[0]]]}, not 0")
-    start_ns, scale = np.array(starts, np.int64), np.array(scales, np.int64)
-    times = steps * np.repeat(scale, runs.counts)
-    np.cumsum(times, out=times)
-    # Wraps around where the sum up to a run does, which the subtraction takes back.
-    times += np.repeat(start_ns[some] - times[firsts], runs.counts[some])
-    _check_range(steps, start_ns, scale, runs, labels)
+    stamps = _Stamps(np.array(starts, np.int64), np.array(scales, np.int64), runs, labels)
+    ends = np.cumsum(runs.counts)
+    times = np.empty(ends[-1], np.int64)
+    first = 0
+    # In parts that stay near the processor: memory that was never used before costs more than the arithmetic.
+    while first < len(deltas):
+        begin = int(ends[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, begin + _PART_SAMPLES, side="right")))
+        stamps.fill(times[begin : ends[last - 1]], deltas, first, last)
+        first = last
     return _typed(runs, times, layouts)
+
+
+class _Stamps(NamedTuple):
+    """What the times of runs are made of."""
+
+    start_ns: I64
+    scales: I64
+    runs: "_Runs"
+    labels: Sequence[str]
+
+    def fill(self, times: I64, deltas: Sequence[bytes], first: int, last: int) -> None:
+        """The times of some runs, from their deltas."""
+        counts = self.runs.counts[first:last]
+        steps, most = _steps(deltas[first:last], counts, first, self)
+        some = np.flatnonzero(counts)
+        if not len(some):
+            return
+        firsts = (np.cumsum(counts) - counts)[some]
+        start_ns, scales = self.start_ns[first:last], self.scales[first:last]
+        for spot in np.flatnonzero(steps[firsts]).tolist():
+            raise self.bad(first + int(some[spot]), f"starts with the delta {steps[firsts[spot]]}, not 0")
+        # A bound is enough for nearly all runs; the rest are added up exactly.
+        bound = np.abs(scales.astype(np.float64)) * counts * most + np.abs(start_ns.astype(np.float64))
+        for run in np.flatnonzero(bound > _SAFE).tolist():
+            self._check_exactly(first + run, steps[firsts[np.searchsorted(some, run)] :][: counts[run]])
+        np.multiply(steps, np.repeat(scales, counts), out=times)
+        # What a run starts with takes the sum from the end of the run before it to its own start, modulo 2^64.
+        sums = start_ns[some] + np.add.reduceat(times, firsts)
+        times[firsts] = start_ns[some]
+        times[firsts[1:]] -= sums[:-1]
+        np.cumsum(times, out=times)
+
+    def _check_exactly(self, run: int, steps: I64) -> None:
+        time, scale = int(self.start_ns[run]), int(self.scales[run])
+        for step in steps.tolist():
+            time += step * scale
+            if not limits.TIME_NS_MIN <= time <= limits.TIME_NS_MAX:
+                raise self.bad(run, "has a time that does not fit 64 bits")
+
+    def bad(self, run: int, reason: str) -> errors.BadBurst:
+        return bad(self.labels[self.runs.bursts[run]], f"channel {self.runs.channels[run]} {reason}")
+
+
+_PART_SAMPLES: Final = 32_768
 
 
 def _runs(
@@ -126,39 +167,29 @@ def _runs(
     return _Runs(bursts, channels, codes, sizes // widths, buffers)
 
 
-def _steps(deltas: Sequence[bytes], runs: _Runs, labels: Sequence[str]) -> I64:
-    """All deltas side by side, as many in each run as it has samples."""
+def _steps(deltas: Sequence[bytes], counts: I64, first: int, stamps: "_Stamps") -> tuple[I64, float]:
+    """The deltas of some runs side by side, as many in each as it has samples, and the largest of them."""
     data = np.frombuffer(b"".join(deltas), np.uint8)
     sizes = np.array([len(part) for part in deltas], np.int64)
-    if np.array_equal(sizes, runs.counts) and data.max(initial=0) < 0x80:
-        return data.astype(np.int64)
+    most = float(data.max(initial=0))
+    if most < 0x80 and np.array_equal(sizes, counts):
+        return data.astype(np.int64), most
     found = varint.decode(data)
     if found is None:
         raise Unusual
     values, ends = found
+    for run in np.flatnonzero(_counted(sizes, ends) != counts).tolist():
+        raise stamps.bad(first + run, f"has {counts[run]} samples and not as many deltas")
+    steps = values.view(np.int64)
+    return steps, float(max(abs(int(steps.max(initial=0))), abs(int(steps.min(initial=0)))))
+
+
+def _counted(sizes: I64, ends: I64) -> I64:
+    """How many numbers end in each of the parts of so many bytes; -1 where a part ends inside a number."""
     stops = np.cumsum(sizes)
     reached = np.searchsorted(ends, stops, side="right")
-    counts = np.diff(reached, prepend=0)
-    cut = (stops > 0) & (ends[np.maximum(reached, 1) - 1] != stops) if len(ends) else np.zeros(len(stops), np.bool_)
-    for run in np.flatnonzero(cut | (counts != runs.counts)).tolist():
-        raise bad(
-            labels[runs.bursts[run]],
-            f"{runs.counts[run]} samples of channel {runs.channels[run]} do not have as many deltas",
-        )
-    return values.view(np.int64)
-
-
-def _check_range(steps: I64, start_ns: I64, scale: I64, runs: _Runs, labels: Sequence[str]) -> None:
-    """Every time must fit 64 bits. A bound is enough for nearly all runs; the rest are added up exactly."""
-    most = float(max(abs(int(steps.max(initial=0))), abs(int(steps.min(initial=0)))))
-    bound = np.abs(scale.astype(np.float64)) * runs.counts * most + np.abs(start_ns.astype(np.float64))
-    offsets = _offsets(runs.counts)
-    for run in np.flatnonzero(bound > _SAFE).tolist():
-        time, factor = int(start_ns[run]), int(scale[run])
-        for step in steps[offsets[run] : offsets[run + 1]].tolist():
-            time += step * factor
-            if not limits.TIME_NS_MIN <= time <= limits.TIME_NS_MAX:
-                raise bad(labels[runs.bursts[run]], f"a time of channel {runs.channels[run]} does not fit 64 bits")
+    whole = np.r_[0, ends][reached] == stops
+    return np.where(whole, np.diff(reached, prepend=0), -1)
 
 
 def periodic(
@@ -200,21 +231,20 @@ def rows(found: Sequence[tuple[int, int, bytes, bytes]], labels: Sequence[str], 
     if decoded is None:
         raise Unusual
     values, ends = decoded
-    stops = np.cumsum([len(part) for part in packed])
-    reached = np.searchsorted(ends, stops, side="right")
+    counts = _counted(np.array([len(part) for part in packed], np.int64), ends)
+    for row in np.flatnonzero(counts < 0).tolist():
+        raise bad(labels[bursts[row]], f"the channels of a row at {stamps[row]} ns are cut")
     # Protobuf keeps the low 32 bits of a longer number.
     channels = values.astype(np.uint32)
     codes = layouts.codes(channels)
     widths = np.array([layout.type.dtype.itemsize for layout in layouts.layouts])[codes]
-    sizes = np.diff(_offsets(widths)[reached], prepend=0)
-    cut = (stops > 0) & (ends[np.maximum(reached, 1) - 1] != stops) if len(ends) else np.zeros(len(stops), np.bool_)
+    sizes = np.diff(_offsets(widths)[_offsets(counts)])
     held = np.array([len(buffer) for buffer in buffers], np.int64)
-    for row in np.flatnonzero(cut | (sizes != held)).tolist():
+    for row in np.flatnonzero(sizes != held).tolist():
         raise bad(
-            labels[bursts[row]],
-            f"a row at {stamps[row]} ns holds {held[row]} bytes for channels of {sizes[row]}",
+            labels[bursts[row]], f"a row at {stamps[row]} ns holds {held[row]} bytes for channels of {sizes[row]}"
         )
-    times = np.repeat(np.array(stamps, np.int64), np.diff(reached, prepend=0))
+    times = np.repeat(np.array(stamps, np.int64), counts)
     data = np.frombuffer(b"".join(buffers), np.uint8)
     spots = _offsets(widths)[:-1]
     types = [layout.type for layout in layouts.layouts]

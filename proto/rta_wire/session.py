@@ -101,17 +101,33 @@ def build(identity: str, *, identifier: str | None = None, details: Json | None 
 
 def parse(text: str | bytes) -> Json:
     """JSON text to a checked document."""
-    raw = text.encode() if isinstance(text, str) else text
+    return check(_loads(text))
+
+
+def parse_properties(text: str | bytes) -> Json:
+    """JSON text to properties of a session that a client may change; what they hold is checked when they are merged."""
+    properties = _loads(text)
+    if not isinstance(properties, dict):
+        raise _bad("$", "it is not an object")
+    for name in properties:
+        if name in _OWNED or name == "identity":
+            raise _bad(f"$.{name}", "the supervisor owns it")
+    return properties
+
+
+def _loads(text: str | bytes) -> Any:
+    raw = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     if len(raw) > limits.SESSION_JSON_MAX_BYTES:
         raise _bad("$", f"it has {len(raw)} bytes, more than {limits.SESSION_JSON_MAX_BYTES}")
     _check_depth(raw)
     try:
-        document = json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant)
+        return json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
         raise _bad("$", "it is not valid UTF-8") from error
     except json.JSONDecodeError as error:
         raise _bad(f"line {error.lineno}, column {error.colno}", error.msg) from error
-    return check(document)
+    except ValueError as error:  # a number with thousands of digits
+        raise _bad("$", str(error)) from error
 
 
 def dump(document: Json) -> bytes:

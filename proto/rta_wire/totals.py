@@ -62,6 +62,19 @@ class Totals(msgspec.Struct, frozen=True):
         """Whether everything that is expected has arrived."""
         return self.bursts >= expected.bursts and self.samples >= expected.samples
 
+    def short_of(self, expected: "Totals") -> "Totals | None":
+        """What has not arrived of what is expected, None where nothing is missing."""
+        bursts, samples = max(0, expected.bursts - self.bursts), max(0, expected.samples - self.samples)
+        return Totals(bursts, samples) if bursts or samples else None
+
+    def is_in_line_with(self, other: "Totals") -> bool:
+        """Whether one of two reports of a unit can be the earlier one: ahead in nothing, or behind in nothing."""
+        signs = {
+            (ours > theirs) - (ours < theirs)
+            for ours, theirs in zip(msgspec.structs.astuple(self)[:4], msgspec.structs.astuple(other)[:4], strict=True)
+        }
+        return not {-1, 1} <= signs
+
     @property
     def time_range_ns(self) -> tuple[int, int] | None:
         return None if self.start_ns is None or self.end_ns is None else (self.start_ns, self.end_ns)

@@ -3,7 +3,7 @@ missing: all channels share one set of packed deltas, and their samples go from 
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ class Table(NamedTuple):
     times: I64
     order: npt.NDArray[np.intp] | None
     first_row: int
+    in_time_order: bool
 
 
 class Series(NamedTuple):
@@ -31,8 +32,8 @@ class Series(NamedTuple):
 
 
 def group_rows(channels: int, options: pack.Options) -> int:
-    """Rows that are cut together: as many samples as in long form, but no message shorter than it needs to be."""
-    return max(limits.ENCODE_RUN_SAMPLES, options.group_rows // max(1, channels))
+    """Rows that are cut together: as many samples as in long form, and enough that a column is worth its handling."""
+    return max(limits.ENCODE_WIDE_ROWS, options.group_rows // max(1, channels))
 
 
 def blocks(
@@ -44,7 +45,7 @@ def blocks(
     if options.in_time_order and (times_ns[1:] < times_ns[:-1]).any():
         order = np.argsort(times_ns, kind="stable")
         times_ns = times_ns[order]
-    table = Table(times_ns, order, first_row)
+    table = Table(times_ns, order, first_row, options.in_time_order)
     shared: list[Series] = []
     apart: dict[plan.Layout, list[Series]] = {}
     for channel, array in values.items():
@@ -54,8 +55,8 @@ def blocks(
         elif len(series.made):
             apart.setdefault(series.layout, []).append(series)
     if shared and len(times_ns):
-        yield _shared(shared, times_ns)
-    yield from samples.blocks(_apart(apart))
+        yield _shared(shared, table)
+    yield from samples.blocks(_apart(apart, table))
 
 
 def _series(channel: int, layout: plan.Layout, array: Any, table: Table) -> Series:
@@ -77,28 +78,36 @@ def _series(channel: int, layout: plan.Layout, array: Any, table: Table) -> Seri
     return Series(channel, layout, columns.samples(values, layout.type, rows_, table.first_row), times)
 
 
-def _shared(series: list[Series], times: I64) -> pack.Block:
+def _shared(series: list[Series], table: Table) -> pack.Block:
     """Timestamped channels without gaps: one set of deltas for all of them."""
-    whole = runs.Runs(runs.NO_ROWS, times, np.zeros(1, np.uint32), np.zeros(1, np.int64), np.array([len(times)]))
-    parts = runs.split(whole, limits.ENCODE_RUN_SAMPLES)
-    packed = deltas.pack(times, parts.starts, parts.lens)
+    parts = runs.split(_as_runs(table.times, _ONE_CHANNEL, [len(table.times)], table), limits.ENCODE_RUN_SAMPLES)
+    packed = deltas.pack(table.times, parts.starts, parts.lens)
     count = len(series)
+    ends = (parts.starts + parts.lens).tolist()
+    spans = list(zip(parts.starts.tolist(), ends, strict=True))
     buffers: list[memoryview] = []
     for one in series:
-        width = one.made.dtype.itemsize
-        buffers += samples.slices(samples.view(one.made), parts.starts * width, parts.lens * width)
+        view, width = samples.view(one.made), one.made.dtype.itemsize
+        buffers += [view[first * width : last * width] for first, last in spans]
     return samples.timestamped_block(
-        np.repeat(np.array([one.channel for one in series], np.uint32), len(parts.lens)),
+        np.repeat(np.array([one.channel for one in series], np.uint32), len(spans)),
         samples.Spans(*(np.tile(column, count) for column in samples.spans(parts))),
         deltas.Packed(np.tile(packed.scales, count), packed.pieces * count, np.tile(packed.sizes, count)),
         buffers,
     )
 
 
-def _apart(series: Mapping[plan.Layout, list[Series]]) -> Iterator[samples.Part]:
+_ONE_CHANNEL: Final = np.zeros(1, np.uint32)
+
+
+def _as_runs(times: I64, channels: runs.U32, lens: list[int], table: Table) -> runs.Runs:
+    counts = np.array(lens, np.int64)
+    return runs.Runs(runs.NO_ROWS, times, channels, np.cumsum(counts) - counts, counts, table.in_time_order)
+
+
+def _apart(series: Mapping[plan.Layout, list[Series]], table: Table) -> Iterator[samples.Part]:
     """Channels with times of their own, or of another kind: as runs that are sorted already."""
     for layout, some in series.items():
-        lens = np.array([len(one.made) for one in some])
         channels = np.array([one.channel for one in some], np.uint32)
         times, made = (np.concatenate(parts) for parts in zip(*((one.times, one.made) for one in some), strict=True))
-        yield samples.Part(runs.Runs(runs.NO_ROWS, times, channels, np.cumsum(lens) - lens, lens), made, layout)
+        yield samples.Part(_as_runs(times, channels, [len(one.made) for one in some], table), made, layout)

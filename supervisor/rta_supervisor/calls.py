@@ -23,9 +23,11 @@ def _stream_call(function: str, names: keys.Keys, stream: str, stream_session_id
     return ("FCALL", function, 3, *guarded, *args)
 
 
-def open_session(names: keys.Keys, identity: str, **new: Any) -> Call:
-    order = ("stream_session_id", "stream", "position", "json", "state", "principal", "now_ms", "ttl_s")
-    return _session_call("rtas_open_1", names, identity, *(new[name] for name in order))
+def open_session(names: keys.Keys, identity: str, *, further: Mapping[str, Word], **new: Any) -> Call:
+    """`further`: more fields of our own state, for a session that is restored."""
+    order = ("stream_session_id", "stream", "position", "json", "state", "principal", "now_ms", "ttl_s", "channel")
+    pairs = (word for pair in further.items() for word in pair)
+    return _session_call("rtas_open_1", names, identity, *(new[name] for name in order), *pairs)
 
 
 def fold(names: keys.Keys, identity: str, stream_session_id: int, units: Mapping[str, Totals]) -> Call:
@@ -38,8 +40,16 @@ def refresh(names: keys.Keys, identity: str, stream_session_id: int, *, now_ms: 
 
 
 def put_json(names: keys.Keys, identity: str, version: int, *words: Word) -> Call:
-    """`words`: json, state, now_ms, ttl_s."""
+    """`words`: json, state, now_ms, ttl_s, channel, then names and values of our own state."""
     return _session_call("rtas_put_json_1", names, identity, version, *words)
+
+
+def let_go(names: keys.Keys, identity: str, version: int, *, ttl_s: int) -> Call:
+    return _session_call("rtas_let_go_1", names, identity, version, ttl_s)
+
+
+def raise_floor(floor: int) -> Call:
+    return ("FCALL", "rtas_raise_floor_1", 1, keys.LAST_STREAM_SESSION_ID, floor)
 
 
 def announce(names: keys.Keys, stream: str, stream_session_id: int, document: bytes, *, ttl_s: int) -> Call:
@@ -63,6 +73,12 @@ def keep(names: keys.Keys, stream: str, stream_session_id: int, *, ttl_s: int) -
 def time_range(stream: str, stream_session_id: int, start_ns: int, end_ns: int) -> Call:
     """The stream entry that tells readers what a session covers."""
     data = encode.time_range(start_ns, end_ns)
+    return ("XADD", keys.stream(stream), "*", keys.ENTRY_ID, stream_session_id, keys.ENTRY_DATA, data)
+
+
+def session_json(stream: str, stream_session_id: int, document: bytes) -> Call:
+    """The stream entry that tells readers the new Session JSON."""
+    data = encode.session_json(document)
     return ("XADD", keys.stream(stream), "*", keys.ENTRY_ID, stream_session_id, keys.ENTRY_DATA, data)
 
 

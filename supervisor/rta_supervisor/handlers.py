@@ -2,99 +2,173 @@
 
 from collections.abc import Sequence
 
-from rta_supervisor import calls, log, settings
+from rta_supervisor import calls, deadlines, log, settings
 from rta_supervisor.lanes import Done, Entry, Lane
+from rta_supervisor.life import Life
 from rta_supervisor.link import Link
 from rta_supervisor.refresh import Refresher
-from rta_supervisor.sessions import Sessions
+from rta_supervisor.sessions import Folded, Sessions, now_ms
 from rta_wire import control, control_pb2, errors
 from rta_wire.totals import Totals
+
+Outcome = control_pb2.SessionReply | errors.RtaError
 
 
 class Requests:
     """Requests one by one, in order, each with one reply."""
 
-    def __init__(self, link: Link, lane: Lane, sessions: Sessions, config: settings.Settings) -> None:
+    def __init__(self, link: Link, lane: Lane, life: Life, config: settings.Settings) -> None:
         self._link = link
         self._lane = lane
-        self._sessions = sessions
+        self._life = life
         self._keys = config.keys
-        self._reply_ttl_s = config.control.reply_ttl_s
+        self._config = config.control
+        self._log = log.get()
 
     async def handle(self, entries: Sequence[Entry]) -> Done:
+        cancels = [entry for entry in entries if isinstance(_unpacked(entry), control_pb2.CancelRequest)]
         handled: list[Entry] = []
         deferred: list[Entry] = []
-        for entry in entries:
+        # A cancellation that is here already comes before the request that it is about.
+        for entry in [*cancels, *(entry for entry in entries if entry not in cancels)]:
             (handled if await self._answer(entry) else deferred).append(entry)
         return Done(handled, deferred)
 
+    async def refuse(self, entry: Entry, error: errors.RtaError) -> None:
+        """Keep the message for a person, and tell who asked."""
+        await self._lane.bury(entry, error)
+        if isinstance(request := _unpacked(entry), control.Request):
+            await self._reply(request.request_id, error)
+
     async def _answer(self, entry: Entry) -> bool:
         """Whether the request is over and done with."""
-        try:
-            request = control.unpack(entry.raw)
-        except errors.RtaError as error:
-            await self._lane.bury(entry, error)
+        request = _unpacked(entry)
+        if isinstance(request, errors.RtaError):
+            await self._lane.bury(entry, request)
             return True
         if not isinstance(request, control.Request):
             await self._lane.bury(entry, errors.BadMessage(reason="a report came in the lane of requests"))
             return True
         if await self._link.do("EXISTS", self._keys.reply(request.request_id)):
             return True
-        outcome: control_pb2.SessionReply | errors.RtaError | None
+        verdict = deadlines.request(
+            entry.sent_ms, now_ms(), waited_for_us=not entry.is_fresh, config=self._config
+        )
+        if verdict is deadlines.Verdict.TOO_LATE:
+            limit_s = self._config.pickup_s if entry.is_fresh else self._config.expire_s
+            waited_s = (now_ms() - entry.sent_ms) // 1000
+            await self.refuse(entry, errors.RequestExpired(waited_s=waited_s, limit_s=limit_s))
+            return True
         try:
             control.check(request)
             outcome = await self._serve(entry, request)
         except errors.RtaError as error:
-            log.get().warning(
-                "request_refused", session=request.identity, request=request.request_id, reason=str(error)
-            )
+            self._log.warning("request_refused", request=request.request_id, reason=str(error))
             outcome = error
         if outcome is None:
             return False
-        raw = control.pack_reply(request.request_id, outcome)
-        await self._link.do(*calls.reply(self._keys, request.request_id, raw, ttl_s=self._reply_ttl_s))
+        await self._reply(request.request_id, outcome)
         return True
 
-    async def _serve(self, entry: Entry, request: control.Request) -> control_pb2.SessionReply | None:
+    async def _serve(self, entry: Entry, request: control.Request) -> Outcome | None:
         if isinstance(request, control_pb2.OpenSession):
-            return await self._sessions.open(entry.principal, request)
-        return await self._sessions.close(entry.principal, request, asked_ms=entry.sent_ms)
+            return await self._life.open(entry.principal, request)
+        if isinstance(request, control_pb2.UpdateSession):
+            return await self._life.update(entry.principal, request, at=entry.id)
+        if isinstance(request, control_pb2.CloseSession):
+            return await self._life.close(entry.principal, request, asked_ms=entry.sent_ms)
+        return await self._cancel(request)
+
+    async def _cancel(self, request: control_pb2.CancelRequest) -> Outcome:
+        """An answered request is done with: who finds this answer does not serve it."""
+        target = request.target_request_id
+        if await self._reply(target, errors.RequestCancelled()):
+            self._log.info("request_cancelled", request=target)
+            return control_pb2.SessionReply()
+        return errors.RequestAnswered(request=target)
+
+    async def _reply(self, request_id: str, outcome: Outcome) -> bool:
+        """Whether it is the first reply."""
+        raw = control.pack_reply(request_id, outcome)
+        return bool(await self._link.do(*calls.reply(self._keys, request_id, raw, ttl_s=self._config.reply_ttl_s)))
 
 
 class Reports:
     """Reports all at once: those of one unit are joined before Redis sees them."""
 
-    def __init__(self, lane: Lane, sessions: Sessions, refresher: Refresher) -> None:
+    def __init__(self, lane: Lane, sessions: Sessions, refresher: Refresher, config: settings.Settings) -> None:
         self._lane = lane
         self._sessions = sessions
         self._refresher = refresher
+        self._config = config
+
+    async def refuse(self, entry: Entry, error: errors.RtaError) -> None:
+        """Keep the message for a person: nobody waits for an answer."""
+        await self._lane.bury(entry, error)
 
     async def handle(self, entries: Sequence[Entry]) -> Done:
         folded: dict[tuple[str, int], dict[str, Totals]] = {}
         sources: dict[tuple[str, int], Entry] = {}
+        at_ms = now_ms()
         for entry in entries:
             try:
-                report = control.check(control.unpack(entry.raw))
-                if not isinstance(report, control.Report):
-                    raise errors.BadMessage(reason="a request came in the lane of reports")
+                report = self._checked(entry, at_ms)
+                key = report.identity, report.stream_session_id
+                units = folded.setdefault(key, {})
+                if isinstance(report, control_pb2.Progress):
+                    units[report.unit] = _joined(report, units.get(report.unit), at_ms, self._config.session)
+                sources[key] = entry
             except errors.RtaError as error:
                 await self._lane.bury(entry, error)
-                continue
-            key = report.identity, report.stream_session_id
-            sources[key] = entry
-            units = folded.setdefault(key, {})
-            if isinstance(report, control_pb2.Progress):
-                totals = Totals.from_message(report.totals)
-                units[report.unit] = totals.joined(units.get(report.unit, Totals()))
         await self._fold(folded, sources)
         return Done(entries)
+
+    def _checked(self, entry: Entry, at_ms: int) -> control.Report:
+        report = control.check(control.unpack(entry.raw))
+        if not isinstance(report, control.Report):
+            raise errors.BadMessage(reason="a request came in the lane of reports")
+        if not entry.is_fresh and at_ms - entry.sent_ms >= self._config.control.expire_s * 1000:
+            raise errors.BadMessage(reason=f"it could not be handled for {self._config.control.expire_s} s")
+        return report
 
     async def _fold(
         self, folded: dict[tuple[str, int], dict[str, Totals]], sources: dict[tuple[str, int], Entry]
     ) -> None:
-        for ref, outcome in await self._sessions.fold(folded):
-            if outcome == "changed":
-                self._refresher.touch(ref)
-            elif outcome == "unknown":
-                source = sources[ref.identity, ref.stream_session_id]
-                await self._lane.bury(source, errors.UnknownSession(identity=ref.identity))
+        results = await self._sessions.fold({key: units for key, units in folded.items() if key in sources})
+        await self._sessions.heard_of(result.ref for result in results if result.outcome in ("changed", "same"))
+        for result in results:
+            if result.outcome == "changed":
+                self._refresher.touch(result.ref)
+            await self._bury_refused(result, sources)
+
+    async def _bury_refused(self, result: Folded, sources: dict[tuple[str, int], Entry]) -> None:
+        ref = result.ref
+        entry = sources[ref.identity, ref.stream_session_id]
+        if result.outcome == "unknown":
+            await self._lane.bury(entry, errors.UnknownSession(identity=ref.identity))
+        for unit in result.implausible_units:
+            reason = "some of its totals are ahead of an earlier report and some are behind"
+            await self._lane.bury(entry, errors.ImplausibleReport(unit=unit, identity=ref.identity, reason=reason))
+
+
+def _unpacked(entry: Entry) -> control.Message | errors.RtaError:
+    try:
+        return control.unpack(entry.raw)
+    except errors.RtaError as error:
+        return error
+
+
+def _joined(
+    report: control_pb2.Progress, before: Totals | None, at_ms: int, config: settings.SessionSettings
+) -> Totals:
+    totals = Totals.from_message(report.totals)
+    span = totals.time_range_ns
+    if span is not None and not deadlines.is_plausible(*span, at_ms, config):
+        reason = f"its time range {span[0]} to {span[1]} is before 1970 or too far ahead"
+        raise errors.ImplausibleReport(unit=report.unit, identity=report.identity, reason=reason)
+    if before is None:
+        return totals
+    if not totals.is_in_line_with(before):
+        reason = "some of its totals are ahead of an earlier report and some are behind"
+        raise errors.ImplausibleReport(unit=report.unit, identity=report.identity, reason=reason)
+    return totals.joined(before)

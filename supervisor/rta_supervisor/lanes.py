@@ -5,14 +5,16 @@ read again; what can never be applied goes to the dead letters with its reason.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 import msgspec
 import redis.exceptions
 
 from rta_supervisor import calls, log, settings
-from rta_supervisor.link import Link, Outage, pairs
+from rta_supervisor.gaps import evicted_unread
+from rta_supervisor.link import Link, Outage, Refusal, is_data_loss, pairs
+from rta_supervisor.sessions import now_ms
 from rta_wire import errors, keys, limits
 
 BLOCK_MS: Final = 1000
@@ -27,6 +29,8 @@ class Entry(msgspec.Struct, frozen=True):
     principal: str
     id: str
     raw: bytes | None
+    is_fresh: bool
+    """Read for the first time. Otherwise it waits for something, or another supervisor left it."""
 
     @property
     def sent_ms(self) -> int:
@@ -40,7 +44,20 @@ class Done(msgspec.Struct, frozen=True):
     deferred: Sequence[Entry] = ()
 
 
-Handle = Callable[[Sequence[Entry]], Awaitable[Done]]
+class Handler(Protocol):
+    """What a lane does with messages."""
+
+    async def handle(self, entries: Sequence[Entry]) -> Done: ...
+
+    async def refuse(self, entry: Entry, error: errors.RtaError) -> None:
+        """Tell everybody whom it concerns that a message can't be handled."""
+
+
+class Hooks(msgspec.Struct, frozen=True):
+    """What a lane tells the rest of the daemon."""
+
+    on_data_loss: Callable[[str], Awaitable[None]]
+    on_gap: Callable[[], Awaitable[None]]
 
 
 class Lane:
@@ -54,88 +71,145 @@ class Lane:
         self._principals = {key_of(principal): principal for principal in config.control.principals}
         self._log = log.get(lane=name)
         self._deferred: list[Entry] = []
+        self.listening_since_ms = now_ms()
+        """Since when nothing that was sent waits to be read: before that, silence is ours."""
 
     async def prepare(self) -> None:
         """Make the groups, from the beginning of each stream: what was sent before we came counts too."""
         for key in self._principals:
             try:
-                await self._link.do("XGROUP", "CREATE", key, keys.CONTROL_GROUP, "0", "MKSTREAM")
+                await self._link.do("XGROUP", "CREATE", key, keys.CONTROL_GROUP, "0", "MKSTREAM", "ENTRIESREAD", 0)
             except redis.exceptions.ResponseError as error:
                 if "BUSYGROUP" not in str(error):
                     raise
 
-    async def run(self, consumer: str, handle: Handle, stopping: anyio.Event) -> None:
+    async def run(self, consumer: str, handler: Handler, hooks: Hooks, stopping: anyio.Event) -> None:
         """Until `stopping` is set. An outage is waited out, and what was in flight is read again."""
-        own_pending_first = True
-        next_claim_s = 0.0
+        leftovers_first = True
+        next_look_s = 0.0
         while not stopping.is_set():
             try:
-                if anyio.current_time() >= next_claim_s:
-                    await self._claim(consumer)
-                    own_pending_first = True
-                    next_claim_s = anyio.current_time() + self._config.retry_s
-                entries = await self._read(consumer, own_pending=own_pending_first)
-                own_pending_first = own_pending_first and bool(entries)
-                await self._work([*self._deferred, *entries] if not own_pending_first else entries, handle)
-                own_pending_first = own_pending_first and not self._deferred
-            except Outage as error:
+                if anyio.current_time() >= next_look_s:
+                    await self._look_around(consumer, hooks)
+                    leftovers_first = True
+                    next_look_s = anyio.current_time() + self._config.retry_s
+                if leftovers_first:
+                    self._deferred = []
+                    await self._work_off_leftovers(consumer, handler)
+                    leftovers_first = False
+                await self._work([*self._deferred, *await self._read_new(consumer)], handler)
+            except (*Outage, *Refusal) as error:
                 self._log.warning("redis_unavailable", error=str(error))
-                own_pending_first = True
+                self.listening_since_ms = now_ms()
+                leftovers_first = True
                 await anyio.sleep(OUTAGE_PAUSE_S)
             except redis.exceptions.ResponseError as error:
-                if "NOGROUP" not in str(error) and "Function not found" not in str(error):
+                if not is_data_loss(error):
                     raise
-                self._log.error("redis_lost_data", error=str(error))
-                await self._link.load_functions()
-                await self.prepare()
+                await hooks.on_data_loss(str(error))
+                leftovers_first = True
 
-    async def _work(self, entries: Sequence[Entry], handle: Handle) -> None:
+    async def _look_around(self, consumer: str, hooks: Hooks) -> None:
+        """Take over what others left, and notice what was evicted before anybody read it."""
+        lost = 0
+        for key in self._principals:
+            await self._claim(key, consumer)
+            lost += await self._report_gap(key)
+        if lost:
+            await hooks.on_gap()
+
+    async def _claim(self, key: str, consumer: str) -> None:
+        start: str | bytes = "0-0"
+        idle_ms = int(self._config.retry_s * 1000)
+        while True:
+            start, claimed, *_ = await self._link.do(
+                *("XAUTOCLAIM", key, keys.CONTROL_GROUP, consumer, idle_ms, start),
+                *("COUNT", self._config.batch, "JUSTID"),
+            )
+            if claimed:
+                self._log.info("messages_claimed", stream=key, count=len(claimed))
+            if start == b"0-0":
+                return
+
+    async def _report_gap(self, key: str) -> int:
+        """Redis skips what was evicted unread without a word: count it, say it, and count from there on."""
+        gap = await evicted_unread(self._link, key)
+        if gap is None:
+            return 0
+        self._log.error("messages_evicted_unread", stream=key, count=gap.count)
+        await self._link.do(
+            *("XGROUP", "SETID", key, keys.CONTROL_GROUP, gap.last_delivered_id),
+            *("ENTRIESREAD", gap.entries_read + gap.count),
+        )
+        return gap.count
+
+    async def _work_off_leftovers(self, consumer: str, handler: Handler) -> None:
+        """What we or a dead supervisor read and did not acknowledge."""
+        after = dict.fromkeys(self._principals, "0")
+        while entries := await self._read(consumer, after, is_fresh=False):
+            after |= {entry.key: entry.id for entry in entries}
+            deferred = self._deferred
+            await self._work(entries, handler)
+            self._deferred = [*deferred, *self._deferred]
+
+    async def _read_new(self, consumer: str) -> list[Entry]:
+        if len(self._deferred) >= self._config.max_unacknowledged:
+            await anyio.sleep(BLOCK_DEFERRED_MS / 1000)
+            return []
+        block_ms = BLOCK_DEFERRED_MS if self._deferred else BLOCK_MS
+        entries = await self._read(consumer, dict.fromkeys(self._principals, ">"), is_fresh=True, block_ms=block_ms)
+        if len(entries) >= self._config.batch:
+            self.listening_since_ms = now_ms()
+        return entries
+
+    async def _read(
+        self, consumer: str, after: dict[str, str], *, is_fresh: bool, block_ms: int | None = None
+    ) -> list[Entry]:
+        wait = () if block_ms is None else ("BLOCK", block_ms)
+        answer = await self._link.do(
+            *("XREADGROUP", "GROUP", keys.CONTROL_GROUP, consumer, "COUNT", self._config.batch, *wait),
+            *("STREAMS", *after.keys(), *after.values()),
+        )
+        return [
+            Entry(name, self._principals[name], id_.decode(), pairs(fields or ()).get(keys.CONTROL_FIELD), is_fresh)
+            for key, entries in answer or ()
+            for name in (key.decode(),)
+            for id_, fields in entries
+        ]
+
+    async def _work(self, entries: Sequence[Entry], handler: Handler) -> None:
         if not entries:
             return
-        done = await handle(entries)
-        self._deferred = list(done.deferred)
+        try:
+            done = await handler.handle(entries)
+        except (*Outage, *Refusal):
+            raise
+        except Exception as error:
+            if isinstance(error, redis.exceptions.ResponseError) and is_data_loss(error):
+                raise
+            if len(entries) > 1:
+                # One of them is poison, and the others shall not suffer for it.
+                deferred: list[Entry] = []
+                for entry in entries:
+                    await self._work([entry], handler)
+                    deferred += self._deferred
+                self._deferred = deferred
+                return
+            self._log.exception("message_poisonous", entry=entries[0].id)
+            await handler.refuse(entries[0], errors.PoisonousMessage(reason=f"{type(error).__name__}: {error}"))
+            done = Done(entries)
+        self._deferred = [msgspec.structs.replace(entry, is_fresh=False) for entry in done.deferred]
+        await self._acknowledge(done.handled)
+
+    async def _acknowledge(self, entries: Sequence[Entry]) -> None:
         await self._link.do_all(
             [
                 (command, key, *group, *ids)
                 for key in self._principals
-                if (ids := [entry.id for entry in done.handled if entry.key == key])
+                if (ids := [entry.id for entry in entries if entry.key == key])
                 for command, group in (("XACK", (keys.CONTROL_GROUP,)), ("XDEL", ()))
             ]
         )
-
-    async def _read(self, consumer: str, *, own_pending: bool) -> list[Entry]:
-        block_ms = BLOCK_DEFERRED_MS if self._deferred else BLOCK_MS
-        wait = () if own_pending else ("BLOCK", block_ms)
-        wanted = [*self._principals, *("0" if own_pending else ">" for _ in self._principals)]
-        count = ("COUNT", self._config.batch)
-        answer = await self._link.do(
-            "XREADGROUP", "GROUP", keys.CONTROL_GROUP, consumer, *count, *wait, "STREAMS", *wanted
-        )
-        return [
-            Entry(
-                key.decode(),
-                self._principals[key.decode()],
-                id_.decode(),
-                pairs(fields or ()).get(keys.CONTROL_FIELD),
-            )
-            for key, entries in answer or ()
-            for id_, fields in entries
-        ]
-
-    async def _claim(self, consumer: str) -> None:
-        """Take over what another supervisor read and did not finish. It is handled as our own pending."""
-        for key in self._principals:
-            start: str | bytes = "0-0"
-            while True:
-                idle_ms = int(self._config.retry_s * 1000)
-                options = ("COUNT", self._config.batch, "JUSTID")
-                start, claimed, *_ = await self._link.do(
-                    "XAUTOCLAIM", key, keys.CONTROL_GROUP, consumer, idle_ms, start, *options
-                )
-                if claimed:
-                    self._log.info("messages_claimed", stream=key, count=len(claimed))
-                if start == b"0-0":
-                    break
 
     async def bury(self, entry: Entry, error: errors.RtaError) -> None:
         """Put a message that can't be applied where a person can look at it."""

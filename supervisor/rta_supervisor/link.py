@@ -23,6 +23,21 @@ Outage = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSErr
 """Errors that say that Redis is away: what was sent may or may not have been done."""
 
 
+Refusal = (
+    redis.exceptions.OutOfMemoryError,
+    redis.exceptions.ReadOnlyError,
+    redis.exceptions.TryAgainError,
+    redis.exceptions.ClusterDownError,
+    redis.exceptions.MasterDownError,
+)
+"""Answers that say that Redis can't now and may later: nothing was done."""
+
+
+def is_data_loss(error: redis.exceptions.ResponseError) -> bool:
+    """Whether an answer shows that Redis forgot what we had put there."""
+    return "NOGROUP" in str(error) or "Function not found" in str(error)
+
+
 class Link:
     """One Redis, with as many connections as there are users of it at a time."""
 
@@ -51,6 +66,13 @@ class Link:
         if not batch:
             return []
         pipe = self.client.pipeline(transaction=False)
+        for call in batch:
+            pipe.execute_command(*call)
+        return list(await pipe.execute())
+
+    async def transaction(self, batch: Sequence[calls.Call]) -> list[Any]:
+        """All of them at one moment, in one slot."""
+        pipe = self.client.pipeline(transaction=True)
         for call in batch:
             pipe.execute_command(*call)
         return list(await pipe.execute())

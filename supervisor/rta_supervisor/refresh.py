@@ -1,18 +1,23 @@
 """Shows readers what was folded: soon while data arrives, now and then while a session is idle."""
 
+from collections.abc import Callable
+
 import anyio
 
 from rta_supervisor import log, settings
-from rta_supervisor.link import Outage
+from rta_supervisor.link import Outage, Refusal
 from rta_supervisor.sessions import Ref, Sessions
 
 
 class Refresher:
     """Coalesces: however many reports come, a session's time range goes out once per interval."""
 
-    def __init__(self, sessions: Sessions, config: settings.SessionSettings) -> None:
+    def __init__(
+        self, sessions: Sessions, config: settings.SessionSettings, on_change: Callable[[str], None]
+    ) -> None:
         self._sessions = sessions
         self._config = config
+        self._on_change = on_change
         self._touched: set[Ref] = set()
         self._some = anyio.Event()
         self._log = log.get()
@@ -35,18 +40,31 @@ class Refresher:
         self._some = anyio.Event()
         try:
             await self._sessions.refresh(touched)
-        except Outage as error:
+        except (*Outage, *Refusal) as error:
             self._log.warning("redis_unavailable", error=str(error))
             for ref in touched:
                 self.touch(ref)
+        for ref in touched:
+            self._on_change(ref.identity)
 
     async def run_idle(self) -> None:
         """Renew `lastUpdated` and the lifetime of every open session, until cancelled."""
         while True:
             await anyio.sleep(self._config.idle_refresh_s)
             try:
-                live = await self._sessions.live()
+                live, closed = await self._sessions.live()
                 await self._sessions.refresh(live)
                 await self._sessions.keep(live)
-            except Outage as error:
+            except (*Outage, *Refusal) as error:
                 self._log.warning("redis_unavailable", error=str(error))
+                continue
+            # A supervisor that was killed right after closing them has left these to be put away.
+            for ref in closed:
+                self._on_change(ref.identity)
+
+    async def rescan(self) -> None:
+        """Count again what stands in the streams: reports of it may be lost, the marks are not."""
+        live, _ = await self._sessions.live()
+        for ref in live:
+            if await self._sessions.fold_marks(ref):
+                self.touch(ref)

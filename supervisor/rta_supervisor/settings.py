@@ -29,6 +29,9 @@ class ControlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     principals: tuple[str, ...] = (keys_.DEFAULT_PRINCIPAL,)
     batch: int = 1000
     retry_s: float = 30.0
+    pickup_s: float = 120.0
+    expire_s: float = 600.0
+    max_unacknowledged: int = 10_000
     reply_ttl_s: int = 20 * 60
     dead_letters_max: int = 10_000
 
@@ -39,11 +42,16 @@ class SessionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     refresh_ms: int = 100
     idle_refresh_s: float = 5.0
     close_grace_s: float = 30.0
+    writer_silent_s: float = 90.0
+    external_id_ttl_s: int = 2 * DAY_S
+    max_ahead_s: float = DAY_S
+    allow_before_1970: bool = False
 
 
 class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ttl_s: int = 60
     renew_s: float = 30.0
+    beat_s: float = 1.0
 
 
 class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -118,6 +126,8 @@ def _check(settings: Settings) -> None:
         raise errors.BadConfiguration(where="node.renew_s", reason="it is more than half of node.ttl_s")
     if settings.session.idle_refresh_s * 2 > settings.session.open_ttl_s:
         raise errors.BadConfiguration(where="session.open_ttl_s", reason="it is less than two idle refreshes")
+    if settings.control.retry_s >= settings.control.expire_s:
+        raise errors.BadConfiguration(where="control.expire_s", reason="it is not more than control.retry_s")
     if not settings.control.principals:
         raise errors.BadConfiguration(where="control.principals", reason="it names nobody")
     for principal in settings.control.principals:

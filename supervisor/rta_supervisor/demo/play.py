@@ -119,7 +119,7 @@ def _run_job(url: str, names: cars.Names, work: Path, console: Console) -> float
     )
     with (
         progress.Progress(*columns, console=console) as bar,
-        processes.running(command, log_path, java.spark_environment(), pipe=True) as process,
+        processes.running(command, log_path, {**java.spark_environment(), "TMPDIR": str(work)}, pipe=True) as process,
     ):
         task = bar.add_task("starting", total=total)
         assert process.stdout is not None
@@ -133,9 +133,14 @@ def _run_job(url: str, names: cars.Names, work: Path, console: Console) -> float
                 seconds = event["seconds"]
                 bar.update(task, completed=total, description="done")
         if process.wait() != 0:
-            tail = "\n".join(log_path.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])
-            raise Wrong(reason=f"the Spark job ended with {process.returncode}. The end of its log:\n{tail}")
+            raise Wrong(reason=f"the Spark job ended with {process.returncode}. The end of its log:\n{_tail(log_path)}")
     return seconds
+
+
+def _tail(log_path: Path) -> str:
+    """The end of a log without the frames of the JVM, which say nothing to a person who only ran a demo."""
+    lines = log_path.read_text(errors="replace").splitlines()
+    return "\n".join([line for line in lines if not line.startswith(("\tat ", "\t... "))][-LOG_TAIL_LINES:])
 
 
 def clean_up(client: redis.Redis, names: cars.Names, *, keep: bool) -> None:

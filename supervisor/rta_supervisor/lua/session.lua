@@ -27,7 +27,8 @@ local function highest(a, b)
 end
 
 -- A new session, or what stands there already.
--- ARGV: streamSessionId, streamName, streamPosition, json, state, principal, now_ms, ttl_s
+-- ARGV: streamSessionId, streamName, streamPosition, json, state, principal, now_ms, ttl_s, channel, then further fields
+-- of our state and their values.
 -- Gives {1 if new, streamSessionId, streamName, principal, state}.
 local function open(keys, args)
   local hash, state = keys[1], keys[2]
@@ -41,21 +42,25 @@ local function open(keys, args)
   redis.call('EXPIRE', hash, args[8])
   redis.call('DEL', state)
   redis.call('HSET', state, 'streamSessionId', args[1], 'streamName', args[2], 'state', args[5], 'principal', args[6],
-    'version', 1, 'openedMs', args[7])
+    'version', 1, 'openedMs', args[7], unpack(args, 10))
   redis.call('EXPIRE', state, args[8])
+  redis.call('PUBLISH', args[9], args[5])
   return { 1, args[1], args[2], args[6], args[5] }
 end
 
--- Reports of units, joined with what is known: counts to their maximum, times to the widest.
+-- Reports of units, joined with what is known: counts to their maximum, times to the widest. Counts are cumulative, so of
+-- two reports of a unit one is ahead of the other in everything; one that is ahead in some and behind in others is
+-- implausible and left out, because a maximum can't be undone.
 -- ARGV: streamSessionId, then for each unit: unit, bursts, samples, raw bytes, stored bytes, start, end
--- Gives {outcome, streamName}; the outcome is 'changed', 'same', 'closed' or 'unknown'.
+-- Gives {outcome, streamName, implausible units}; the outcome is 'changed', 'same', 'closed' or 'unknown'.
 local function fold(keys, args)
   local state = keys[2]
   local known = redis.call('HMGET', state, 'streamSessionId', 'state', 'tStart', 'tEnd', 'streamName')
-  if known[1] ~= args[1] then return { 'unknown', '' } end
-  if CLOSED[known[2]] then return { 'closed', known[5] } end
+  if known[1] ~= args[1] then return { 'unknown', '', {} } end
+  if CLOSED[known[2]] then return { 'closed', known[5], {} } end
   local first, last = known[3], known[4]
   local changed = false
+  local implausible = {}
   local grown = { 0, 0, 0, 0 }
   for at = 2, #args, 7 do
     local field = 'u:' .. args[at]
@@ -64,26 +69,35 @@ local function fold(keys, args)
     if before then
       for word in before:gmatch('%S+') do old[#old + 1] = word end
     end
-    local new = {}
+    local ahead, behind = false, false
     for place = 1, 4 do
-      new[place] = highest(old[place] or '0', args[at + place])
-      grown[place] = grown[place] + tonumber(new[place]) - tonumber(old[place] or '0')
+      local was, is = tonumber(old[place] or '0'), tonumber(args[at + place])
+      ahead, behind = ahead or is > was, behind or is < was
     end
-    new[5] = lowest(old[5], args[at + 5])
-    new[6] = highest(old[6], args[at + 6])
-    first, last = lowest(first, new[5]), highest(last, new[6])
-    local after = table.concat(new, ' ')
-    if after ~= before then
-      redis.call('HSET', state, field, after)
-      changed = true
+    if ahead and behind then
+      implausible[#implausible + 1] = args[at]
+    else
+      local new = {}
+      for place = 1, 4 do
+        new[place] = ahead and args[at + place] or old[place] or '0'
+        grown[place] = grown[place] + tonumber(new[place]) - tonumber(old[place] or '0')
+      end
+      new[5] = lowest(old[5], args[at + 5])
+      new[6] = highest(old[6], args[at + 6])
+      first, last = lowest(first, new[5]), highest(last, new[6])
+      local after = table.concat(new, ' ')
+      if after ~= before then
+        redis.call('HSET', state, field, after)
+        changed = true
+      end
     end
   end
-  if not changed then return { 'same', known[5] } end
+  if not changed then return { 'same', known[5], implausible } end
   for place, name in ipairs({ 'bursts', 'samples', 'rawBytes', 'storedBytes' }) do
     if grown[place] > 0 then redis.call('HINCRBY', state, name, string.format('%.0f', grown[place])) end
   end
-  if first ~= '-' then redis.call('HSET', state, 'tStart', first, 'tEnd', last) end
-  return { 'changed', known[5] }
+  if first and first ~= '-' then redis.call('HSET', state, 'tStart', first, 'tEnd', last) end
+  return { 'changed', known[5], implausible }
 end
 
 -- Shows readers what is folded, and keeps an open session from expiring.
@@ -105,20 +119,42 @@ local function refresh(keys, args)
 end
 
 -- New Session JSON and state, if nobody changed either in between.
--- ARGV: version that the caller read, json, state, now_ms, ttl_s
+-- ARGV: version that the caller read, json, state, now_ms, ttl_s, channel, then further fields of our state and their
+-- values.
 -- Gives 1, or 0 where the version is another one.
 local function put_json(keys, args)
   local hash, state = keys[1], keys[2]
-  if redis.call('HGET', state, 'version') ~= args[1] then return 0 end
+  local known = redis.call('HMGET', state, 'version', 'state')
+  if known[1] ~= args[1] then return 0 end
   redis.call('HSET', hash, 'json', args[2], 'lastUpdated', args[4])
-  redis.call('HSET', state, 'state', args[3])
+  redis.call('HSET', state, 'state', args[3], unpack(args, 7))
   redis.call('HINCRBY', state, 'version', 1)
   redis.call('EXPIRE', hash, args[5])
   redis.call('EXPIRE', state, args[5])
+  if known[2] ~= args[3] then redis.call('PUBLISH', args[6], args[3]) end
   return 1
+end
+
+-- A closed session that is safe elsewhere: readers have it for so long, then it goes.
+-- ARGV: version that is safe, ttl_s. Gives 1, or 0 where it has changed since.
+local function let_go(keys, args)
+  local known = redis.call('HMGET', keys[2], 'version', 'state')
+  if known[1] ~= args[1] or not CLOSED[known[2]] then return 0 end
+  redis.call('EXPIRE', keys[1], args[2])
+  redis.call('EXPIRE', keys[2], args[2])
+  return 1
+end
+
+-- Ids never repeat: the counter is raised to a floor, never lowered. KEYS[1] is the counter. ARGV: floor
+local function raise_floor(keys, args)
+  local now = redis.call('GET', keys[1])
+  if not now or less(now, args[1]) then redis.call('SET', keys[1], args[1]) end
+  return redis.call('GET', keys[1])
 end
 
 redis.register_function('rtas_open_1', open)
 redis.register_function('rtas_fold_1', fold)
 redis.register_function('rtas_refresh_1', refresh)
 redis.register_function('rtas_put_json_1', put_json)
+redis.register_function('rtas_let_go_1', let_go)
+redis.register_function('rtas_raise_floor_1', raise_floor)

@@ -107,11 +107,12 @@ def parsed(datas: Iterable[bytes], layouts_: plan.Plan) -> Found:
         message = stream_pb2.StreamDataBurst.FromString(raw)
         assert message.SerializeToString() == raw, "protobuf would have written other bytes"
         for item in message.data:
-            _add(found, item, layouts_)
+            add(found, item, layouts_)
     return found
 
 
-def _add(found: Found, item: stream_pb2.StreamData, layouts_: plan.Plan) -> None:
+def add(found: Found, item: stream_pb2.StreamData, layouts_: plan.Plan) -> None:
+    """The samples of one message."""
     kind = item.WhichOneof("data")
     if kind == "timestamped_data":
         stamped = item.timestamped_data

@@ -67,6 +67,15 @@ def test_times_too_far_apart_for_a_delta_start_a_new_message() -> None:
     ]
 
 
+def test_a_distance_without_an_absolute_value_starts_a_new_message() -> None:
+    """The lowest delta of all would make a negative scale, which readers need not expect."""
+    messages = one_channel([0, limits.TIME_NS_MIN, limits.TIME_NS_MIN + 7], in_time_order=False)
+    assert [(m.start_timestamp, m.timestamp_deltas_scale, list(m.timestamp_deltas)) for m in messages] == [
+        (0, 1, [0]),
+        (limits.TIME_NS_MIN, 7, [0, 1]),
+    ]
+
+
 def test_periodic_runs_are_split_at_gaps() -> None:
     """A missing sample ends a message, and the distance over the gap belongs to no message."""
     layouts = plan.Plan([(4, plan.Layout(plan.SampleType.INT16, plan.Kind.PERIODIC))])
@@ -304,6 +313,8 @@ def test_wide_columns_that_do_not_fit_are_refused() -> None:
     batch = pa.record_batch({"time": [1, 2], "a": [1.0, 2.0]})
     with pytest.raises(errors.BadSamples, match="no single column 'b'"):
         list(encode.Encoder().wide([batch], {"b": 1}))
+    with pytest.raises(errors.BadSamples, match="several columns feed one channel"):
+        list(encode.Encoder().wide([batch], {"a": 1, "time": 1}))
     with pytest.raises(errors.BadSamples, match="channel 1 has 1 values for 2 times"):
         list(encode.Encoder().table(np.arange(2), {1: np.ones(1)}))
     with pytest.raises(errors.BadSamples, match="channel 4294967296 is not between"):

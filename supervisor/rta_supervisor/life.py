@@ -1,0 +1,260 @@
+"""Opens, updates and closes sessions: takes the effects from the table and brings them about in Redis, in order.
+
+Order matters across slots: the hash before the stream entry, so that a reader who joins between the two sees the new
+JSON twice rather than never.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from rta_supervisor import calls, deadlines, lifecycle, log, settings
+from rta_supervisor.lifecycle import Effect, Event
+from rta_supervisor.link import Link
+from rta_supervisor.sessions import Clock, Known, Ref, Sessions, now_ms
+from rta_wire import control_pb2, errors, keys, session
+from rta_wire.session import State
+from rta_wire.totals import Totals
+
+
+class Patch(msgspec.Struct, frozen=True):
+    """Properties to change, and the place of the request in the order of all requests."""
+
+    properties: session.Json
+    at: str
+
+
+class Life:
+    """Every change of a session that somebody asked for."""
+
+    def __init__(
+        self,
+        link: Link,
+        config: settings.Settings,
+        sessions: Sessions,
+        on_change: Callable[[str], None],
+        clock: Clock = now_ms,
+    ) -> None:
+        self._link = link
+        self._keys = config.keys
+        self._config = config.session
+        self._sessions = sessions
+        self._on_change = on_change
+        self._clock = clock
+        self._log = log.get()
+
+    async def open(self, principal: str, request: control_pb2.OpenSession) -> control_pb2.SessionReply:
+        """A new session, or the one that stands there for the same identity or external id."""
+        document = session.parse(request.session_json)
+        if document["identity"] != request.identity:
+            raise errors.BadSessionJson(where="$.identity", reason=f"it is not {request.identity!r}")
+        state = State(document["state"])
+        if state not in (State.WAITING, State.OPEN):
+            raise errors.BadSessionJson(where="$.state", reason=f"a session can't begin as {state}")
+        first = await self._first_identity(principal, request)
+        if first != request.identity and (known := await self._sessions.read(first)) is not None:
+            return reply_of(known)
+        known = await self._sessions.read(request.identity)
+        if known is None:
+            known = await self._create(principal, request, session.with_life(document, state, None), state)
+        _check_same(known, principal, request)
+        await self.announce(known)
+        return reply_of(known)
+
+    async def _first_identity(self, principal: str, request: control_pb2.OpenSession) -> str:
+        """The identity that came first with this external id."""
+        if not request.external_id:
+            return request.identity
+        key = self._keys.external(principal, request.external_id)
+        options = ("NX", "GET", "EX", self._config.external_id_ttl_s)
+        first = await self._link.do("SET", key, request.identity, *options)
+        return first.decode() if first is not None else request.identity
+
+    async def _create(
+        self, principal: str, request: control_pb2.OpenSession, document: session.Json, state: State
+    ) -> Known:
+        number = await self._link.do("INCRBY", keys.LAST_STREAM_SESSION_ID, 1)
+        ref = Ref(request.identity, request.stream, number)
+        position = await self._sessions.last_entry_id(ref.stream)
+        if await self.put_new(ref, document, state=state, principal=principal, position=position):
+            self._log.info("session_opened", session=ref.identity, stream=ref.stream, id=ref.stream_session_id)
+        # Another supervisor may have been faster: what stands there counts.
+        known = await self._sessions.read(ref.identity)
+        if known is None:
+            raise errors.SessionConflict(identity=ref.identity, what="an owner", theirs="unknown", ours=principal)
+        return known
+
+    async def put_new(
+        self, ref: Ref, document: session.Json, *, state: State, principal: str, position: str, **further: calls.Word
+    ) -> bool:
+        """Write a session that is not there. Whether it was not there."""
+        call = calls.open_session(
+            self._keys,
+            ref.identity,
+            stream_session_id=ref.stream_session_id,
+            stream=ref.stream,
+            position=position,
+            json=session.dump(document),
+            state=state.value,
+            principal=principal,
+            now_ms=self._clock(),
+            ttl_s=self._config.open_ttl_s,
+            channel=self._keys.state_channel(ref.identity),
+            further=further,
+        )
+        is_new, *_ = await self._link.do(*call)
+        return bool(is_new)
+
+    async def announce(self, known: Known) -> None:
+        """The first entry, and the session in every list that it belongs to."""
+        ref = known.ref
+        ttl_s = self._config.open_ttl_s
+        await self._link.do_all(
+            [
+                calls.announce(self._keys, ref.stream, ref.stream_session_id, known.document, ttl_s=ttl_s),
+                ("SADD", keys.STREAMS, ref.stream),
+                ("ZADD", self._keys.index(), self._clock(), ref.identity),
+            ]
+        )
+        self._on_change(ref.identity)
+
+    async def update(
+        self, principal: str, request: control_pb2.UpdateSession, *, at: str
+    ) -> control_pb2.SessionReply:
+        """Other properties, a pause or its end. `at` orders updates: a late one changes nothing that a newer one set."""
+        patch = Patch(session.parse_properties(request.properties_json or "{}"), at)
+        known = await self._own(principal, request.identity)
+        if request.state:
+            event = Event.PAUSE if request.state == State.WAITING else Event.RESUME
+            known = await self._apply(known, event, patch=patch)
+        if patch.properties:
+            known = await self._apply(known, Event.DESCRIBE, patch=patch)
+        return reply_of(known)
+
+    async def close(
+        self, principal: str, request: control_pb2.CloseSession, *, asked_ms: int
+    ) -> control_pb2.SessionReply | None:
+        """End a session once everything that is expected has arrived; None while it has not and may still come."""
+        known = await self._own(principal, request.identity)
+        expected = Totals.from_message(request.expected)
+        if not known.state.is_closed:
+            await self._sessions.fold_marks(known.ref)
+            known = await self._sessions.read(request.identity) or known
+            complete = known.totals.covers(expected)
+            if not complete and deadlines.may_still_come(asked_ms, self._clock(), self._config):
+                return None
+            known = await self.end(known, lifecycle.ending(State(request.state), complete=complete))
+        await self._finish(known, known.state)
+        return reply_of(known, missing=known.totals.short_of(expected))
+
+    async def end(self, known: Known, event: Event) -> Known:
+        """Bring a session to its end, whoever asked."""
+        if known.lost_data and event is Event.CLOSE:
+            event = Event.TRUNCATE
+        ended = await self._apply(known, event)
+        self._log.info(
+            "session_closed", session=ended.ref.identity, state=ended.state.value, samples=ended.totals.samples
+        )
+        return ended
+
+    async def _own(self, principal: str, identity: str) -> Known:
+        known = await self._sessions.read(identity)
+        if known is None:
+            raise errors.UnknownSession(identity=identity)
+        if known.principal != principal:
+            raise errors.SessionConflict(
+                identity=identity, what="the principal", theirs=known.principal, ours=principal
+            )
+        return known
+
+    async def _apply(self, known: Known, event: Event, *, patch: Patch | None = None) -> Known:
+        """All effects of an event. Where somebody else was faster, start again from what stands there now."""
+        identity = known.ref.identity
+        while True:
+            step = lifecycle.step(known.state, event)
+            if await self._effects(known, step, patch):
+                break
+            latest = await self._sessions.read(identity)
+            if latest is None:
+                raise errors.UnknownSession(identity=identity)
+            if latest.state.is_closed and not known.state.is_closed:
+                return latest
+            known = latest
+        self._on_change(identity)
+        return await self._sessions.read(identity) or known
+
+    async def _effects(self, known: Known, step: lifecycle.Step, patch: Patch | None) -> bool:
+        for effect in step.effects:
+            if effect is Effect.SEAL:
+                await self._seal(known.ref)
+            elif effect is Effect.SHOW:
+                await self._sessions.refresh([known.ref])
+                known = await self._sessions.read(known.ref.identity) or known
+            elif effect is Effect.PUT_JSON:
+                if not await self._put_json(known, step.state, patch):
+                    return False
+                known = await self._sessions.read(known.ref.identity) or known
+            elif effect is Effect.STREAM_JSON:
+                ref = known.ref
+                await self._link.do(*calls.session_json(ref.stream, ref.stream_session_id, known.document))
+            else:
+                await self._finish(known, step.state)
+        return True
+
+    async def _seal(self, ref: Ref) -> None:
+        ttl_s = self._config.open_ttl_s
+        marks = await self._link.do(*calls.seal(self._keys, ref.stream, ref.stream_session_id, ttl_s=ttl_s))
+        await self._sessions.fold_marks(ref, marks)
+
+    async def _put_json(self, known: Known, state: State, patch: Patch | None) -> bool:
+        document = session.parse(known.document)
+        fields: list[calls.Word] = []
+        for name, value in (patch.properties if patch is not None else {}).items():
+            assert patch is not None
+            if _order(patch.at) > _order(known.updated.get(name, "0-0")):
+                document[name] = value
+                fields += [f"p:{name}", patch.at]
+        document = {name: value for name, value in document.items() if value is not None}
+        raw = session.dump(session.with_life(document, state, known.totals.time_range_ns))
+        words = (raw, state.value, self._clock(), self._config.open_ttl_s)
+        channel = self._keys.state_channel(known.ref.identity)
+        call = calls.put_json(self._keys, known.ref.identity, known.version, *words, channel, *fields)
+        return bool(await self._link.do(*call))
+
+    async def _finish(self, known: Known, state: State) -> None:
+        if state.is_closed:
+            ref = known.ref
+            ttl_s = self._config.closed_ttl_s
+            await self._link.do(
+                *calls.finish(self._keys, ref.stream, ref.stream_session_id, known.document, ttl_s=ttl_s)
+            )
+
+
+def reply_of(known: Known, *, missing: Totals | None = None) -> control_pb2.SessionReply:
+    reply = control_pb2.SessionReply(
+        identity=known.ref.identity,
+        stream=known.ref.stream,
+        stream_session_id=known.ref.stream_session_id,
+        state=known.state.value,
+        totals=known.totals.to_message(),
+    )
+    if missing is not None:
+        reply.missing.CopyFrom(missing.to_message())
+    return reply
+
+
+def _order(entry_id: str) -> tuple[int, int]:
+    milliseconds, _, number = entry_id.partition("-")
+    return int(milliseconds), int(number or 0)
+
+
+def _check_same(known: Known, principal: str, request: control_pb2.OpenSession) -> None:
+    identity = request.identity
+    if known.principal != principal:
+        raise errors.SessionConflict(identity=identity, what="the principal", theirs=known.principal, ours=principal)
+    if known.ref.stream != request.stream:
+        raise errors.SessionConflict(
+            identity=identity, what="the stream", theirs=known.ref.stream, ours=request.stream
+        )
+    if known.state.is_closed:
+        raise errors.SessionClosed(identity=identity, state=known.state.value)

@@ -1,0 +1,61 @@
+"""Ends sessions whose writers are gone: silent for long, and nothing came from them either."""
+
+from collections.abc import Callable
+
+import anyio
+
+from rta_supervisor import deadlines, log, settings
+from rta_supervisor.life import Life
+from rta_supervisor.lifecycle import Event
+from rta_supervisor.link import Outage, Refusal
+from rta_supervisor.sessions import Clock, Sessions, now_ms
+
+LOOKS_PER_DEADLINE = 6
+
+
+class Watchdog:
+    """Looks at the sessions that were not heard of for the longest time."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        life: Life,
+        config: settings.SessionSettings,
+        listening_since_ms: Callable[[], int],
+        clock: Clock = now_ms,
+    ) -> None:
+        self._sessions = sessions
+        self._life = life
+        self._config = config
+        self._listening_since_ms = listening_since_ms
+        self._clock = clock
+        self._log = log.get()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await anyio.sleep(self._config.writer_silent_s / LOOKS_PER_DEADLINE)
+            try:
+                await self.look()
+            except (*Outage, *Refusal) as error:
+                self._log.warning("redis_unavailable", error=str(error))
+
+    async def look(self) -> None:
+        """One round."""
+        at_ms = self._clock()
+        silent = await self._sessions.silent_since(at_ms - int(self._config.writer_silent_s * 1000))
+        for identity, heard_ms in silent.items():
+            silence = deadlines.Silence(heard_ms, self._listening_since_ms())
+            if deadlines.is_abandoned(silence, at_ms, self._config):
+                await self._abandon(identity, silent_ms=at_ms - heard_ms)
+
+    async def _abandon(self, identity: str, *, silent_ms: int) -> None:
+        known = await self._sessions.read(identity)
+        if known is None or known.state.is_closed:
+            return
+        if await self._sessions.fold_marks(known.ref):
+            # Data came, only nobody reported it: somebody writes.
+            await self._sessions.heard_of([known.ref])
+            return
+        self._log.warning("writer_silent", session=identity, silent_s=silent_ms // 1000)
+        await self._life.end(known, Event.ABANDON)
