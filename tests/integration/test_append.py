@@ -47,6 +47,11 @@ def put(appender: Appender, *counts: int, first: int = 0) -> Totals:
     return totals
 
 
+def put_on(appender: Appender, count: int, first: int) -> None:
+    append_rows(appender, count, first)
+    appender.flush()
+
+
 def append_rows(appender: Appender, count: int, first: int) -> None:
     appender.append(Group(count, lambda skip: samples.bursts(count - skip, first=first + skip)))
 
@@ -148,8 +153,7 @@ def test_a_gap_is_refused_with_the_mark(client: redis.Redis, appender: Make, tar
     writer.flush()
     client.delete(target.keys.marks("rig", 7), target.keys.fence("rig", 7, "u"))
     with pytest.raises(errors.AppendGap, match="at row 0 of epoch 0: going on at row 3"):
-        append_rows(writer, 1, 3)
-        writer.flush()
+        put_on(writer, 1, 3)
     writer.close()
 
 

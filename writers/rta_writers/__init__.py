@@ -17,16 +17,35 @@ shipped.activate()
 from rta_writers.client import Session, SessionClient  # noqa: E402 - what was shipped has to be found first
 
 if TYPE_CHECKING:
+    from rta_writers.burst_writer import BurstWriter, write_partition
+    from rta_writers.group import SessionGroup, sessions
+    from rta_writers.shipping import ship
     from rta_writers.spark import deterministic, register, tune
 
-__all__ = ["Session", "SessionClient", "deterministic", "register", "tune"]
+__all__ = [
+    "BurstWriter",
+    "Session",
+    "SessionClient",
+    "SessionGroup",
+    "deterministic",
+    "register",
+    "sessions",
+    "ship",
+    "tune",
+    "write_partition",
+]
 
 _LATER: Final = {
     "register": "rta_writers.spark",
     "tune": "rta_writers.spark",
     "deterministic": "rta_writers.spark",
+    "ship": "rta_writers.shipping",
+    "BurstWriter": "rta_writers.burst_writer",
+    "write_partition": "rta_writers.burst_writer",
+    "SessionGroup": "rta_writers.group",
+    "sessions": "rta_writers.group",
 }
-"""Where names live that need Spark: a program without it imports us too."""
+"""Where the other names live: they are imported when they are used, and some of them need Spark."""
 
 
 def __getattr__(name: str) -> Any:

@@ -24,7 +24,7 @@ DEFINITION: Final = "event_definition_id"
 CHANNELS: Final = "channels"
 VALUES: Final = "values"
 
-GROUP_BYTES_MAX: Final = 16 * limits.MIB
+GROUP_BYTES_MAX: Final = 8 * limits.MIB
 """Rows that are encoded and sent together take at most about so much, however wide they are."""
 
 Test = Callable[[pa.DataType], bool]

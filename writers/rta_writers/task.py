@@ -111,6 +111,13 @@ class Task:
         if now_s - self._reported_s >= reports.REPORT_S:
             self._report()
 
+    def flush(self) -> None:
+        """Everything that was written stands in its stream, or is staged, when this returns."""
+        self._send_rest()
+        for lane in self._lanes.values():
+            lane.sink.flush()
+        self._report()
+
     def finish(self) -> Outcome:
         """Everything stands in its stream, or is staged; reported exactly."""
         self._send_rest()
