@@ -40,7 +40,7 @@ def stored_bytes() -> int:
     """How much stands in the stream."""
     with connection.connect(redis_url()) as client:
         found = client.memory_usage(keys.stream(STREAM), samples=0)
-        return int(found or 0)  # type: ignore[arg-type]  # redis-py's types know the asynchronous answer too
+        return int(found or 0)
 
 
 @functools.cache

@@ -12,7 +12,9 @@ import pyarrow as pa
 from bench import parts
 from bench.measure import Case, constant, per_second
 from rta_wire import encode, limits
+from rta_writers import connection
 from rta_writers.options import Options
+from rta_writers.target import Target
 from rta_writers.task import Task
 
 CHANNELS = 100
@@ -108,8 +110,8 @@ def bench_memory(quick: bool) -> Iterator[Case]:
 def main() -> None:
     """In a process of its own: writes, and tells how much memory that took."""
     _, url, groups = sys.argv
-    target = parts.Target(url, "memory", parts.STREAM, 1)
-    with parts.connection.connect(url) as client:
+    target = Target(url, "memory", parts.STREAM, 1)
+    with connection.connect(url) as client:
         client.flushall()
         client.set(target.keys.gate(parts.STREAM, 1), "open", ex=parts.GATE_TTL_S)
     task = Task(Options.read(target.options()), batch(0).schema, unit="bench/0", epoch=0)

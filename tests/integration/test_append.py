@@ -11,7 +11,7 @@ from rta_supervisor.embedded import server
 from rta_wire import errors, keys
 from rta_wire.totals import Totals
 from rta_writers import connection, talk
-from rta_writers.append import Appender, Group
+from rta_writers.append import Appender
 from rta_writers.target import Target
 from tests.support import proxy, samples
 
@@ -53,7 +53,7 @@ def put_on(appender: Appender, count: int, first: int) -> None:
 
 
 def append_rows(appender: Appender, count: int, first: int) -> None:
-    appender.append(Group(count, lambda skip: samples.bursts(count - skip, first=first + skip)))
+    appender.append(count, lambda skip: samples.bursts(count - skip, first=first + skip))
 
 
 def values(client: redis.Redis) -> list[float]:

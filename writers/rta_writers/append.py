@@ -22,12 +22,23 @@ MARK_TTL_S: Final = 7 * 24 * 3600
 _ALL_BITS: Final = 2**64 - 1
 
 
+Encode = Callable[[int], Iterable[Burst]]
+"""Bursts of a group of rows, without the first so many of them."""
+
+Fingerprint = Callable[[int], int]
+"""A number that the first so many rows of a group add up to."""
+
+
+def no_fingerprint(_: int) -> int:
+    return 0
+
+
 class Group(NamedTuple):
-    """Rows that are sent in one piece. `encode(n)` makes bursts of all but the first n, `fingerprint(n)` sums up n."""
+    """Rows that are sent in one piece."""
 
     rows: int
-    encode: Callable[[int], Iterable[Burst]]
-    fingerprint: Callable[[int], int] = lambda _: 0
+    encode: Encode
+    fingerprint: Fingerprint
 
 
 class Appender:
@@ -64,8 +75,9 @@ class Appender:
     def outages(self) -> int:
         return self._talk.outages
 
-    def append(self, group: Group) -> None:
-        """The next rows of the epoch. The group before them stands in the stream when this returns."""
+    def append(self, rows: int, encode: Encode, fingerprint: Fingerprint = no_fingerprint) -> None:
+        """The next rows of the epoch. Those before them stand in the stream when this returns."""
+        group = Group(rows, encode, fingerprint)
         ahead = list(group.encode(0)) if self._flight is not None else None
         self.flush()
         self._group, self._ahead = group, ahead

@@ -80,7 +80,8 @@ def write_partition(rows: Iterable[Any], **options: str) -> Outcome:
     """Rows of one partition, from `foreachPartition` or `mapInArrow` on a Spark without the data source.
 
     `rows` are Arrow batches, Spark rows or dicts. The unit is named by the options `job` and `epoch` and by the
-    partition of the task; in a streaming query Spark knows the first two. A time without a zone is local time, as Spark gives it.
+    partition of the task; in a streaming query Spark knows the first two. A time without a zone is local time, as
+    Spark gives it.
     """
     settings = Options.read({name: str(value) for name, value in options.items()})
     if settings.delivery is Delivery.STAGED:

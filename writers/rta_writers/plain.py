@@ -33,11 +33,16 @@ class PlainAppender:
     def outages(self) -> int:
         return self._talk.outages
 
-    def append(self, group: append.Group) -> None:
-        """The next rows. The group before them stands in the stream when this returns."""
-        bursts = list(group.encode(0))
+    def append(
+        self,
+        rows: int,
+        encode: append.Encode,
+        fingerprint: append.Fingerprint = append.no_fingerprint,
+    ) -> None:
+        """The next rows. Those before them stand in the stream when this returns."""
+        bursts = list(encode(0))
         self.flush()
-        self._group = append.Group(group.rows, lambda _: bursts)
+        self._group = append.Group(rows, lambda _: bursts, fingerprint)
         self._talk.patiently(self._launch, self._forget)
 
     def flush(self) -> None:

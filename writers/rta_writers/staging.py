@@ -56,12 +56,18 @@ class Stager:
     def outages(self) -> int:
         return self._talk.outages
 
-    def append(self, group: append.Group) -> None:
-        bursts = list(group.encode(0))
+    def append(
+        self,
+        rows: int,
+        encode: append.Encode,
+        fingerprint: append.Fingerprint = append.no_fingerprint,  # noqa: ARG002 - any rows will do
+    ) -> None:
+        """The next rows. Those before them are staged when this returns."""
+        bursts = list(encode(0))
         self.flush()
         self._waiting = bursts
         self._talk.patiently(self._launch, self._forget)
-        self.row += group.rows
+        self.row += rows
 
     def flush(self) -> None:
         if self._waiting:
@@ -127,7 +133,7 @@ def commit(
             for first in range(0, part.bursts, BURSTS_PER_MOVE):
                 spots = range(first, min(first + BURSTS_PER_MOVE, part.bursts))
                 take = functools.partial(_take, line, key, spots, lost)
-                mover.append(append.Group(len(spots), take))
+                mover.append(len(spots), take)
         mover.flush()
         mine = {part.attempt for part in parts} | {part.attempt for part in decided}
         doomed = [target.keys.staged(*place, attempt) for attempt in sorted(mine)]
