@@ -24,9 +24,9 @@ from rta_writers import spark as rta_spark
 
 CHANNELS = 100
 START_NS = 1_700_000_000_000_000_000
-ROWS = 10_000_000
-FEW_ROWS = 2_000_000
-NAIVE_ROWS = 200_000
+ROWS = 20_000_000
+FEW_ROWS = 6_000_000
+NAIVE_ROWS = 500_000
 QUICK_ROWS = 10_000
 BATCH_ROWS = 262_144
 TRIGGERS = 12
@@ -141,7 +141,11 @@ def to_nowhere(rows: int) -> float:
 def wide_to_redis(samples: int) -> float:
     ids = ",".join(f"c{channel}={channel}" for channel in range(CHANNELS))
     frame, options = wide_frame(samples), {**parts.fresh_session().options(), "channels": ids}
-    return per_second(samples, lambda: save(frame, "rta", options))
+    rta_writers.tune(parts.spark(), columns=CHANNELS + 1)
+    try:
+        return per_second(samples, lambda: save(frame, "rta", options))
+    finally:
+        rta_writers.tune(parts.spark())
 
 
 def naively(rows: int) -> float:
@@ -255,7 +259,7 @@ def read_nothing(rows: int) -> float:
 
 
 def bench_read_back(quick: bool) -> Iterator[Case]:
-    rows = QUICK_ROWS if quick else FEW_ROWS * 2
+    rows = QUICK_ROWS if quick else FEW_ROWS
     yield Case(
         "read back against a source of ready batches",
         "rows/s",

@@ -132,9 +132,9 @@ def kill_executor(marker: str, options: dict[str, str]) -> Map:
     url, stream = options["redisUrl"], options["stream"]
 
     def kill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import redis  # noqa: PLC0415 - on an executor, where it was shipped
+        from rta_writers import connection  # noqa: PLC0415 - on an executor, where it was shipped
 
-        client = redis.Redis.from_url(url)
+        client = connection.connect(url)
         seen = 0
         for batch in batches:
             yield batch

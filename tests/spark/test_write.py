@@ -11,8 +11,10 @@ import redis
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+import pyspark_rta
 import rta_writers
 from rta_wire import limits
+from rta_writers import spark as rta_spark
 from rta_writers.regroup import Regroup
 from tests.support import samples
 
@@ -204,3 +206,35 @@ def test_groups_do_not_depend_on_batches() -> None:
     whole = cut(0)
     assert [len(group) for group in whole] == [ROWS_PER_GROUP, ROWS_PER_GROUP, 100]
     assert all(cut(seed) == whole for seed in range(1, 6))
+
+
+def test_spark_is_tuned_where_its_user_has_not(spark: SparkSession) -> None:
+    """Values of a user's own stay; ours can be changed by us again, for wide frames."""
+    other = spark.newSession()
+    other.conf.set(rta_spark.ROWS_PER_BATCH, "1234")
+    assert set(rta_writers.tune(other)) == {rta_spark.BYTES_PER_BATCH, rta_spark.FILTERS}
+    assert other.conf.get(rta_spark.ROWS_PER_BATCH) == "1234"
+    assert rta_writers.tune(spark, columns=101)[rta_spark.ROWS_PER_BATCH] == "16336"
+    assert rta_writers.tune(spark)[rta_spark.ROWS_PER_BATCH] == "65536"
+
+
+def test_writes_are_counted(spark: SparkSession, sessions: rta_writers.SessionClient) -> None:
+    """Samples, bursts, bytes and duplicates of tasks reach the driver."""
+    metrics = rta_writers.register(spark)
+    with sessions.session("run-1", stream="rig") as session:
+        for _ in range(2):
+            frame(spark, 1000).write.format("rta").mode("append").options(**session.options, job="again").save()
+    found = metrics.as_dict()
+    assert (found["rows"], found["samples"], found["duplicate_rows"], found["retries"]) == (2000, 1000, 1000, 0)
+    assert found["bursts"] >= 2
+    assert found["ratio"] == found["raw_bytes"] / found["stored_bytes"] > 1
+
+
+def test_the_source_is_found_without_registration(spark: SparkSession, sessions: rta_writers.SessionClient) -> None:
+    """Spark looks for modules called pyspark_ by itself, in a session where nobody registered anything."""
+    assert pyspark_rta.DefaultSource.name() == "rta"
+    with sessions.session("run-1", stream="rig") as session:
+        other = spark.newSession()
+        frame(other, 10).write.format("rta").mode("append").options(**session.options).save()
+    assert session.ended is not None
+    assert session.ended.totals.samples == 10

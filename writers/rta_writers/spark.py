@@ -21,8 +21,12 @@ UNBOUNDED: Final = "2147483647b"
 
 BATCH_ROWS: Final = 65_536
 BATCH_ROWS_MIN: Final = 2_048
-BATCH_VALUES: Final = 4 * 1024 * 1024
-"""Values in a batch, at most about 32 MiB of doubles: Spark holds a batch as a whole on both sides."""
+BATCH_VALUES: Final = 1_650_000
+"""Values in a batch, at most about 13 MiB of doubles: Spark holds a batch as a whole on both sides."""
+
+CODEGEN_FIELDS: Final = "spark.sql.codegen.maxFields"
+CODEGEN_FIELDS_DEFAULT: Final = 100
+"""Frames of more columns are computed by an interpreter, several times slower."""
 
 
 def register(spark: SparkSession, *, tune_spark: bool = True) -> Metrics:
@@ -43,12 +47,16 @@ def tune(spark: SparkSession, *, columns: int = 3) -> dict[str, str]:
     What a user has set stays. Gives what it set, and logs it.
     """
     rows = min(BATCH_ROWS, max(BATCH_ROWS_MIN, BATCH_VALUES // max(1, columns)))
+    wanted = {BYTES_PER_BATCH: UNBOUNDED, ROWS_PER_BATCH: str(rows), FILTERS: "true"}
+    if columns > CODEGEN_FIELDS_DEFAULT // 2:
+        wanted[CODEGEN_FIELDS] = str(2 * columns)
+    ours = _OURS.setdefault(id(spark), {})
     changed = {}
-    for name, value in {BYTES_PER_BATCH: UNBOUNDED, ROWS_PER_BATCH: str(rows), FILTERS: "true"}.items():
-        if spark.conf.get(name, None) is None or (_OURS.get(id(spark), {}).get(name) == spark.conf.get(name)):
+    for name, value in wanted.items():
+        before = spark.conf.get(name, None)
+        if before is None or before == ours.get(name):
             spark.conf.set(name, value)
-            changed[name] = value
-            _OURS.setdefault(id(spark), {})[name] = value
+            changed[name] = ours[name] = value
     if changed:
         log.info("set %s", ", ".join(f"{name}={value}" for name, value in changed.items()))
     return changed
