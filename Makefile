@@ -31,6 +31,16 @@ test: $(VENV)/ready-dev ## run all tests on a real server and a real Spark (ARGS
 	@$(SAY) "tests"
 	@$(BIN)/python -m pytest $(ARGS)
 
+.PHONY: chaos
+chaos: $(VENV)/ready-dev ## kill supervisors between any two effects, and random lives against a model
+	@$(SAY) "chaos"
+	@$(BIN)/python -m pytest tests/chaos $(ARGS)
+
+.PHONY: soak
+soak: $(VENV)/ready-dev ## the same and all properties with many more examples (takes an hour or more)
+	@$(SAY) "soak"
+	@RTA_SOAK=1 $(BIN)/python -m pytest --timeout 14400 tests/unit tests/integration tests/chaos $(ARGS)
+
 .PHONY: check
 check: $(VENV)/ready-dev ## format, lint, types, import directions, generated code up to date
 	@$(SAY) "format and lint"; $(BIN)/ruff format --check . && $(BIN)/ruff check --output-format concise .

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bench.measure import Case, constant, per_second
+from bench.measure import Case, constant, per_cpu_second
 from rta_wire import decode, encode, limits, stream_pb2
 
 CHANNELS = 100
@@ -109,12 +109,12 @@ def bench_long_rows(quick: bool) -> Iterator[Case]:
     encoder = encode.Encoder()
     datas = [burst.data for burst in encoder.rows(*rows)]
     raws = [decode.decompress(data) for data in datas]
-    ours = per_second(count, lambda: run(encoder.rows(*rows)))
+    ours = per_cpu_second(count, lambda: run(encoder.rows(*rows)))
     yield Case(
         "long rows to bursts, 100 channels, half jittered; reference: memcpy and LZ4 of the same bytes",
         "samples/s",
         ours,
-        per_second(count, lambda: copied_and_compressed(raws)),
+        per_cpu_second(count, lambda: copied_and_compressed(raws)),
         bar=0.35,
     )
     few = (rows[0][: count // GROUPS], rows[1][: count // GROUPS], rows[2][: count // GROUPS])
@@ -122,15 +122,15 @@ def bench_long_rows(quick: bool) -> Iterator[Case]:
         "the same; reference: a loop over samples and protobuf objects",
         "samples/s",
         ours,
-        per_second(len(few[0]), lambda: sample_by_sample(few)),
+        per_cpu_second(len(few[0]), lambda: sample_by_sample(few)),
         bar=18,
     )
     reads = [datas[first : first + BURSTS_PER_READ] for first in range(0, len(datas), BURSTS_PER_READ)]
     yield Case(
         "bursts to columns, 8 at a time; reference: protobuf parsing and np.array",
         "samples/s",
-        per_second(count, lambda: each(decode.columns, reads)),
-        per_second(count, lambda: each(parsed, reads)),
+        per_cpu_second(count, lambda: each(decode.columns, reads)),
+        per_cpu_second(count, lambda: each(parsed, reads)),
         bar=1.2,
     )
 
@@ -148,8 +148,8 @@ def bench_wide_rows(quick: bool) -> Iterator[Case]:
     yield Case(
         "wide rows to bursts, 100 channels; reference: the same samples in long form",
         "samples/s",
-        per_second(len(values), lambda: run(encoder.wide([wide], ids))),
-        per_second(len(values), lambda: run(encoder.long([long]))),
+        per_cpu_second(len(values), lambda: run(encoder.wide([wide], ids))),
+        per_cpu_second(len(values), lambda: run(encoder.long([long]))),
         bar=1.3,
     )
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 import redis
 
@@ -11,6 +12,11 @@ import rta_writers
 from rta_supervisor.embedded import java, server
 from rta_writers import connection
 from tests.support import redis_rules, supervisors
+
+# Properties with no number of their own: a few seconds each, or minutes in a soak.
+hypothesis.settings.register_profile("test", max_examples=100, deadline=None)
+hypothesis.settings.register_profile("soak", max_examples=20_000, deadline=None)
+hypothesis.settings.load_profile("soak" if os.environ.get("RTA_SOAK") else "test")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

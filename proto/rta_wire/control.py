@@ -8,7 +8,6 @@ from google.protobuf.message import DecodeError
 
 from rta_wire import control_pb2, errors, keys, limits
 from rta_wire.session import FINAL_STATES, State
-from rta_wire.totals import Totals
 
 VERSION: Final = 1
 
@@ -83,8 +82,8 @@ def check(message: Message) -> Message:
             raise errors.BadMessage(reason=f"a session can't be closed as {message.state!r}")
     elif isinstance(message, control_pb2.Progress):
         keys.check_unit(message.unit)
-        span = Totals.from_message(message.totals).time_range_ns
-        if span is not None and span[0] > span[1]:
+        totals = message.totals
+        if totals.start_time > totals.end_time and totals.HasField("start_time") and totals.HasField("end_time"):
             raise errors.BadMessage(reason="the time range ends before it starts")
     return message
 

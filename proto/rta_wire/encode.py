@@ -54,7 +54,7 @@ def timestamped(
 
 
 class Encoder:
-    """Makes bursts after a plan. It keeps nothing between calls, so one may serve many batches, but one thread only."""
+    """Makes bursts after a plan. It keeps nothing between calls, so one may serve many batches at once."""
 
     def __init__(self, layouts: plan.Plan | None = None, options: Options = DEFAULTS) -> None:
         self.plan = layouts or plan.Plan()
@@ -110,7 +110,8 @@ class Encoder:
 
     def _group(self, channels: Any, times: Any, values: Any, first_row: int) -> Iterator[Burst]:
         parts = self._parts(channels, times, values, first_row)
-        return pack.bursts(samples.blocks(parts), self.options)
+        # Handed over one by one, so that each is released as soon as its messages are made.
+        return pack.bursts(samples.blocks(parts.pop(0) for _ in range(len(parts))), self.options)
 
     def _parts(self, channels: Any, times: Any, values: Any, first_row: int) -> list[samples.Part]:
         """Rows by layout, sorted, in their final type. What sorting needs is gone on return: batches are large."""

@@ -85,6 +85,18 @@ class NoReply(Unavailable):
     """The supervisor did not answer {request} for session {identity!r} within {timeout_s} s."""
 
 
+class CatalogueUnavailable(Unavailable):
+    """The catalogue at {path} can't be used: {reason}."""
+
+
+class CatalogueTooNew(CatalogueUnavailable):
+    """The catalogue at {path} has schema {found} and this version knows {known} at most. Upgrade the supervisor, or
+    name another file."""
+
+    retriable = False
+    exit_code = 78
+
+
 class BadName(RtaError):
     """{what} {value!r} is not valid: {reason}"""
 

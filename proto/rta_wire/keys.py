@@ -29,6 +29,7 @@ CONTROL_GROUP: Final = "supervisors"
 DEFAULT_PRINCIPAL: Final = "default"
 
 _STREAM_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.STREAM_NAME_MAX_CHARS - 1}}}")
+_BRACES: Final = re.compile(r"[{}]")
 _CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -96,6 +97,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Control stream of messages that don't."""
         return f"{self.prefix}ctl:{principal}"
 
+    def lane_count(self, control_stream: str) -> str:
+        """Hash: how many messages of a control stream are settled, and how many were evicted before that."""
+        return f"{self.prefix}seen:{{{control_stream}}}"
+
     def reply(self, request_id: str) -> str:
         """List with one reply."""
         return f"{self.prefix}reply:{request_id}"
@@ -115,6 +120,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def index(self) -> str:
         """Sorted set: live sessions by last activity, in ms."""
         return f"{self.prefix}idx"
+
+    def streams_used(self) -> str:
+        """Sorted set: streams that sessions of ours used, by last use in ms. Only these are trimmed and removed."""
+        return f"{self.prefix}streams"
 
     def dead_letters(self) -> str:
         """Stream of control messages that could not be applied."""
@@ -157,12 +166,15 @@ def check_principal(principal: str) -> str:
 
 
 def _check_text(what: str, value: str, max_bytes: int) -> str:
+    # Nearly every name passes here, and every report has two.
+    if 1 <= len(value) <= max_bytes and value.isascii() and value.isprintable() and not _BRACES.search(value):
+        return value
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
         raise errors.BadName(what=what, value=value, reason="it is not valid UTF-8") from error
     if not 1 <= size <= max_bytes:
         raise errors.BadName(what=what, value=value, reason=f"it has {size} bytes of UTF-8, not 1 to {max_bytes}")
-    if _CONTROL_CHARACTERS.search(value) or "{" in value or "}" in value:
+    if _CONTROL_CHARACTERS.search(value) or _BRACES.search(value):
         raise errors.BadName(what=what, value=value, reason="control characters and braces are not allowed")
     return value

@@ -15,6 +15,9 @@ BURST_MAX_MESSAGES: Final = 65_536
 """Messages that one burst may hold. 1 MiB has room for half a million empty ones."""
 
 CONTROL_MAX_BYTES: Final = 256 * KIB
+CONTROL_MAX_ENTRIES: Final = 100_000
+"""Messages that may wait in a control stream while no supervisor runs."""
+
 SESSION_JSON_MAX_BYTES: Final = 256 * KIB
 SESSION_JSON_MAX_DEPTH: Final = 16
 
@@ -44,3 +47,6 @@ ENCODE_GROUP_EVENTS: Final = 4096
 
 ENCODE_WIDE_ROWS: Final = 8 * ENCODE_RUN_SAMPLES
 """Rows in wide form that are cut together, at least: each column in them costs about ten microseconds."""
+
+ENCODE_BLOCK_CELLS: Final = 8192
+"""Samples of which messages are made at a time where a message takes much more memory than its samples."""

@@ -30,12 +30,11 @@ ROW_BUFFER: Final = 0x1A
 
 
 _ALL_BITS: Final = 2**64 - 1
-_CACHED: Final = 16_384
+_CACHED: Final = 4096
 """Channels, scales and sizes come back in group after group."""
 
 
-@functools.lru_cache(maxsize=_CACHED)
-def number(tag: int, value: int) -> bytes:
+def plain(tag: int, value: int) -> bytes:
     """A varint field, zero included."""
     out = bytearray((tag,))
     rest = value & _ALL_BITS
@@ -44,6 +43,12 @@ def number(tag: int, value: int) -> bytes:
         rest >>= 7
     out.append(rest)
     return bytes(out)
+
+
+@functools.lru_cache(maxsize=_CACHED)
+def number(tag: int, value: int) -> bytes:
+    """The same for values that come often."""
+    return plain(tag, value)
 
 
 fixed: Final = struct.Struct("<Bq").pack

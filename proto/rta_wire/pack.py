@@ -71,11 +71,26 @@ class Block(NamedTuple):
 
 
 def bursts(blocks: Iterable[Block], options: Options) -> Iterator[Burst]:
-    """Cuts all messages of `blocks` into bursts of about equal size, near the target and never over the limit."""
-    made = [block for block in blocks if len(block.sizes)]
-    if not made:
-        return
-    block = made[0] if len(made) == 1 else _joined(made)
+    """Cuts the messages of `blocks` into bursts of about equal size, near the target and never over the limit."""
+    held: list[Block] = []
+    size = 0
+    for block in blocks:
+        if len(block.sizes):
+            held.append(block)
+            size += int(block.sizes.sum())
+        if size >= _CUT_TOGETHER * options.target_bytes:
+            yield from _cut(held, options)
+            held, size = [], 0
+    if held:
+        yield from _cut(held, options)
+
+
+_CUT_TOGETHER: Final = 3
+"""Targets that are filled before anything is cut: enough for even shares, and memory does not grow with the input."""
+
+
+def _cut(blocks: list[Block], options: Options) -> Iterator[Burst]:
+    block = blocks[0] if len(blocks) == 1 else _joined(blocks)
     # Lists, since numpy takes longer to add up ten numbers than Python does.
     samples, start_ns, end_ns = block.samples.tolist(), block.start_ns.tolist(), block.end_ns.tolist()
     for first, last in cuts(block.sizes, options.target_bytes):
@@ -93,7 +108,7 @@ def bursts(blocks: Iterable[Block], options: Options) -> Iterator[Burst]:
 def _joined(blocks: list[Block]) -> Block:
     pieces = [piece for block in blocks for piece in block.pieces]
     sizes, samples, start_ns, end_ns = (np.concatenate(columns) for columns in list(zip(*blocks, strict=True))[1:5])
-    return Block(pieces, sizes, samples, start_ns, end_ns)
+    return Block(pieces, sizes, samples, start_ns, end_ns, blocks[0].events)
 
 
 def cuts(sizes: I64, target_bytes: int) -> list[tuple[int, int]]:

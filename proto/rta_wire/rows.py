@@ -1,5 +1,6 @@
 """Row data: one sample of each of several channels at one time, in one packed buffer."""
 
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -34,21 +35,30 @@ def cells(channels: U32, times: I64, made: npt.NDArray[Any]) -> Cells:
 
 def join(parts: list[Cells]) -> Cells:
     """Cells of several types together."""
+    if len(parts) == 1:
+        return parts[0]
     return Cells(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def block(these: Cells) -> pack.Block:
+def blocks(these: Cells) -> Iterator[pack.Block]:
     """One message per time, its channels ascending. A channel's second sample at one time starts another message."""
-    again = _repeats(these)
-    order = np.lexsort((these.channels, again, these.times))
-    channels, times, again = these.channels[order], these.times[order], again[order]
-    starts = np.flatnonzero(np.r_[True, (times[1:] != times[:-1]) | (again[1:] != again[:-1])])
-    starts = _chunks(starts, len(times))
-    id_widths = varint.widths(channels.astype(np.uint64))
-    widths = these.widths[order]
+    order, starts = _messages(these)
+    starts = _chunks(starts, len(order))
+    first = 0
+    while first < len(starts):
+        # As many messages as have about so many cells, but at least one.
+        last = max(first + 1, int(np.searchsorted(starts, starts[first] + limits.ENCODE_BLOCK_CELLS)))
+        stop = starts[last] if last < len(starts) else len(order)
+        yield _block(these, order[starts[first] : stop], starts[first:last] - starts[first])
+        first = last
+
+
+def _block(these: Cells, order: npt.NDArray[np.intp], starts: I64) -> pack.Block:
+    channels, times, widths = these.channels[order], these.times[order], these.widths[order]
+    id_widths = varint.widths(channels)
     id_sizes = np.add.reduceat(id_widths, starts, dtype=np.int64)
     buffer_sizes = np.add.reduceat(widths, starts, dtype=np.int64)
-    ids = messages.split(varint.encode(channels.astype(np.uint64), id_widths), id_sizes)
+    ids = messages.split(varint.encode(channels, id_widths), id_sizes)
     buffers = messages.split(_compact(these.slots[order], widths), buffer_sizes)
     pieces: list[bytes | memoryview] = []
     sizes = []
@@ -57,23 +67,33 @@ def block(these: Cells) -> pack.Block:
         middle = messages.fixed(messages.ROW_TIMESTAMP, time) if time else b""
         middle += messages.number(messages.ROW_BUFFER, len(buffer))
         rest_bytes = len(id_part) + len(middle) + len(buffer)
-        head = messages.before(messages.ITEM_ROW, len(head) + rest_bytes) + head
-        pieces += (head, id_part, middle, buffer)
-        sizes.append(len(head) + rest_bytes)
-    lens = np.diff(starts, append=len(times))
+        before = messages.before(messages.ITEM_ROW, len(head) + rest_bytes)
+        message = b"".join((before, head, id_part, middle, buffer))
+        pieces += (message, b"", b"", b"")
+        sizes.append(len(message))
+    lens = np.diff(starts, append=len(order))
     return pack.Block(pieces, np.array(sizes), lens, times[starts], times[starts])
 
 
-def _repeats(these: Cells) -> I64:
-    """How many samples of the same channel and time came before each."""
-    order = np.lexsort((these.times, these.channels))
+def _messages(these: Cells) -> tuple[npt.NDArray[np.intp], I64]:
+    """The order of cells by time and channel, and where messages start in it."""
+    order = np.lexsort((these.channels, these.times))
     channels, times = these.channels[order], these.times[order]
-    fresh = np.r_[True, (channels[1:] != channels[:-1]) | (times[1:] != times[:-1])]
-    firsts = np.flatnonzero(fresh)
-    lens = np.diff(firsts, append=len(order))
-    again = np.empty(len(order), np.int64)
-    again[order] = np.arange(len(order)) - np.repeat(firsts, lens)
-    return again
+    later = times[1:] != times[:-1]
+    same = ~later & (channels[1:] == channels[:-1])
+    if same.any():
+        again = _repeats(same)
+        sort = np.lexsort((channels, again, times))
+        order, times, again = order[sort], times[sort], again[sort]
+        later = (times[1:] != times[:-1]) | (again[1:] != again[:-1])
+    return order, np.flatnonzero(np.r_[True, later])
+
+
+def _repeats(same: npt.NDArray[np.bool_]) -> I64:
+    """How many cells right before each are of the same channel and time; `same` says it of neighbours."""
+    firsts = np.flatnonzero(np.r_[True, ~same])
+    lens = np.diff(firsts, append=len(same) + 1)
+    return np.arange(len(same) + 1) - np.repeat(firsts, lens)
 
 
 def _chunks(starts: I64, count: int) -> I64:

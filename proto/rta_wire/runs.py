@@ -1,5 +1,6 @@
 """Rows in any order to runs: the samples of one channel side by side, in time order, none too long for a message."""
 
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -99,6 +100,27 @@ def split(runs: Runs, most: int) -> Runs:
         return runs
     owner = np.searchsorted(runs.starts, starts, side="right") - 1
     return runs._replace(channels=runs.channels[owner], starts=starts, lens=lens)
+
+
+def portions(runs: Runs, samples: int) -> Iterator[tuple[Runs, int, int]]:
+    """Runs a few at a time, about so many samples of them, and where in all samples they are."""
+    ends = runs.starts + runs.lens
+    run = 0
+    while run < len(ends):
+        first = int(runs.starts[run])
+        stop = max(run + 1, int(np.searchsorted(ends, first + samples, side="right")))
+        last = int(ends[stop - 1])
+        yield (
+            runs._replace(
+                times=runs.times[first:last],
+                channels=runs.channels[run:stop],
+                starts=runs.starts[run:stop] - first,
+                lens=runs.lens[run:stop],
+            ),
+            first,
+            last,
+        )
+        run = stop
 
 
 def _cut_where_too_far(runs: Runs) -> I64:

@@ -21,16 +21,21 @@ class Part(NamedTuple):
 
 def blocks(parts: Iterable[Part]) -> Iterator[pack.Block]:
     """The messages that the layouts ask for. Row data comes last, since one message may hold channels of all types."""
-    cells = []
+    cells: list[rows.Cells] = []
+    yield from _all_but_rows(parts, cells)
+    if cells:
+        yield from rows.blocks(rows.join(cells))
+
+
+def _all_but_rows(parts: Iterable[Part], cells: list[rows.Cells]) -> Iterator[pack.Block]:
+    """On its own, so that no part is still held while rows are made."""
     for these, made, layout in parts:
         if layout.kind is plan.Kind.ROW:
             cells.append(rows.cells(np.repeat(these.channels, these.lens), these.times, made))
         elif layout.kind is plan.Kind.PERIODIC:
-            yield periodic(these, made, layout.interval_ns)
+            yield from periodic(these, made, layout.interval_ns)
         else:
             yield timestamped(these, made)
-    if cells:
-        yield rows.block(rows.join(cells))
 
 
 def view(made: npt.NDArray[Any]) -> memoryview:
@@ -91,32 +96,40 @@ def timestamped_block(
     return pack.Block(pieces, np.array(sizes), covers.samples, covers.start_ns, covers.end_ns)
 
 
-def periodic(these: runs.Runs, made: npt.NDArray[Any], interval_ns: int) -> pack.Block:
+def periodic(these: runs.Runs, made: npt.NDArray[Any], interval_ns: int) -> Iterator[pack.Block]:
     """One message per stretch of samples with one interval."""
+    for some, first, last in runs.portions(runs.split(these, limits.ENCODE_RUN_SAMPLES), limits.ENCODE_BLOCK_CELLS):
+        stretches, intervals = _stretches(some, interval_ns)
+        yield _periodic_block(stretches, made[first:last], intervals)
+
+
+def _periodic_block(these: runs.Runs, made: npt.NDArray[Any], intervals: I64) -> pack.Block:
     width = made.dtype.itemsize
-    these, intervals = _stretches(runs.split(these, limits.ENCODE_RUN_SAMPLES), interval_ns)
-    covers = spans(these)
+    starts, lens = these.starts, these.lens
+    first_ns = these.times[starts]
     pieces: list[bytes | memoryview] = []
     sizes = []
-    for channel, first_ns, interval, count, buffer in zip(
+    for channel, time, interval, count, buffer in zip(
         these.channels.tolist(),
-        covers.first_ns.tolist(),
+        first_ns.tolist(),
         intervals.tolist(),
-        these.lens.tolist(),
-        slices(view(made), these.starts * width, these.lens * width),
+        lens.tolist(),
+        slices(view(made), starts * width, lens * width),
         strict=True,
     ):
         head = (
             messages.optional(messages.CHANNEL_ID, channel)
-            + (messages.fixed(messages.START_TIMESTAMP, first_ns) if first_ns else b"")
-            + messages.optional(messages.INTERVAL, interval)
+            + (messages.fixed(messages.START_TIMESTAMP, time) if time else b"")
+            + (messages.plain(messages.INTERVAL, interval) if interval else b"")
             + messages.number(messages.SAMPLES, count)
             + messages.number(messages.BUFFER, len(buffer))
         )
-        head = messages.before(messages.ITEM_PERIODIC, len(head) + len(buffer)) + head
-        pieces += (head, b"", b"", buffer)
-        sizes.append(len(head) + len(buffer))
-    return pack.Block(pieces, np.array(sizes), covers.samples, covers.start_ns, covers.end_ns)
+        # In one piece: where stretches are short, messages are many and views are larger than what they show.
+        message = b"".join((messages.before(messages.ITEM_PERIODIC, len(head) + len(buffer)), head, buffer))
+        pieces += (message, b"", b"", b"")
+        sizes.append(len(message))
+    # Intervals are never negative, so the first sample is the earliest.
+    return pack.Block(pieces, np.array(sizes), lens, first_ns, these.times[starts + lens - 1])
 
 
 def _stretches(these: runs.Runs, interval_ns: int) -> tuple[runs.Runs, I64]:

@@ -38,6 +38,8 @@ class Totals(msgspec.Struct, frozen=True):
 
     def joined(self, other: "Totals") -> Self:
         """The later of two reports of one unit, whichever came first."""
+        if self.covers_all_of(other):
+            return self
         span = _widest(self.time_range_ns, other.time_range_ns)
         return type(self)(
             max(self.bursts, other.bursts),
@@ -46,6 +48,21 @@ class Totals(msgspec.Struct, frozen=True):
             max(self.stored_bytes, other.stored_bytes),
             *(span or (None, None)),
         )
+
+    def covers_all_of(self, other: "Totals") -> bool:
+        """Whether joining the other would change nothing, as with reports that come in order."""
+        if (
+            self.bursts < other.bursts
+            or self.samples < other.samples
+            or self.raw_bytes < other.raw_bytes
+            or self.stored_bytes < other.stored_bytes
+        ):
+            return False
+        if other.start_ns is None or other.end_ns is None:
+            return True
+        if self.start_ns is None or self.end_ns is None:
+            return False
+        return self.start_ns <= other.start_ns and self.end_ns >= other.end_ns
 
     def added(self, other: "Totals") -> Self:
         """The sum over two units."""
@@ -69,11 +86,19 @@ class Totals(msgspec.Struct, frozen=True):
 
     def is_in_line_with(self, other: "Totals") -> bool:
         """Whether one of two reports of a unit can be the earlier one: ahead in nothing, or behind in nothing."""
-        signs = {
-            (ours > theirs) - (ours < theirs)
-            for ours, theirs in zip(msgspec.structs.astuple(self)[:4], msgspec.structs.astuple(other)[:4], strict=True)
-        }
-        return not {-1, 1} <= signs
+        is_ahead = (
+            self.bursts > other.bursts
+            or self.samples > other.samples
+            or self.raw_bytes > other.raw_bytes
+            or self.stored_bytes > other.stored_bytes
+        )
+        is_behind = (
+            self.bursts < other.bursts
+            or self.samples < other.samples
+            or self.raw_bytes < other.raw_bytes
+            or self.stored_bytes < other.stored_bytes
+        )
+        return not (is_ahead and is_behind)
 
     @property
     def time_range_ns(self) -> tuple[int, int] | None:
@@ -105,15 +130,11 @@ class Totals(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_message(cls, message: control_pb2.Totals) -> Self:
-        has_range = message.HasField("start_time") and message.HasField("end_time")
-        return cls(
-            message.bursts,
-            message.samples,
-            message.raw_bytes,
-            message.stored_bytes,
-            message.start_time if has_range else None,
-            message.end_time if has_range else None,
-        )
+        start_ns, end_ns = message.start_time, message.end_time
+        # A time that is not 0 is there: asking costs as much as reading.
+        has_range = (start_ns or message.HasField("start_time")) and (end_ns or message.HasField("end_time"))
+        counts = (message.bursts, message.samples, message.raw_bytes, message.stored_bytes)
+        return cls(*counts, start_ns, end_ns) if has_range else cls(*counts)
 
 
 class Mark(msgspec.Struct, frozen=True):

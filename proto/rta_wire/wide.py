@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rta_wire import columns, deltas, errors, limits, pack, plan, runs, samples
+from rta_wire import columns, deltas, errors, limits, pack, plan, rows, runs, samples
 
 I64 = npt.NDArray[np.int64]
 
@@ -23,12 +23,12 @@ class Table(NamedTuple):
 
 
 class Series(NamedTuple):
-    """The samples of one channel in their final type. `times` are those of the table unless values are missing."""
+    """The samples of one channel in their final type, and where in the table they are; None where they are all."""
 
     channel: int
     layout: plan.Layout
     made: npt.NDArray[Any]
-    times: I64
+    spots: npt.NDArray[np.intp] | None
 
 
 def group_rows(channels: int, options: pack.Options) -> int:
@@ -47,16 +47,26 @@ def blocks(
         times_ns = times_ns[order]
     table = Table(times_ns, order, first_row, options.in_time_order)
     shared: list[Series] = []
+    rowed: list[Series] = []
     apart: dict[plan.Layout, list[Series]] = {}
     for channel, array in values.items():
         series = _series(channel, layouts.layout(channel), array, table)
-        if series.times is times_ns and series.layout.kind is plan.Kind.TIMESTAMPED:
+        some = apart.setdefault(series.layout, [])
+        if not len(series.made):
+            continue
+        if series.layout.kind is plan.Kind.ROW:
+            rowed.append(series)
+        elif series.spots is None and series.layout.kind is plan.Kind.TIMESTAMPED:
             shared.append(series)
-        elif len(series.made):
-            apart.setdefault(series.layout, []).append(series)
-    if shared and len(times_ns):
+        else:
+            some.append(series)
+            if sum(len(one.made) for one in some) >= limits.ENCODE_BLOCK_CELLS:
+                yield from samples.blocks([_part(some, table)])
+                some.clear()
+    if shared:
         yield _shared(shared, table)
-    yield from samples.blocks(_apart(apart, table))
+    yield from samples.blocks(_part(some, table) for some in apart.values() if some)
+    yield from _rowed(rowed, table)
 
 
 def _series(channel: int, layout: plan.Layout, array: Any, table: Table) -> Series:
@@ -69,13 +79,13 @@ def _series(channel: int, layout: plan.Layout, array: Any, table: Table) -> Seri
             reason=f"channel {channel} has {len(array)} values for {len(table.times)} times", channel=channel
         )
     source = columns.column(array, f"channel {channel}")
-    times, rows_ = table.times, table.order
+    spots = None
+    rows_ = table.order
     if source.valid is not None:
         spots = np.flatnonzero(source.valid if rows_ is None else source.valid[rows_])
-        times = times[spots]
         rows_ = spots if rows_ is None else rows_[spots]
     values = source.values if rows_ is None else source.values[rows_]
-    return Series(channel, layout, columns.samples(values, layout.type, rows_, table.first_row), times)
+    return Series(channel, layout, columns.samples(values, layout.type, rows_, table.first_row), spots)
 
 
 def _shared(series: list[Series], table: Table) -> pack.Block:
@@ -105,9 +115,26 @@ def _as_runs(times: I64, channels: runs.U32, lens: list[int], table: Table) -> r
     return runs.Runs(runs.NO_ROWS, times, channels, np.cumsum(counts) - counts, counts, table.in_time_order)
 
 
-def _apart(series: Mapping[plan.Layout, list[Series]], table: Table) -> Iterator[samples.Part]:
-    """Channels with times of their own, or of another kind: as runs that are sorted already."""
-    for layout, some in series.items():
-        channels = np.array([one.channel for one in some], np.uint32)
-        times, made = (np.concatenate(parts) for parts in zip(*((one.times, one.made) for one in some), strict=True))
-        yield samples.Part(_as_runs(times, channels, [len(one.made) for one in some], table), made, layout)
+def _part(series: list[Series], table: Table) -> samples.Part:
+    """Channels of one layout with times of their own, or of another kind: as runs that are sorted already."""
+    channels = np.array([one.channel for one in series], np.uint32)
+    times = [table.times if one.spots is None else table.times[one.spots] for one in series]
+    these = _as_runs(np.concatenate(times), channels, [len(one.made) for one in series], table)
+    return samples.Part(these, np.concatenate([one.made for one in series]), series[0].layout)
+
+
+def _rowed(series: list[Series], table: Table) -> Iterator[pack.Block]:
+    """Channels that travel as rows: some rows of the table at a time, since a cell takes several times its value."""
+    step = max(1, limits.ENCODE_BLOCK_CELLS // max(1, len(series)))
+    for first in range(0, len(table.times) if series else 0, step):
+        cells = []
+        for one in series:
+            part = slice(first, first + step)
+            times = table.times[part]
+            if one.spots is not None:
+                part = slice(*np.searchsorted(one.spots, (first, first + step)).tolist())
+                times = table.times[one.spots[part]]
+            made = one.made[part]
+            cells.append(rows.cells(np.full(len(made), one.channel, np.uint32), times, made))
+        if any(len(some.channels) for some in cells):
+            yield from rows.blocks(rows.join(cells))

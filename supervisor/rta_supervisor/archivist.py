@@ -1,4 +1,4 @@
-"""Writes what changed about sessions into the catalogue, behind everybody's back, and lets closed ones go after that."""
+"""Writes what changed about sessions into the catalogue, off the hot path, and lets closed ones go after that."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ import anyio
 
 from rta_supervisor import calls, log, settings
 from rta_supervisor.catalogue import Catalogue, Row
-from rta_supervisor.link import Link, Outage, Refusal
+from rta_supervisor.link import Link, Trouble
 from rta_supervisor.sessions import Known, Sessions, now_ms
 from rta_wire import errors
 
@@ -40,18 +40,23 @@ class Archivist:
     async def flush(self) -> None:
         """Write what is waiting. What can't be written now is kept for the next time, and nothing is let go."""
         while self._changed:
-            page = [self._changed.pop() for _ in range(min(PAGE, len(self._changed)))]
+            page = {self._changed.pop() for _ in range(min(PAGE, len(self._changed)))}
             try:
-                known = [one for one in await self._sessions.read_all(page) if one is not None]
-                await self._catalogue.save([_row(one) for one in known])
-                await self._let_go([one for one in known if one.state.is_closed])
-            except (*Outage, *Refusal, errors.CatalogueUnavailable) as error:
-                self._changed.update(page)
+                await self._put_away(sorted(page))
+                page = set()
+            except (*Trouble, errors.CatalogueUnavailable) as error:
                 self._complain(error)
                 return
+            finally:
+                self._changed |= page
             if self._is_failing:
                 self._is_failing = False
                 self._log.info("catalogue_caught_up")
+
+    async def _put_away(self, identities: list[str]) -> None:
+        known = [one for one in await self._sessions.read_all(identities) if one is not None]
+        await self._catalogue.save([_row(one) for one in known])
+        await self._let_go([one for one in known if one.state.is_closed])
 
     async def _let_go(self, closed: list[Known]) -> None:
         """The catalogue has them: from here on they may expire. One that changed in between is put away anew."""

@@ -82,5 +82,21 @@ def session_json(stream: str, stream_session_id: int, document: bytes) -> Call:
     return ("XADD", keys.stream(stream), "*", keys.ENTRY_ID, stream_session_id, keys.ENTRY_DATA, data)
 
 
+def _lane_call(function: str, names: keys.Keys, key: str, *args: Word) -> Call:
+    return ("FCALL", function, 2, key, names.lane_count(key), keys.CONTROL_GROUP, *args)
+
+
+def begin_lane(names: keys.Keys, key: str) -> Call:
+    return _lane_call("rtas_begin_1", names, key)
+
+
+def settle_in_lane(names: keys.Keys, key: str, ids: Iterable[str]) -> Call:
+    return _lane_call("rtas_settle_1", names, key, *ids)
+
+
+def missing_in_lane(names: keys.Keys, key: str) -> Call:
+    return _lane_call("rtas_missing_1", names, key)
+
+
 def reply(names: keys.Keys, request_id: str, raw: bytes, *, ttl_s: int) -> Call:
     return ("FCALL", "rtas_reply_1", 1, names.reply(request_id), raw, ttl_s)

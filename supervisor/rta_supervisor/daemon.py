@@ -1,16 +1,25 @@
 """The supervisor in three acts: startup, the loops, shutdown."""
 
 import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import anyio
 
 from rta_supervisor import log, notify, settings
+from rta_supervisor.archivist import Archivist
+from rta_supervisor.beat import Beat
 from rta_supervisor.handlers import Reports, Requests
-from rta_supervisor.lanes import Lane
-from rta_supervisor.link import Link, Outage, safe_url
+from rta_supervisor.lanes import Hooks, Lane
+from rta_supervisor.life import Life
+from rta_supervisor.link import Link, Trouble, safe_url
 from rta_supervisor.node import Node
+from rta_supervisor.recovery import Recovery
 from rta_supervisor.refresh import Refresher
 from rta_supervisor.sessions import Sessions
+from rta_supervisor.sqlite_catalogue import SqliteCatalogue
+from rta_supervisor.trim import Trimmer
+from rta_supervisor.watchdog import Watchdog
 from rta_wire import __version__
 
 
@@ -21,12 +30,24 @@ class Daemon:
         self._config = config
         self._link = Link(config.redis)
         self._node = Node(self._link, config)
+        self._catalogue = SqliteCatalogue.configured(config)
         self._sessions = Sessions(self._link, config)
-        self._refresher = Refresher(self._sessions, config.session)
+        self._archivist = Archivist(self._link, self._sessions, self._catalogue, config)
+        self._life = Life(self._link, config, self._sessions, self._archivist.note)
+        self._refresher = Refresher(self._sessions, self._life, config.session, self._archivist.note)
         self._request_lane = Lane("requests", config.keys.requests, self._link, config)
         self._report_lane = Lane("reports", config.keys.reports, self._link, config)
-        self._requests = Requests(self._link, self._request_lane, self._sessions, config)
-        self._reports = Reports(self._report_lane, self._sessions, self._refresher)
+        self._requests = Requests(self._link, self._request_lane, self._life, config)
+        self._reports = Reports(self._report_lane, self._sessions, self._refresher, config)
+        self._watchdog = Watchdog(
+            self._sessions, self._life, config.session, lambda: self._report_lane.listening_since_ms
+        )
+        self._trimmer = Trimmer(self._link, config)
+        self._recovery = Recovery(
+            *(self._link, self._sessions, self._life, self._catalogue),
+            is_catalogue_required=config.catalogue.required,
+            prepare=(self._request_lane.prepare, self._report_lane.prepare, self._node.register),
+        )
         self._stopping = anyio.Event()
         self._log = log.get(node=self._node.id)
 
@@ -40,31 +61,49 @@ class Daemon:
                 with anyio.CancelScope(shield=True):
                     await self._stop()
         finally:
+            await self._catalogue.close()
             await self._link.close()
 
     async def _start(self) -> None:
         await self._link.connect()
-        await self._link.load_functions()
-        await self._request_lane.prepare()
-        await self._report_lane.prepare()
-        await self._node.register()
-        self._log.info("supervisor_started", version=__version__, redis=safe_url(self._config.redis.url))
+        try:
+            await self._recovery.make_whole()
+        except Trouble as error:
+            raise self._link.named(error) from error
+        self._log.info(
+            "supervisor_started",
+            version=__version__,
+            redis=safe_url(self._config.redis.url),
+            catalogue=str(self._catalogue.path),
+        )
         notify.send("READY=1")
 
     async def _loop(self) -> None:
+        duties: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
+            "signals": self._watch_signals,
+            "node": self._node.run,
+            "beat": self._watch_redis,
+            "refresh": self._refresher.run,
+            "idle_refresh": self._refresher.run_idle,
+            "watchdog": self._watchdog.run,
+            "archivist": self._archivist.run,
+            "trim": self._trimmer.run,
+        }
+        hooks = Hooks(on_data_loss=self._recovery.recover, on_gap=self._refresher.rescan)
         async with anyio.create_task_group() as background:
-            background.start_soon(self._watch_signals, name="signals")
-            background.start_soon(self._node.run, name="node")
-            background.start_soon(self._refresher.run, name="refresh")
-            background.start_soon(self._refresher.run_idle, name="idle_refresh")
+            for name, duty in duties.items():
+                background.start_soon(duty, name=name)
             async with anyio.create_task_group() as lanes:
-                for lane, handle in (
-                    (self._request_lane, self._requests.handle),
-                    (self._report_lane, self._reports.handle),
+                for lane, handler in (
+                    (self._request_lane, self._requests),
+                    (self._report_lane, self._reports),
                 ):
-                    lanes.start_soon(lane.run, self._node.id, handle, self._stopping, name=lane.name)
+                    lanes.start_soon(lane.run, self._node.id, handler, hooks, self._stopping, name=lane.name)
             # The lanes are drained: nothing new comes, what they folded still has to be shown.
             background.cancel_scope.cancel()
+
+    async def _watch_redis(self) -> None:
+        await self._recovery.run(Beat(self._link, self._config.keys, self._node.id), self._config.node.beat_s)
 
     async def _watch_signals(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
@@ -76,7 +115,8 @@ class Daemon:
     async def _stop(self) -> None:
         try:
             await self._refresher.flush()
+            await self._archivist.flush()
             await self._node.unregister()
-        except Outage as error:
+        except Trouble as error:
             self._log.warning("redis_unavailable", error=str(error))
         self._log.info("supervisor_stopped")

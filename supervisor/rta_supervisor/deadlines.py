@@ -5,6 +5,7 @@ import enum
 import msgspec
 
 from rta_supervisor import settings
+from rta_wire import limits
 
 
 class Silence(msgspec.Struct, frozen=True):
@@ -40,7 +41,7 @@ def request(sent_ms: int, now_ms: int, *, waited_for_us: bool, config: settings.
     return Verdict.TOO_LATE if now_ms - sent_ms >= limit_s * 1000 else Verdict.SERVE
 
 
-def is_plausible(start_ns: int, end_ns: int, now_ms: int, config: settings.SessionSettings) -> bool:
-    """Whether samples can have been taken at these times. A range can't be undone, so the doubtful stays out."""
+def plausible_ns(now_ms: int, config: settings.SessionSettings) -> tuple[int, int]:
+    """Between which times samples can have been taken. A range can't be undone, so the doubtful stays out."""
     latest_ns = (now_ms + int(config.max_ahead_s * 1000)) * 1_000_000
-    return (config.allow_before_1970 or start_ns >= 0) and end_ns <= latest_ns
+    return limits.TIME_NS_MIN if config.allow_before_1970 else 0, latest_ns

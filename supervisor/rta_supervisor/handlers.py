@@ -1,15 +1,20 @@
 """What the supervisor does with a batch of each lane."""
 
 from collections.abc import Sequence
+from typing import Final
+
+import anyio.lowlevel
 
 from rta_supervisor import calls, deadlines, log, settings
 from rta_supervisor.lanes import Done, Entry, Lane
 from rta_supervisor.life import Life
-from rta_supervisor.link import Link
+from rta_supervisor.link import DataLost, Link
 from rta_supervisor.refresh import Refresher
 from rta_supervisor.sessions import Folded, Sessions, now_ms
-from rta_wire import control, control_pb2, errors
-from rta_wire.totals import Totals
+from rta_wire import control, control_pb2, errors, reports
+
+LET_OTHERS_AFTER: Final = 500
+"""Reports that are looked at before somebody else has a turn: requests don't wait for a flood."""
 
 Outcome = control_pb2.SessionReply | errors.RtaError
 
@@ -51,9 +56,7 @@ class Requests:
             return True
         if await self._link.do("EXISTS", self._keys.reply(request.request_id)):
             return True
-        verdict = deadlines.request(
-            entry.sent_ms, now_ms(), waited_for_us=not entry.is_fresh, config=self._config
-        )
+        verdict = deadlines.request(entry.sent_ms, now_ms(), waited_for_us=not entry.is_fresh, config=self._config)
         if verdict is deadlines.Verdict.TOO_LATE:
             limit_s = self._config.pickup_s if entry.is_fresh else self._config.expire_s
             waited_s = (now_ms() - entry.sent_ms) // 1000
@@ -61,7 +64,12 @@ class Requests:
             return True
         try:
             control.check(request)
-            outcome = await self._serve(entry, request)
+            outcome: Outcome | None = await self._serve(entry, request)
+        except errors.UnknownSession as error:
+            if not await self._link.do("XRANGE", entry.key, entry.id, entry.id):
+                # Redis forgot the request as well: that is no answer to give.
+                raise DataLost(str(error)) from error
+            outcome = error
         except errors.RtaError as error:
             self._log.warning("request_refused", request=request.request_id, reason=str(error))
             outcome = error
@@ -107,41 +115,35 @@ class Reports:
         await self._lane.bury(entry, error)
 
     async def handle(self, entries: Sequence[Entry]) -> Done:
-        folded: dict[tuple[str, int], dict[str, Totals]] = {}
-        sources: dict[tuple[str, int], Entry] = {}
         at_ms = now_ms()
-        for entry in entries:
+        earliest_ns, latest_ns = deadlines.plausible_ns(at_ms, self._config.session)
+        joined = reports.Joined(earliest_ns=earliest_ns, latest_ns=latest_ns)
+        sources: dict[reports.Key, Entry] = {}
+        for number, entry in enumerate(entries, 1):
+            if number % LET_OTHERS_AFTER == 0:
+                await anyio.lowlevel.checkpoint()
             try:
-                report = self._checked(entry, at_ms)
-                key = report.identity, report.stream_session_id
-                units = folded.setdefault(key, {})
-                if isinstance(report, control_pb2.Progress):
-                    units[report.unit] = _joined(report, units.get(report.unit), at_ms, self._config.session)
-                sources[key] = entry
+                if not entry.is_fresh:
+                    self._check_age(entry, at_ms)
+                sources[joined.add(entry.raw)] = entry
             except errors.RtaError as error:
                 await self._lane.bury(entry, error)
-        await self._fold(folded, sources)
+        await self._fold(joined, sources)
         return Done(entries)
 
-    def _checked(self, entry: Entry, at_ms: int) -> control.Report:
-        report = control.check(control.unpack(entry.raw))
-        if not isinstance(report, control.Report):
-            raise errors.BadMessage(reason="a request came in the lane of reports")
-        if not entry.is_fresh and at_ms - entry.sent_ms >= self._config.control.expire_s * 1000:
+    def _check_age(self, entry: Entry, at_ms: int) -> None:
+        if at_ms - entry.sent_ms >= self._config.control.expire_s * 1000:
             raise errors.BadMessage(reason=f"it could not be handled for {self._config.control.expire_s} s")
-        return report
 
-    async def _fold(
-        self, folded: dict[tuple[str, int], dict[str, Totals]], sources: dict[tuple[str, int], Entry]
-    ) -> None:
-        results = await self._sessions.fold({key: units for key, units in folded.items() if key in sources})
+    async def _fold(self, joined: reports.Joined, sources: dict[reports.Key, Entry]) -> None:
+        results = await self._sessions.fold(joined.sessions)
         await self._sessions.heard_of(result.ref for result in results if result.outcome in ("changed", "same"))
         for result in results:
             if result.outcome == "changed":
                 self._refresher.touch(result.ref)
             await self._bury_refused(result, sources)
 
-    async def _bury_refused(self, result: Folded, sources: dict[tuple[str, int], Entry]) -> None:
+    async def _bury_refused(self, result: Folded, sources: dict[reports.Key, Entry]) -> None:
         ref = result.ref
         entry = sources[ref.identity, ref.stream_session_id]
         if result.outcome == "unknown":
@@ -156,19 +158,3 @@ def _unpacked(entry: Entry) -> control.Message | errors.RtaError:
         return control.unpack(entry.raw)
     except errors.RtaError as error:
         return error
-
-
-def _joined(
-    report: control_pb2.Progress, before: Totals | None, at_ms: int, config: settings.SessionSettings
-) -> Totals:
-    totals = Totals.from_message(report.totals)
-    span = totals.time_range_ns
-    if span is not None and not deadlines.is_plausible(*span, at_ms, config):
-        reason = f"its time range {span[0]} to {span[1]} is before 1970 or too far ahead"
-        raise errors.ImplausibleReport(unit=report.unit, identity=report.identity, reason=reason)
-    if before is None:
-        return totals
-    if not totals.is_in_line_with(before):
-        reason = "some of its totals are ahead of an earlier report and some are behind"
-        raise errors.ImplausibleReport(unit=report.unit, identity=report.identity, reason=reason)
-    return totals.joined(before)

@@ -9,17 +9,17 @@ from typing import Final, Protocol
 
 import anyio
 import msgspec
-import redis.exceptions
 
 from rta_supervisor import calls, log, settings
-from rta_supervisor.gaps import evicted_unread
-from rta_supervisor.link import Link, Outage, Refusal, is_data_loss, pairs
+from rta_supervisor.link import DataLost, Link, Outage, Refusal, Trouble, pairs
 from rta_supervisor.sessions import now_ms
 from rta_wire import errors, keys, limits
 
 BLOCK_MS: Final = 1000
 BLOCK_DEFERRED_MS: Final = 100
 OUTAGE_PAUSE_S: Final = 0.5
+GATHER_BATCHES: Final = 5
+ACKNOWLEDGE_MAX: Final = 1000
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ class Lane:
         self.name = name
         self._link = link
         self._config = config.control
-        self._dead_letters = config.keys.dead_letters()
+        self._keys = config.keys
         self._principals = {key_of(principal): principal for principal in config.control.principals}
         self._log = log.get(lane=name)
         self._deferred: list[Entry] = []
@@ -76,12 +76,7 @@ class Lane:
 
     async def prepare(self) -> None:
         """Make the groups, from the beginning of each stream: what was sent before we came counts too."""
-        for key in self._principals:
-            try:
-                await self._link.do("XGROUP", "CREATE", key, keys.CONTROL_GROUP, "0", "MKSTREAM", "ENTRIESREAD", 0)
-            except redis.exceptions.ResponseError as error:
-                if "BUSYGROUP" not in str(error):
-                    raise
+        await self._link.do_all([calls.begin_lane(self._keys, key) for key in self._principals])
 
     async def run(self, consumer: str, handler: Handler, hooks: Hooks, stopping: anyio.Event) -> None:
         """Until `stopping` is set. An outage is waited out, and what was in flight is read again."""
@@ -103,9 +98,7 @@ class Lane:
                 self.listening_since_ms = now_ms()
                 leftovers_first = True
                 await anyio.sleep(OUTAGE_PAUSE_S)
-            except redis.exceptions.ResponseError as error:
-                if not is_data_loss(error):
-                    raise
+            except DataLost as error:
                 await hooks.on_data_loss(str(error))
                 leftovers_first = True
 
@@ -132,16 +125,11 @@ class Lane:
                 return
 
     async def _report_gap(self, key: str) -> int:
-        """Redis skips what was evicted unread without a word: count it, say it, and count from there on."""
-        gap = await evicted_unread(self._link, key)
-        if gap is None:
-            return 0
-        self._log.error("messages_evicted_unread", stream=key, count=gap.count)
-        await self._link.do(
-            *("XGROUP", "SETID", key, keys.CONTROL_GROUP, gap.last_delivered_id),
-            *("ENTRIESREAD", gap.entries_read + gap.count),
-        )
-        return gap.count
+        """Redis skips what was evicted without a word: say it, with its count."""
+        count: int = await self._link.do(*calls.missing_in_lane(self._keys, key))
+        if count:
+            self._log.error("messages_evicted", stream=key, count=count)
+        return count
 
     async def _work_off_leftovers(self, consumer: str, handler: Handler) -> None:
         """What we or a dead supervisor read and did not acknowledge."""
@@ -157,9 +145,13 @@ class Lane:
             await anyio.sleep(BLOCK_DEFERRED_MS / 1000)
             return []
         block_ms = BLOCK_DEFERRED_MS if self._deferred else BLOCK_MS
-        entries = await self._read(consumer, dict.fromkeys(self._principals, ">"), is_fresh=True, block_ms=block_ms)
-        if len(entries) >= self._config.batch:
+        new = dict.fromkeys(self._principals, ">")
+        entries = part = await self._read(consumer, new, is_fresh=True, block_ms=block_ms)
+        # The more that are handled at once, the more of them are joined before they cost anything.
+        while len(part) >= self._config.batch and len(entries) < self._config.batch * GATHER_BATCHES:
             self.listening_since_ms = now_ms()
+            part = await self._read(consumer, new, is_fresh=True)
+            entries += part
         return entries
 
     async def _read(
@@ -171,7 +163,7 @@ class Lane:
             *("STREAMS", *after.keys(), *after.values()),
         )
         return [
-            Entry(name, self._principals[name], id_.decode(), pairs(fields or ()).get(keys.CONTROL_FIELD), is_fresh)
+            Entry(name, self._principals[name], id_.decode(), _message(fields), is_fresh)
             for key, entries in answer or ()
             for name in (key.decode(),)
             for id_, fields in entries
@@ -182,11 +174,9 @@ class Lane:
             return
         try:
             done = await handler.handle(entries)
-        except (*Outage, *Refusal):
+        except Trouble:
             raise
-        except Exception as error:
-            if isinstance(error, redis.exceptions.ResponseError) and is_data_loss(error):
-                raise
+        except Exception as error:  # noqa: BLE001 - the outermost loop of all handlers: a message must not end the daemon
             if len(entries) > 1:
                 # One of them is poison, and the others shall not suffer for it.
                 deferred: list[Entry] = []
@@ -202,12 +192,17 @@ class Lane:
         await self._acknowledge(done.handled)
 
     async def _acknowledge(self, entries: Sequence[Entry]) -> None:
+        """In parts, so that Redis serves others in between."""
+        handled: dict[str, list[str]] = {}
+        for entry in entries:
+            handled.setdefault(entry.key, []).append(entry.id)
         await self._link.do_all(
             [
-                (command, key, *group, *ids)
-                for key in self._principals
-                if (ids := [entry.id for entry in entries if entry.key == key])
-                for command, group in (("XACK", (keys.CONTROL_GROUP,)), ("XDEL", ()))
+                call
+                for key, ids in handled.items()
+                for at in range(0, len(ids), ACKNOWLEDGE_MAX)
+                for part in (ids[at : at + ACKNOWLEDGE_MAX],)
+                for call in (("XACK", key, keys.CONTROL_GROUP, *part), ("XDEL", key, *part))
             ]
         )
 
@@ -218,4 +213,13 @@ class Lane:
             *("source", entry.key, "entry", entry.id, "code", type(error).__name__, "reason", str(error)),
             *("m", (entry.raw or b"")[: limits.CONTROL_MAX_BYTES]),
         )
-        await self._link.do("XADD", self._dead_letters, "MAXLEN", "~", self._config.dead_letters_max, "*", *words)
+        await self._link.do(
+            "XADD", self._keys.dead_letters(), "MAXLEN", "~", self._config.dead_letters_max, "*", *words
+        )
+
+
+def _message(fields: Sequence[bytes] | None) -> bytes | None:
+    """The one field that an entry of a control stream has. An entry that was deleted has none."""
+    if fields is not None and len(fields) == 2 and fields[0] == keys.CONTROL_FIELD:
+        return fields[1]
+    return pairs(fields or ()).get(keys.CONTROL_FIELD)

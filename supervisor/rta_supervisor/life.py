@@ -114,14 +114,13 @@ class Life:
                 calls.announce(self._keys, ref.stream, ref.stream_session_id, known.document, ttl_s=ttl_s),
                 ("SADD", keys.STREAMS, ref.stream),
                 ("ZADD", self._keys.index(), self._clock(), ref.identity),
+                ("ZADD", self._keys.streams_used(), "GT", self._clock(), ref.stream),
             ]
         )
         self._on_change(ref.identity)
 
-    async def update(
-        self, principal: str, request: control_pb2.UpdateSession, *, at: str
-    ) -> control_pb2.SessionReply:
-        """Other properties, a pause or its end. `at` orders updates: a late one changes nothing that a newer one set."""
+    async def update(self, principal: str, request: control_pb2.UpdateSession, *, at: str) -> control_pb2.SessionReply:
+        """Other properties, a pause or its end. `at` orders updates: a late one changes nothing that a newer set."""
         patch = Patch(session.parse_properties(request.properties_json or "{}"), at)
         known = await self._own(principal, request.identity)
         if request.state:
@@ -143,19 +142,36 @@ class Life:
             complete = known.totals.covers(expected)
             if not complete and deadlines.may_still_come(asked_ms, self._clock(), self._config):
                 return None
-            known = await self.end(known, lifecycle.ending(State(request.state), complete=complete))
+            event = lifecycle.ending(State(request.state), complete=complete)
+            known = await self.end(known, event, expected=expected)
         await self._finish(known, known.state)
         return reply_of(known, missing=known.totals.short_of(expected))
 
-    async def end(self, known: Known, event: Event) -> Known:
+    async def end(self, known: Known, event: Event, *, expected: Totals | None = None) -> Known:
         """Bring a session to its end, whoever asked."""
         if known.lost_data and event is Event.CLOSE:
             event = Event.TRUNCATE
         ended = await self._apply(known, event)
-        self._log.info(
-            "session_closed", session=ended.ref.identity, state=ended.state.value, samples=ended.totals.samples
-        )
+        facts = {"session": ended.ref.identity, "state": ended.state.value, "samples": ended.totals.samples}
+        if expected is not None and (missing := ended.totals.short_of(expected)) is not None:
+            facts |= {"missing_bursts": missing.bursts, "missing_samples": missing.samples}
+        self._log.info("session_closed", **facts)
         return ended
+
+    async def finish_off(self, known: Known) -> None:
+        """A closed session whose supervisor may have died before its last entry: write that, and put it away."""
+        await self._finish(known, known.state)
+        self._on_change(known.ref.identity)
+
+    async def adopt(self, known: Known, document: str, version: int) -> None:
+        """Newer JSON of a session from elsewhere, and a version after it: Redis came back with an older one."""
+        raw = session.dump(session.with_life(session.parse(document), known.state, known.totals.time_range_ns))
+        words = (raw, known.state.value, self._clock(), self._config.open_ttl_s)
+        channel = self._keys.state_channel(known.ref.identity)
+        call = calls.put_json(self._keys, known.ref.identity, known.version, *words, channel, "version", version)
+        if await self._link.do(*call):
+            ref = known.ref
+            await self._link.do(*calls.session_json(ref.stream, ref.stream_session_id, raw))
 
     async def _own(self, principal: str, identity: str) -> Known:
         known = await self._sessions.read(identity)
@@ -253,8 +269,6 @@ def _check_same(known: Known, principal: str, request: control_pb2.OpenSession) 
     if known.principal != principal:
         raise errors.SessionConflict(identity=identity, what="the principal", theirs=known.principal, ours=principal)
     if known.ref.stream != request.stream:
-        raise errors.SessionConflict(
-            identity=identity, what="the stream", theirs=known.ref.stream, ours=request.stream
-        )
+        raise errors.SessionConflict(identity=identity, what="the stream", theirs=known.ref.stream, ours=request.stream)
     if known.state.is_closed:
         raise errors.SessionClosed(identity=identity, state=known.state.value)

@@ -1,7 +1,7 @@
 """The life of a session as a table: (state, event) -> (state, effects). Pure: decides, does nothing.
 
-Effects stand in the order in which they have to happen. Each may be repeated: a supervisor that is killed between two of
-them is followed by one that does all of them again.
+Effects stand in the order in which they have to happen. Each may be repeated: a supervisor that is killed between two
+of them is followed by one that does all of them again.
 """
 
 import enum
@@ -52,7 +52,7 @@ class Step(NamedTuple):
 _CHANGE: Final = (Effect.PUT_JSON, Effect.STREAM_JSON)
 _END: Final = (Effect.SEAL, Effect.SHOW, Effect.PUT_JSON, Effect.FINISH)
 _LIVE: Final = (State.WAITING, State.OPEN)
-_ENDINGS: Final = {
+ENDINGS: Final = {
     State.CLOSED: Event.CLOSE,
     State.TRUNCATED: Event.TRUNCATE,
     State.FAILED: Event.FAIL,
@@ -65,8 +65,8 @@ TRANSITIONS: Final[dict[tuple[State, Event], Step]] = {
     (State.WAITING, Event.RESUME): Step(State.OPEN, _CHANGE),
     (State.OPEN, Event.RESUME): Step(State.OPEN, ()),
     # Metadata may change at any time, even after closing; the state may not.
-    **{(state, Event.DESCRIBE): Step(state, _CHANGE) for state in (*_LIVE, *_ENDINGS)},
-    **{(state, event): Step(ended, _END) for state in _LIVE for ended, event in _ENDINGS.items()},
+    **{(state, Event.DESCRIBE): Step(state, _CHANGE) for state in (*_LIVE, *ENDINGS)},
+    **{(state, event): Step(ended, _END) for state in _LIVE for ended, event in ENDINGS.items()},
 }
 
 
@@ -80,5 +80,5 @@ def step(state: State, event: Event) -> Step:
 
 def ending(asked: State, *, complete: bool) -> Event:
     """What a request to close amounts to: one that misses data can't end as plainly closed."""
-    event = _ENDINGS[asked]
+    event = ENDINGS[asked]
     return Event.TRUNCATE if event is Event.CLOSE and not complete else event

@@ -11,7 +11,7 @@ import redis.exceptions
 import redis.maint_notifications
 import redis.retry
 
-from rta_supervisor import calls, settings
+from rta_supervisor import batches, calls, settings
 from rta_wire import errors
 
 LUA: Final = Path(__file__).parent / "lua"
@@ -33,9 +33,17 @@ Refusal = (
 """Answers that say that Redis can't now and may later: nothing was done."""
 
 
-def is_data_loss(error: redis.exceptions.ResponseError) -> bool:
-    """Whether an answer shows that Redis forgot what we had put there."""
-    return "NOGROUP" in str(error) or "Function not found" in str(error)
+class DataLost(Exception):
+    """Redis does not know what we had put there: it lost data, and somebody has to make it whole."""
+
+
+Trouble = (*Outage, *Refusal, DataLost)
+"""Everything that passes by itself or is made good by another task: wait and try again."""
+
+
+def _checked(error: redis.exceptions.ResponseError) -> Exception:
+    text = str(error)
+    return DataLost(text) if "NOGROUP" in text or "Function not found" in text else error
 
 
 class Link:
@@ -51,6 +59,7 @@ class Link:
                 retry=redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0),
                 maint_notifications_config=redis.maint_notifications.MaintNotificationsConfig(enabled=False),
                 protocol=2,
+                parser_class=batches.Parser,
             )
         except ValueError as error:
             raise errors.BadConfiguration(where="redis.url", reason=str(error)) from error
@@ -59,23 +68,17 @@ class Link:
 
     async def do(self, *call: calls.Word) -> Any:
         """One command, given as its words."""
-        return await self.client.execute_command(*call)
+        [answer] = await self.do_all([call])
+        return answer
 
     async def do_all(self, batch: Sequence[calls.Call]) -> list[Any]:
         """All of them in one round trip, in order. Not a transaction; the first error is raised after all have run."""
         if not batch:
             return []
-        pipe = self.client.pipeline(transaction=False)
-        for call in batch:
-            pipe.execute_command(*call)
-        return list(await pipe.execute())
-
-    async def transaction(self, batch: Sequence[calls.Call]) -> list[Any]:
-        """All of them at one moment, in one slot."""
-        pipe = self.client.pipeline(transaction=True)
-        for call in batch:
-            pipe.execute_command(*call)
-        return list(await pipe.execute())
+        answers = await batches.exchange(self.client.connection_pool, batch)
+        if error := batches.first_error(answers):
+            raise _checked(error)
+        return answers
 
     async def close(self) -> None:
         await self.client.aclose()
@@ -90,7 +93,7 @@ class Link:
                 raise errors.BadConfiguration(where="redis.url", reason=f"the server refuses it: {error}") from error
             except Outage as error:
                 if anyio.current_time() >= deadline_s:
-                    raise errors.RedisUnreachable(url=safe_url(self.config.url), reason=_first_line(error)) from error
+                    raise self.named(error) from error
                 await anyio.sleep(RETRY_PAUSE_S)
 
     async def check(self) -> None:
@@ -101,14 +104,16 @@ class Link:
     async def load_functions(self) -> None:
         """Put our Lua libraries on the server. Their names carry a version: an older supervisor keeps its own."""
         for path in sorted(LUA.glob("*.lua")):
-            try:
-                await self.do("FUNCTION", "LOAD", "REPLACE", path.read_text())
-            except redis.exceptions.OutOfMemoryError as error:
-                raise errors.RedisFull(url=safe_url(self.config.url), reason=_first_line(error)) from error
-            except redis.exceptions.ReadOnlyError as error:
-                raise errors.RedisUnsuitable(
-                    url=safe_url(self.config.url), reason="it is read-only. Name the primary"
-                ) from error
+            await self.do("FUNCTION", "LOAD", "REPLACE", path.read_text())
+
+    def named(self, error: BaseException) -> errors.RtaError:
+        """What to tell a person about trouble with Redis."""
+        url, reason = safe_url(self.config.url), _first_line(error)
+        if isinstance(error, redis.exceptions.OutOfMemoryError):
+            return errors.RedisFull(url=url, reason=reason)
+        if isinstance(error, redis.exceptions.ReadOnlyError):
+            return errors.RedisUnsuitable(url=url, reason="it is read-only. Name the primary")
+        return errors.RedisUnreachable(url=url, reason=reason)
 
 
 def unsuitable(info: Mapping[str, str], config: settings.RedisSettings) -> errors.RtaError | None:

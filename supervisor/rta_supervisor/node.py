@@ -7,7 +7,7 @@ import uuid
 import anyio
 
 from rta_supervisor import log, settings
-from rta_supervisor.link import Link, Outage
+from rta_supervisor.link import Link, Trouble
 from rta_supervisor.sessions import now_ms
 from rta_wire import __version__
 
@@ -34,7 +34,13 @@ class Node:
         )
 
     async def unregister(self) -> None:
-        await self._link.do_all([("UNLINK", self._keys.node(self.id)), ("ZREM", self._keys.nodes(), self.id)])
+        await self._link.do_all(
+            [
+                ("UNLINK", self._keys.node(self.id)),
+                ("UNLINK", self._keys.beat(self.id)),
+                ("ZREM", self._keys.nodes(), self.id),
+            ]
+        )
 
     async def run(self) -> None:
         """Renew the registration until cancelled."""
@@ -42,5 +48,5 @@ class Node:
             await anyio.sleep(self._config.renew_s)
             try:
                 await self.register()
-            except Outage as error:
+            except Trouble as error:
                 log.get().warning("redis_unavailable", error=str(error))

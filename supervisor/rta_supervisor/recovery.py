@@ -4,16 +4,19 @@ Repeating it is harmless, and several supervisors may do it at once: each step o
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 import anyio
 
-from rta_supervisor import calls, log
+from rta_supervisor import calls, lifecycle, log
 from rta_supervisor.beat import Beat
 from rta_supervisor.catalogue import Catalogue, Row
 from rta_supervisor.life import Life
-from rta_supervisor.link import Link, Outage, Refusal
-from rta_supervisor.sessions import Ref, Sessions
-from rta_wire import keys, session
+from rta_supervisor.link import Link, Trouble
+from rta_supervisor.sessions import Known, Ref, Sessions
+from rta_wire import errors, keys, session
+
+PAGE: Final = 500
 
 
 class Recovery:
@@ -25,12 +28,15 @@ class Recovery:
         sessions: Sessions,
         life: Life,
         catalogue: Catalogue,
+        *,
+        is_catalogue_required: bool,
         prepare: Sequence[Callable[[], Awaitable[None]]],
     ) -> None:
         self._link = link
         self._sessions = sessions
         self._life = life
         self._catalogue = catalogue
+        self._is_catalogue_required = is_catalogue_required
         self._prepare = prepare
         self._lock = anyio.Lock()
         self._log = log.get()
@@ -41,7 +47,7 @@ class Recovery:
             try:
                 if reason := await beat.data_loss():
                     await self.recover(reason)
-            except (*Outage, *Refusal) as error:
+            except Trouble as error:
                 self._log.warning("redis_unavailable", error=str(error))
             await anyio.sleep(every_s)
 
@@ -57,19 +63,55 @@ class Recovery:
         await self._link.load_functions()
         for prepare in self._prepare:
             await prepare()
-        await self._raise_floor()
+        try:
+            await self._raise_floor(await self._catalogue.highest_id())
+            await self._end_again()
+            rows = await self._catalogue.unfinished()
+        except errors.CatalogueUnavailable as error:
+            if self._is_catalogue_required:
+                raise
+            self._log.error("catalogue_unavailable", error=str(error))
+            await self._raise_floor(0)
+            rows = []
         restored = lossy = 0
-        for row in await self._catalogue.unfinished():
-            restored += await self._put_back(row)
-            lossy += await self._mark_loss(row)
+        for at in range(0, len(rows), PAGE):
+            for row in await self._torn(rows[at : at + PAGE]):
+                restored += await self._put_back(row)
+                lossy += await self._mark_loss(row)
         return restored, lossy
 
-    async def _raise_floor(self) -> None:
+    async def _torn(self, rows: Sequence[Row]) -> list[Row]:
+        """Those of which Redis knows less than the catalogue. On most days there are none, and many sessions."""
+        known = await self._sessions.read_all([row.identity for row in rows])
+        in_place = await self._sessions.are_in_place(
+            [Ref(row.identity, row.stream, row.stream_session_id) for row in rows]
+        )
+        found = zip(rows, known, in_place, strict=True)
+        return [row for row, one, is_in_place in found if not (is_in_place and _is_whole(row, one))]
+
+    async def _raise_floor(self, floor: int) -> None:
         """Ids never repeat, not even those of sessions that only the streams remember."""
         streams = [raw.decode() for raw in await self._link.do("SMEMBERS", keys.STREAMS)]
         tails = await self._link.do_all([("XREVRANGE", keys.stream(name), "+", "-", "COUNT", 1) for name in streams])
-        seen = [int(fields[1]) for tail in tails for _, fields in tail if fields[0] == keys.ENTRY_ID]
-        await self._link.do(*calls.raise_floor(max([await self._catalogue.highest_id(), *seen])))
+        seen = [
+            int(fields[1]) for tail in tails for _, fields in tail if fields[0] == keys.ENTRY_ID and fields[1].isdigit()
+        ]
+        await self._link.do(*calls.raise_floor(max([floor, *seen])))
+
+    async def _end_again(self) -> None:
+        """Closed is final: what an old snapshot shows as open ends as it has ended."""
+        live, _ = await self._sessions.live()
+        rows: dict[str, Row] = {}
+        for at in range(0, len(live), PAGE):
+            found = await self._catalogue.get_all([ref.identity for ref in live[at : at + PAGE]])
+            rows |= {row.identity: row for row in found if row.state.is_closed}
+        for ref in live:
+            row = rows.get(ref.identity)
+            if row is None or row.stream_session_id != ref.stream_session_id:
+                continue
+            if (known := await self._sessions.read(ref.identity)) is not None and not known.state.is_closed:
+                await self._life.adopt(known, row.json, row.version)
+                await self._life.end(await self._sessions.read(ref.identity) or known, lifecycle.ENDINGS[row.state])
 
     async def _put_back(self, row: Row) -> bool:
         """A session that Redis forgot, with the id that it had."""
@@ -77,11 +119,19 @@ class Recovery:
         position = await self._sessions.last_entry_id(row.stream)
         document = session.parse(row.json)
         is_new = await self._life.put_new(
-            ref, document, state=row.state, principal=row.principal, position=position, openedMs=row.opened_ms
+            *(ref, document),
+            state=row.state,
+            principal=row.principal,
+            position=position,
+            openedMs=row.opened_ms,
+            version=row.version + 1,
         )
         known = await self._sessions.read(row.identity)
         if known is None or known.ref != ref or known.state.is_closed:
             return False
+        if known.version < row.version:
+            await self._life.adopt(known, row.json, row.version)
+            known = await self._sessions.read(row.identity) or known
         await self._life.announce(known)
         if is_new:
             self._log.warning("session_restored", session=row.identity, stream=row.stream, id=row.stream_session_id)
@@ -105,3 +155,12 @@ class Recovery:
             samples_found=known.totals.samples,
         )
         return True
+
+
+def _is_whole(row: Row, known: Known | None) -> bool:
+    """Whether Redis knows as much of a session as the catalogue, or more, or of a later one."""
+    if known is None:
+        return False
+    if known.ref.stream_session_id != row.stream_session_id or known.state.is_closed:
+        return True
+    return known.version >= row.version and not known.lost_data and known.totals.short_of(row.totals) is None

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import anyio
 
 from rta_supervisor import log, settings
-from rta_supervisor.link import Outage, Refusal
+from rta_supervisor.life import Life
+from rta_supervisor.link import Trouble
 from rta_supervisor.sessions import Ref, Sessions
 
 
@@ -13,9 +14,10 @@ class Refresher:
     """Coalesces: however many reports come, a session's time range goes out once per interval."""
 
     def __init__(
-        self, sessions: Sessions, config: settings.SessionSettings, on_change: Callable[[str], None]
+        self, sessions: Sessions, life: Life, config: settings.SessionSettings, on_change: Callable[[str], None]
     ) -> None:
         self._sessions = sessions
+        self._life = life
         self._config = config
         self._on_change = on_change
         self._touched: set[Ref] = set()
@@ -40,7 +42,7 @@ class Refresher:
         self._some = anyio.Event()
         try:
             await self._sessions.refresh(touched)
-        except (*Outage, *Refusal) as error:
+        except Trouble as error:
             self._log.warning("redis_unavailable", error=str(error))
             for ref in touched:
                 self.touch(ref)
@@ -55,12 +57,12 @@ class Refresher:
                 live, closed = await self._sessions.live()
                 await self._sessions.refresh(live)
                 await self._sessions.keep(live)
-            except (*Outage, *Refusal) as error:
+                # A supervisor that was killed while it closed these has left them.
+                for known in await self._sessions.read_all([ref.identity for ref in closed]):
+                    if known is not None:
+                        await self._life.finish_off(known)
+            except Trouble as error:
                 self._log.warning("redis_unavailable", error=str(error))
-                continue
-            # A supervisor that was killed right after closing them has left these to be put away.
-            for ref in closed:
-                self._on_change(ref.identity)
 
     async def rescan(self) -> None:
         """Count again what stands in the streams: reports of it may be lost, the marks are not."""

@@ -4,8 +4,10 @@ Holds no state of its own: any supervisor may serve any session.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
 
+import anyio
 import msgspec
 import redis.exceptions
 
@@ -14,6 +16,12 @@ from rta_supervisor.link import Link, pairs
 from rta_wire import keys
 from rta_wire.session import State
 from rta_wire.totals import Mark, Totals
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+SLICE: Final = 500
+WORKERS: Final = 2
 
 Clock = Callable[[], int]
 """Milliseconds since the Unix epoch."""
@@ -43,6 +51,8 @@ class Known(msgspec.Struct, frozen=True):
     """Properties that were updated, each with the place of the update in the order of all requests."""
 
     lost_data: bool
+    units: dict[str, str]
+    """Totals of each unit, as the words that stand in Redis."""
 
 
 class Folded(msgspec.Struct, frozen=True):
@@ -55,6 +65,30 @@ class Folded(msgspec.Struct, frozen=True):
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+async def in_slices(items: Sequence[In], work: Callable[[Sequence[In]], Awaitable[list[Out]]]) -> list[Out]:
+    """Work on many in slices, two at a time: we make one ready while Redis does the other, and others have their turn.
+
+    Gives what all slices gave, in order. The first error ends it.
+    """
+    slices = [items[at : at + SLICE] for at in range(0, len(items), SLICE)]
+    if len(slices) == 1:
+        return await work(slices[0])
+    done: list[list[Out]] = [[] for _ in slices]
+    todo = iter(enumerate(slices))
+
+    async def worker() -> None:
+        for number, part in todo:
+            done[number] = await work(part)
+
+    try:
+        async with anyio.create_task_group() as workers:
+            for number in range(WORKERS):
+                workers.start_soon(worker, name=f"slices-{number}")
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from group
+    return [one for part in done for one in part]
 
 
 class Sessions:
@@ -89,18 +123,24 @@ class Sessions:
 
     async def fold(self, reports: Mapping[tuple[str, int], Mapping[str, Totals]]) -> list[Folded]:
         """Join reports into sessions, keyed by (identity, stream session id)."""
-        batch = [calls.fold(self._keys, *session_key, units) for session_key, units in reports.items()]
-        answers = await self._link.do_all(batch)
+        return await in_slices(list(reports.items()), self._fold_slice)
+
+    async def _fold_slice(self, reports: Sequence[tuple[tuple[str, int], Mapping[str, Totals]]]) -> list[Folded]:
+        answers = await self._link.do_all(
+            [calls.fold(self._keys, *session_key, units) for session_key, units in reports]
+        )
         return [
             Folded(Ref(identity, stream.decode(), number), outcome.decode(), tuple(unit.decode() for unit in units))
-            for (identity, number), (outcome, stream, units) in zip(reports, answers, strict=True)
+            for ((identity, number), _), (outcome, stream, units) in zip(reports, answers, strict=True)
         ]
 
+    async def marks(self, ref: Ref) -> dict[str, Totals]:
+        """What stands in the stream, by unit. Marks are written with the data and never lag behind it."""
+        return _totals(await self._link.do("HGETALL", self._keys.marks(ref.stream, ref.stream_session_id)))
+
     async def fold_marks(self, ref: Ref, marks: Sequence[bytes] | None = None) -> bool:
-        """Marks stand beside the data and never lag behind it: fold them like reports. Whether they held news."""
-        if marks is None:
-            marks = await self._link.do("HGETALL", self._keys.marks(ref.stream, ref.stream_session_id))
-        units = {unit.decode(): Mark.from_text(mark.decode()).totals for unit, mark in pairs(marks).items()}
+        """Fold what stands in the stream like reports. Whether it held news."""
+        units = await self.marks(ref) if marks is None else _totals(marks)
         if not units:
             return False
         [folded] = await self.fold({(ref.identity, ref.stream_session_id): units})
@@ -115,22 +155,22 @@ class Sessions:
 
     async def refresh(self, refs: Iterable[Ref]) -> None:
         """Show readers the time ranges that they have not seen, and keep open sessions alive."""
-        wanted = list(refs)
+        await in_slices(list(refs), self._refresh_slice)
+
+    async def _refresh_slice(self, refs: Sequence[Ref]) -> list[None]:
         at_ms = self._clock()
         ttl_s = self._config.open_ttl_s
         shown = await self._link.do_all(
-            [
-                calls.refresh(self._keys, ref.identity, ref.stream_session_id, now_ms=at_ms, ttl_s=ttl_s)
-                for ref in wanted
-            ]
+            [calls.refresh(self._keys, ref.identity, ref.stream_session_id, now_ms=at_ms, ttl_s=ttl_s) for ref in refs]
         )
         await self._link.do_all(
             [
                 calls.time_range(ref.stream, ref.stream_session_id, int(answer[1]), int(answer[2]))
-                for ref, answer in zip(wanted, shown, strict=True)
+                for ref, answer in zip(refs, shown, strict=True)
                 if answer and answer[0]
             ]
         )
+        return []
 
     async def keep(self, refs: Iterable[Ref]) -> None:
         """Keep the gates of open sessions from expiring."""
@@ -158,6 +198,22 @@ class Sessions:
             await self._link.do("ZREM", self._keys.index(), *gone)
         return open_refs, closed_refs
 
+    async def are_in_place(self, refs: Sequence[Ref]) -> list[bool]:
+        """Whether each is listed, its stream is, and writers may append to it."""
+        answers = await self._link.do_all(
+            [
+                call
+                for ref in refs
+                for call in (
+                    ("EXISTS", self._keys.gate(ref.stream, ref.stream_session_id)),
+                    ("SISMEMBER", keys.STREAMS, ref.stream),
+                    ("ZSCORE", self._keys.index(), ref.identity),
+                )
+            ]
+        )
+        found = zip(answers[::3], answers[1::3], answers[2::3], strict=True)
+        return [bool(gate and stream and score is not None) for gate, stream, score in found]
+
     async def silent_since(self, before_ms: int) -> dict[str, int]:
         """Sessions that were last heard of before a time, with that time."""
         flat = await self._link.do("ZRANGEBYSCORE", self._keys.index(), "-inf", before_ms, "WITHSCORES")
@@ -178,6 +234,10 @@ class Sessions:
         return info[b"last-generated-id"].decode()
 
 
+def _totals(marks: Sequence[bytes]) -> dict[str, Totals]:
+    return {unit.decode(): Mark.from_text(mark.decode()).totals for unit, mark in pairs(marks).items()}
+
+
 def _known(identity: str, raw: Mapping[bytes, bytes], document: bytes | None) -> Known:
     fields = {name.decode(): value.decode() for name, value in raw.items()}
     counts = [fields.get(name, "0") for name in ("bursts", "samples", "rawBytes", "storedBytes")]
@@ -192,4 +252,5 @@ def _known(identity: str, raw: Mapping[bytes, bytes], document: bytes | None) ->
         document=document or b"",
         updated={name[2:]: value for name, value in fields.items() if name.startswith("p:")},
         lost_data="lost" in fields,
+        units={name[2:]: value for name, value in fields.items() if name.startswith("u:")},
     )

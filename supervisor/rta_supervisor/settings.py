@@ -48,6 +48,56 @@ class SessionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow_before_1970: bool = False
 
 
+class TrimLimits(msgspec.Struct, frozen=True):
+    """What holds for one stream."""
+
+    max_entries: int
+    max_bytes: int
+    max_age_s: float
+    min_retention_s: float
+    idle_stream_s: float
+    exact: bool
+
+
+class StreamTrimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is different for one stream; what is absent is as for all."""
+
+    max_entries: int | None = None
+    max_bytes: int | None = None
+    max_age_s: float | None = None
+    min_retention_s: float | None = None
+    idle_stream_s: float | None = None
+    exact: bool | None = None
+
+
+class TrimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    enabled: bool = True
+    every_s: float = 30.0
+    max_entries: int = 10_000
+    max_bytes: int = 0
+    max_age_s: float = 0
+    min_retention_s: float = 60.0
+    idle_stream_s: float = 7 * DAY_S
+    exact: bool = False
+    streams: dict[str, StreamTrimSettings] = {}
+
+    def of(self, stream: str) -> TrimLimits:
+        """The limits of one stream."""
+        own = self.streams.get(stream, StreamTrimSettings())
+        return TrimLimits(
+            *(
+                getattr(self, name) if (value := getattr(own, name)) is None else value
+                for name in TrimLimits.__struct_fields__
+            )
+        )
+
+
+class CatalogueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    path: str = ""
+    flush_s: float = 1.0
+    required: bool = False
+
+
 class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ttl_s: int = 60
     renew_s: float = 30.0
@@ -64,6 +114,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keys: keys_.Keys = keys_.Keys()
     control: ControlSettings = ControlSettings()
     session: SessionSettings = SessionSettings()
+    trim: TrimSettings = TrimSettings()
+    catalogue: CatalogueSettings = CatalogueSettings()
     node: NodeSettings = NodeSettings()
     log: LogSettings = LogSettings()
 
@@ -128,7 +180,30 @@ def _check(settings: Settings) -> None:
         raise errors.BadConfiguration(where="session.open_ttl_s", reason="it is less than two idle refreshes")
     if settings.control.retry_s >= settings.control.expire_s:
         raise errors.BadConfiguration(where="control.expire_s", reason="it is not more than control.retry_s")
+    if settings.catalogue.flush_s <= 0:
+        raise errors.BadConfiguration(where="catalogue.flush_s", reason="it is not above 0")
     if not settings.control.principals:
         raise errors.BadConfiguration(where="control.principals", reason="it names nobody")
     for principal in settings.control.principals:
         keys_.check_principal(principal)
+    _check_trim(settings)
+
+
+def _check_trim(settings: Settings) -> None:
+    if settings.trim.every_s <= 0:
+        raise errors.BadConfiguration(where="trim.every_s", reason="it is not above 0")
+    for stream in (None, *settings.trim.streams):
+        where = "trim" if stream is None else f'trim.streams."{stream}"'
+        limits = settings.trim.of(stream or "")
+        if stream is not None:
+            keys_.check_stream_name(stream)
+        if limits.max_entries < 1:
+            raise errors.BadConfiguration(where=f"{where}.max_entries", reason="it is not above 0")
+        for name in ("max_bytes", "max_age_s", "min_retention_s", "idle_stream_s"):
+            if getattr(limits, name) < 0:
+                raise errors.BadConfiguration(where=f"{where}.{name}", reason="it is below 0")
+        if 0 < limits.idle_stream_s < settings.session.closed_ttl_s:
+            raise errors.BadConfiguration(
+                where=f"{where}.idle_stream_s",
+                reason="it is less than session.closed_ttl_s: sessions would outlive their stream",
+            )

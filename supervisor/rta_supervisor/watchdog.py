@@ -7,7 +7,7 @@ import anyio
 from rta_supervisor import deadlines, log, settings
 from rta_supervisor.life import Life
 from rta_supervisor.lifecycle import Event
-from rta_supervisor.link import Outage, Refusal
+from rta_supervisor.link import Trouble
 from rta_supervisor.sessions import Clock, Sessions, now_ms
 
 LOOKS_PER_DEADLINE = 6
@@ -37,7 +37,7 @@ class Watchdog:
             await anyio.sleep(self._config.writer_silent_s / LOOKS_PER_DEADLINE)
             try:
                 await self.look()
-            except (*Outage, *Refusal) as error:
+            except Trouble as error:
                 self._log.warning("redis_unavailable", error=str(error))
 
     async def look(self) -> None:
@@ -51,11 +51,16 @@ class Watchdog:
 
     async def _abandon(self, identity: str, *, silent_ms: int) -> None:
         known = await self._sessions.read(identity)
-        if known is None or known.state.is_closed:
+        if known is None:
             return
-        if await self._sessions.fold_marks(known.ref):
-            # Data came, only nobody reported it: somebody writes.
+        if known.state.is_closed:
+            await self._life.finish_off(known)
+            return
+        marks = await self._sessions.marks(known.ref)
+        if any(known.units.get(unit) != " ".join(totals.words()) for unit, totals in marks.items()):
+            # Data came, only nobody reported it: somebody writes. Noted before it is folded, when it is news no more.
             await self._sessions.heard_of([known.ref])
+            await self._sessions.fold_marks(known.ref)
             return
         self._log.warning("writer_silent", session=identity, silent_s=silent_ms // 1000)
         await self._life.end(known, Event.ABANDON)

@@ -108,7 +108,11 @@ def test_a_micro_batch_that_is_repeated_adds_nothing(
     def write_batch(batch: DataFrame, epoch: int) -> None:
         job = {**options, "job": "live", "epoch": str(epoch)}
         calls.append(epoch)
-        batch.foreachPartition(lambda rows: rta_writers.write_partition(rows, **job))
+
+        def write(rows: Iterator[Any]) -> None:
+            rta_writers.write_partition(rows, **job)
+
+        batch.foreachPartition(write)
         if len(calls) == 1:
             raise RuntimeError("injected")
 

@@ -1,48 +1,35 @@
 """The Lua functions against a model of them in Python, on a real server."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import anyio
 import pytest
 import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rta_supervisor import calls
-from rta_supervisor import settings as settings_
-from rta_supervisor.embedded import server
-from rta_supervisor.link import Link
 from rta_wire import keys
 from rta_wire.totals import Totals
-from rta_writers import connection
 
 NAMES = keys.Keys()
 
 times = st.integers(-(2**63), 2**63 - 1)
-counts = st.integers(0, 2**50)
+counts = st.integers(0, 2**48)
 
 
 @st.composite
-def totals(draw: st.DrawFn) -> Totals:
-    span = draw(st.none() | st.tuples(times, times).map(sorted))
-    return Totals(draw(counts), draw(counts), draw(counts), draw(counts), *(span or (None, None)))
-
-
-reports = st.lists(st.dictionaries(st.sampled_from(["a", "b/1", "c d"]), totals(), min_size=1), min_size=1, max_size=5)
-
-
-@pytest.fixture(scope="module")
-def raw(shared_server: server.EmbeddedServer) -> Iterator[redis.Redis]:
-    async def load() -> None:
-        link = Link(settings_.RedisSettings(url=shared_server.url))
-        await link.load_functions()
-        await link.close()
-
-    anyio.run(load)
-    with connection.connect(shared_server.url) as client:
-        client.response_callbacks.clear()
-        yield client
+def chains(draw: st.DrawFn) -> list[tuple[str, Totals]]:
+    """Reports of a few units, each unit's counts growing from one to the next."""
+    found = []
+    for unit in draw(st.sets(st.sampled_from(["a", "b/1", "c d"]), min_size=1)):
+        grown = Totals()
+        for _ in range(draw(st.integers(1, 3))):
+            steps = [draw(counts) for _ in range(4)]
+            span = draw(st.none() | st.tuples(times, times).map(sorted))
+            new = Totals(*steps, *(span or (None, None)))
+            grown = grown.added(new)
+            found.append((unit, grown))
+    return found
 
 
 def open_session(client: redis.Redis, identity: str = "run", number: int = 1) -> list[Any]:
@@ -57,17 +44,18 @@ def open_session(client: redis.Redis, identity: str = "run", number: int = 1) ->
         principal="p",
         now_ms=1,
         ttl_s=100,
+        channel="c",
+        further={},
     )
     answer: list[Any] = client.execute_command(*call)
     return answer
 
 
-def model(batches: list[dict[str, Totals]]) -> Totals:
+def model(reports: list[tuple[str, Totals]]) -> Totals:
     """What a session should come to, by the one-line rule of each field."""
     units: dict[str, Totals] = {}
-    for batch in batches:
-        for unit, value in batch.items():
-            units[unit] = units[unit].joined(value) if unit in units else value
+    for unit, value in reports:
+        units[unit] = units.get(unit, Totals()).joined(value)
     everything = Totals()
     for value in units.values():
         everything = everything.added(value)
@@ -83,18 +71,28 @@ def folded(client: redis.Redis) -> Totals:
 
 
 @settings(max_examples=150, deadline=None)
-@given(batches=reports, order=st.randoms(use_true_random=False))
+@given(reports=chains(), order=st.randoms(use_true_random=False))
 def test_reports_fold_the_same_in_any_order_and_number(
-    raw: redis.Redis, batches: list[dict[str, Totals]], order: Any
+    raw: redis.Redis, reports: list[tuple[str, Totals]], order: Any
 ) -> None:
     """Shuffled and repeated reports give what the model gives for them in order, to the last nanosecond."""
     raw.execute_command("FLUSHALL")
     open_session(raw)
-    shuffled = [*batches, *order.choices(batches, k=2)]
+    shuffled = [*reports, *order.choices(reports, k=2)]
     order.shuffle(shuffled)
-    for batch in shuffled:
-        raw.execute_command(*calls.fold(NAMES, "run", 1, batch))
-    assert folded(raw) == model(batches)
+    for unit, value in shuffled:
+        assert raw.execute_command(*calls.fold(NAMES, "run", 1, {unit: value}))[2] == []
+    assert folded(raw) == model(reports)
+
+
+def test_a_report_that_is_ahead_and_behind_is_left_out(raw: redis.Redis) -> None:
+    """More bursts and fewer samples can't be: a maximum can't be undone, so it changes nothing."""
+    raw.execute_command("FLUSHALL")
+    open_session(raw)
+    raw.execute_command(*calls.fold(NAMES, "run", 1, {"u": Totals(5, 50, 500, 50, 10, 20)}))
+    wrong = {"u": Totals(6, 49, 600, 60, 1, 99), "v": Totals(1, 1, 1, 1, 15, 16)}
+    assert raw.execute_command(*calls.fold(NAMES, "run", 1, wrong)) == [b"changed", b"rig", [b"u"]]
+    assert folded(raw) == Totals(6, 51, 501, 51, 10, 20)
 
 
 def test_opening_twice_keeps_the_first(raw: redis.Redis) -> None:
@@ -109,8 +107,8 @@ def test_a_report_of_another_session_is_unknown(raw: redis.Redis) -> None:
     raw.execute_command("FLUSHALL")
     open_session(raw)
     before = raw.execute_command("HGETALL", NAMES.state("run"))
-    assert raw.execute_command(*calls.fold(NAMES, "run", 2, {"u": Totals(1, 1, 1, 1, 1, 1)})) == [b"unknown", b""]
-    assert raw.execute_command(*calls.fold(NAMES, "gone", 1, {"u": Totals(1)})) == [b"unknown", b""]
+    assert raw.execute_command(*calls.fold(NAMES, "run", 2, {"u": Totals(1, 1, 1, 1, 1, 1)})) == [b"unknown", b"", []]
+    assert raw.execute_command(*calls.fold(NAMES, "gone", 1, {"u": Totals(1)})) == [b"unknown", b"", []]
     assert raw.execute_command("HGETALL", NAMES.state("run")) == before
 
 
@@ -131,11 +129,32 @@ def test_json_is_changed_only_by_who_saw_the_latest(raw: redis.Redis) -> None:
     """A stale version changes nothing; after closing nothing is folded or refreshed any more."""
     raw.execute_command("FLUSHALL")
     open_session(raw)
-    assert raw.execute_command(*calls.put_json(NAMES, "run", 1, "new", "closed", 5, 50)) == 1
-    assert raw.execute_command(*calls.put_json(NAMES, "run", 1, "stale", "open", 6, 50)) == 0
+    assert raw.execute_command(*calls.put_json(NAMES, "run", 1, "new", "closed", 5, 50, "c")) == 1
+    assert raw.execute_command(*calls.put_json(NAMES, "run", 1, "stale", "open", 6, 50, "c")) == 0
     assert raw.execute_command("HGET", NAMES.session("run"), "json") == b"new"
-    assert raw.execute_command(*calls.fold(NAMES, "run", 1, {"u": Totals(1)})) == [b"closed", b"rig"]
+    assert raw.execute_command(*calls.fold(NAMES, "run", 1, {"u": Totals(1)})) == [b"closed", b"rig", []]
     assert raw.execute_command(*calls.refresh(NAMES, "run", 1, now_ms=9, ttl_s=100)) == []
+
+
+def test_only_what_is_safe_and_closed_is_let_go(raw: redis.Redis) -> None:
+    """An open session, or one that changed since it was saved, keeps its lifetime."""
+    raw.execute_command("FLUSHALL")
+    open_session(raw)
+    assert raw.execute_command(*calls.let_go(NAMES, "run", 1, ttl_s=5)) == 0
+    raw.execute_command(*calls.put_json(NAMES, "run", 1, "new", "closed", 5, 500, "c"))
+    assert raw.execute_command(*calls.let_go(NAMES, "run", 1, ttl_s=5)) == 0
+    assert raw.execute_command("TTL", NAMES.session("run")) > 5
+    assert raw.execute_command(*calls.let_go(NAMES, "run", 2, ttl_s=5)) == 1
+    assert raw.execute_command("TTL", NAMES.session("run")) <= 5
+
+
+@pytest.mark.parametrize(("before", "floor", "after"), [(None, 0, b"0"), (None, 7, b"7"), (9, 7, b"9"), (9, 10, b"10")])
+def test_ids_are_raised_and_never_lowered(raw: redis.Redis, before: int | None, floor: int, after: bytes) -> None:
+    """Whatever was lost, the next id is higher than every one that was seen."""
+    raw.execute_command("FLUSHALL")
+    if before is not None:
+        raw.execute_command("SET", "lastStreamSessionId", before)
+    assert raw.execute_command(*calls.raise_floor(floor)) == after
 
 
 def test_first_and_last_entries_are_written_once(raw: redis.Redis) -> None:
@@ -162,3 +181,14 @@ def test_the_gate_of_a_long_session_is_kept(raw: redis.Redis) -> None:
     assert raw.execute_command(*calls.keep(NAMES, "rig", 1, ttl_s=100)) == 0
     assert raw.execute_command(*calls.keep(NAMES, "rig", 1, ttl_s=1000)) == 1
     assert raw.execute_command("TTL", NAMES.gate("rig", 1)) > 900
+
+
+def test_a_session_of_many_units_is_folded_whole(raw: redis.Redis) -> None:
+    """More units than one call of Redis from Lua has room for."""
+    raw.execute_command("FLUSHALL")
+    open_session(raw)
+    for step in (1, 2):
+        units = {f"unit-{number}": Totals(step, step, step, step, number, number) for number in range(5000)}
+        raw.execute_command(*calls.fold(NAMES, "run", 1, units))
+    assert folded(raw) == Totals(10_000, 10_000, 10_000, 10_000, 0, 4999)
+    assert raw.execute_command("HGET", NAMES.state("run"), "u:unit-4999") == b"2 2 2 2 4999 4999"

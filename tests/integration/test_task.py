@@ -322,7 +322,7 @@ def test_a_running_task_reports_every_second(
     writing = Task(settings, long(1).schema, unit="job/0", epoch=0)
     writing.write(long(1000))
     writing.write(long(1000, first=1000))
-    end = wait_until(lambda: client.hget("sessions:run-1", keys.T_END), what="a time range")
+    end: Any = wait_until(lambda: client.hget("sessions:run-1", keys.T_END), what="a time range")
     assert int(end) >= START_NS + 999
     writing.finish()
     writing.close()

@@ -27,7 +27,7 @@ Map = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 def main() -> None:
     url, work = sys.argv[1], Path(sys.argv[2])
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
     spark = (
         SparkSession.Builder()
         .master("local-cluster[2,1,1024]")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -180,8 +181,8 @@ def test_a_driver_is_killed_and_restarted(
         assert 0 < written(client) < rows, "it was not killed in the middle"
     job = spawn(url, tmp_path, "exactly-once")
     assert job.wait(180) == 0, (tmp_path / "log").read_text()[-3000:]
-    number = int(client.hget("sessions:run-1", "streamSessionId") or 0)  # type: ignore[arg-type]
-    assert stored.samples(client, "rig", number) == frames.rows(rows)
+    number: Any = client.hget("sessions:run-1", "streamSessionId")
+    assert stored.samples(client, "rig", int(number)) == frames.rows(rows)
     assert sessions.url == url
 
 
@@ -189,7 +190,7 @@ def written(client: redis.Redis) -> int:
     return sum(
         int(text.split()[3])
         for name in client.scan_iter(match="rtas:dd:*", _type="hash")
-        for text in client.hvals(name)  # type: ignore[union-attr]
+        for text in cast("list[bytes]", client.hvals(name))
     )
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyspark_rta
 import pytest
 import redis
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-import pyspark_rta
 import rta_writers
 from rta_wire import limits
 from rta_writers import spark as rta_spark

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ QUICK = {
     "RTA_SESSION__IDLE_REFRESH_S": "0.2",
     "RTA_SESSION__CLOSE_GRACE_S": "0.5",
     "RTA_CONTROL__RETRY_S": "0.5",
+    "RTA_CATALOGUE__FLUSH_S": "0.05",
+    "RTA_NODE__BEAT_S": "0.1",
 }
 """Settings that make a test wait less for the same behaviour."""
 
@@ -26,15 +29,16 @@ QUICK = {
 class Supervisor:
     """One running daemon and its log."""
 
-    def __init__(self, url: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, url: str, environment: Mapping[str, str] | None = None, module: str = "rta_supervisor") -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="rtas-test-"))
+        own = {"NOTIFY_SOCKET": str(self.directory / "ready"), "XDG_STATE_HOME": str(self.directory)}
         self.log_path = self.directory / "log"
         with Ready(self.directory / "ready") as ready, self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "rta_supervisor", "run", "--redis-url", url, "--log-format", "json"],
+                [sys.executable, "-m", module, "run", "--redis-url", url, "--log-format", "json"],
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **QUICK, **(environment or {}), "NOTIFY_SOCKET": str(self.directory / "ready")},
+                env={**os.environ, **QUICK, **own, **(environment or {})},
             )
             assert ready.wait(self.process), self.log_path.read_text()
 
@@ -56,12 +60,13 @@ class Supervisor:
 
 
 @contextlib.contextmanager
-def running(url: str, environment: Mapping[str, str] | None = None) -> Iterator[Supervisor]:
-    supervisor = Supervisor(url, environment)
+def running(
+    url: str, environment: Mapping[str, str] | None = None, module: str = "rta_supervisor"
+) -> Iterator[Supervisor]:
+    supervisor = Supervisor(url, environment, module)
     try:
         yield supervisor
     finally:
         supervisor.stop()
-        for path in supervisor.directory.iterdir():
-            path.unlink()
-        supervisor.directory.rmdir()
+        print(supervisor.log_path.read_text())  # pytest shows it where the test failed
+        shutil.rmtree(supervisor.directory)

@@ -10,22 +10,80 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_supervisor import lifecycle, link, settings
-from rta_supervisor.lifecycle import Event
+from rta_supervisor import deadlines, lifecycle, link, settings
+from rta_supervisor.lifecycle import Effect, Event
 from rta_wire import control, control_pb2, errors, session
 from rta_wire.session import State
 
 ROOT = Path(__file__).parents[2]
 
 
+ENDINGS = {
+    Event.CLOSE: State.CLOSED,
+    Event.TRUNCATE: State.TRUNCATED,
+    Event.FAIL: State.FAILED,
+    Event.ABANDON: State.ABANDONED,
+}
+
+
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(State, Event)))
-def test_closed_is_final(state: State, event: Event) -> None:
-    """An open session can end in every way; a closed one, and an unknown one, can't do anything."""
-    if state in (State.OPEN, State.WAITING):
-        assert lifecycle.after(state, event).is_closed
+def test_the_table_of_transitions(state: State, event: Event) -> None:
+    """An open session can do everything; a closed one can only be described anew; an unknown one can do nothing."""
+    is_live = state in (State.OPEN, State.WAITING)
+    if is_live and event in ENDINGS:
+        step = lifecycle.step(state, event)
+        assert step.state is ENDINGS[event]
+        assert step.effects[0] is Effect.SEAL
+        assert step.effects[-1] is Effect.FINISH
+    elif is_live and event in (Event.PAUSE, Event.RESUME):
+        wanted = State.WAITING if event is Event.PAUSE else State.OPEN
+        step = lifecycle.step(state, event)
+        assert step.state is wanted
+        assert bool(step.effects) == (state is not wanted)
+    elif event is Event.DESCRIBE and state is not State.UNKNOWN:
+        assert lifecycle.step(state, event) == (state, (Effect.PUT_JSON, Effect.STREAM_JSON))
     else:
         with pytest.raises(errors.NoSuchTransition):
-            lifecycle.after(state, event)
+            lifecycle.step(state, event)
+
+
+@pytest.mark.parametrize("step", lifecycle.TRANSITIONS.values())
+def test_the_hash_is_written_before_the_stream(step: lifecycle.Step) -> None:
+    """A reader who joins in between sees the JSON twice, never not at all."""
+    order = [Effect.SEAL, Effect.SHOW, Effect.PUT_JSON, Effect.STREAM_JSON, Effect.FINISH]
+    assert list(step.effects) == sorted(step.effects, key=order.index)
+
+
+def test_silence_counts_from_when_we_could_hear() -> None:
+    """A writer is gone after the limit, but not because we were away ourselves."""
+    config = settings.SessionSettings(writer_silent_s=90)
+    silent = deadlines.Silence(heard_ms=1_000, listening_since_ms=0)
+    assert not deadlines.is_abandoned(silent, 90_999, config)
+    assert deadlines.is_abandoned(silent, 91_000, config)
+    assert not deadlines.is_abandoned(deadlines.Silence(1_000, 50_000), 91_000, config)
+
+
+def test_late_requests_and_their_limits() -> None:
+    """One that nobody picked up is refused early, one that waits for something later."""
+    config = settings.ControlSettings(pickup_s=2, expire_s=10, retry_s=1)
+    verdicts = [
+        deadlines.request(0, now_ms, waited_for_us=waited, config=config)
+        for waited in (False, True)
+        for now_ms in (1_999, 2_000, 9_999, 10_000)
+    ]
+    serve, late = deadlines.Verdict.SERVE, deadlines.Verdict.TOO_LATE
+    assert verdicts == [serve, late, late, late, serve, serve, serve, late]
+
+
+def test_times_that_are_not_believed() -> None:
+    """Before 1970 or more than a day ahead, unless configured."""
+    config = settings.SessionSettings()
+    now_ms = 1_700_000_000_000
+    day_ns = 86_400 * 10**9
+    now_ns = now_ms * 10**6
+    assert deadlines.plausible_ns(now_ms, config) == (0, now_ns + day_ns)
+    wide = settings.SessionSettings(allow_before_1970=True, max_ahead_s=1)
+    assert deadlines.plausible_ns(now_ms, wide) == (-(2**63), now_ns + 10**9)
 
 
 def test_missing_data_is_never_plainly_closed() -> None:
@@ -68,6 +126,13 @@ def test_the_last_source_wins(tmp_path: Path) -> None:
         "[control]\nprincipals = []",
         "[keys]\nsession_template = 'x'",
         "[session]\nopen_ttl_s = 1",
+        "[catalogue]\nflush_s = 0",
+        "[trim]\nmax_entries = 0",
+        "[trim]\nevery_s = 0",
+        "[trim]\nmax_bytes = -1",
+        "[trim]\nidle_stream_s = 60",
+        "[trim.streams.rig]\nmax_entries = 0",
+        "[trim.streams.rig]\nevery_s = 1",
     ],
 )
 def test_a_wrong_configuration_is_refused(tmp_path: Path, text: str) -> None:
@@ -140,6 +205,8 @@ MESSAGES: list[Any] = [
     control_pb2.CloseSession(request_id="r", identity="i", state="closed"),
     control_pb2.Progress(identity="i", stream_session_id=1, unit="u"),
     control_pb2.Heartbeat(identity="i", stream_session_id=1),
+    control_pb2.UpdateSession(request_id="r", identity="i", properties_json="{}", state="waiting"),
+    control_pb2.CancelRequest(request_id="r", target_request_id="s"),
 ]
 
 
@@ -156,6 +223,9 @@ def test_a_control_message_survives_the_wire(message: Any) -> None:
         control_pb2.OpenSession(request_id="r", identity="i", stream="s{}"),
         control_pb2.CloseSession(request_id="r", identity="i", state="open"),
         control_pb2.CloseSession(request_id="r", identity="i", state=""),
+        control_pb2.UpdateSession(request_id="r", identity="i", state="closed"),
+        control_pb2.CancelRequest(request_id="r", target_request_id="a b"),
+        control_pb2.OpenSession(request_id="r", identity="i", stream="s", external_id="x\n"),
         control_pb2.Progress(identity="i", unit=""),
         control_pb2.Progress(identity="i", unit="u", totals=control_pb2.Totals(start_time=2, end_time=1)),
         control_pb2.Heartbeat(identity=""),
@@ -192,7 +262,7 @@ def test_any_bytes_give_a_message_or_a_named_error(raw: bytes) -> None:
         message = control.check(control.unpack(raw))
     except errors.RtaError:
         return
-    assert message.identity
+    assert control.pack(message)
 
 
 def test_a_session_is_built_with_what_the_protocol_requires() -> None:

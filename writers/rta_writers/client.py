@@ -1,13 +1,15 @@
 """Sessions for a driver: open, keep alive, close. The supervisor does the work; this asks it and waits."""
 
+import json
 import threading
 import time
+import weakref
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
 import redis
 
-from rta_wire import control, control_pb2, errors, keys, session
+from rta_wire import control, control_pb2, errors, keys, limits, session
 from rta_wire.session import State
 from rta_wire.totals import Totals
 from rta_writers import connection
@@ -16,6 +18,9 @@ from rta_writers.target import Target
 DEFAULT_TIMEOUT_S: Final = 60.0
 HEARTBEAT_S: Final = 15.0
 BLOCK_S: Final = 2.0
+SHORTEST_BLOCK_S: Final = 0.01
+OUTAGE_PATIENCE_S: Final = 30.0
+OUTAGE_PAUSE_S: Final = 0.2
 
 
 class SessionClient:
@@ -35,8 +40,11 @@ class SessionClient:
         self._keys = keys.Keys(prefix=key_prefix)
         self._redis = connection.connect(url)
 
-    def open(self, identity: str, *, stream: str, **properties: Any) -> "Session":
-        """A session that is open, new or not. `properties` go into its JSON: identifier, details, type and so on."""
+    def open(self, identity: str, *, stream: str, external_id: str = "", **properties: Any) -> "Session":
+        """A session that is open, new or not. `properties` go into its JSON: identifier, details, type and so on.
+
+        `external_id` is a name of yours for it: for two days it gives the session that it was first used for.
+        """
         keys.check_identity(identity)
         keys.check_stream_name(stream)
         document = session.dump(session.build(identity, **properties))
@@ -45,6 +53,7 @@ class SessionClient:
             identity=identity,
             stream=stream,
             session_json=document.decode(),
+            external_id=external_id,
         )
         reply = self.ask(request)
         target = Target(
@@ -55,41 +64,94 @@ class SessionClient:
     session = open
     """The same: reads better in a `with` statement."""
 
-    def close(self, identity: str, *, state: str = State.CLOSED, expected: Totals | None = None) -> "ClosedSession":
+    def update(self, identity: str, *, state: str = "", **properties: Any) -> State:
+        """Other properties of a session, closed or not; None takes one away. `state` may be `waiting` or `open`."""
+        request = control_pb2.UpdateSession(
+            request_id=control.new_request_id(),
+            identity=identity,
+            properties_json=json.dumps(properties, allow_nan=False),
+            state=state,
+        )
+        return State(self.ask(request).state)
+
+    def close(
+        self, identity: str, *, state: str = State.CLOSED, expected: Totals | None = None, request_id: str = ""
+    ) -> "ClosedSession":
         """End a session. With `expected` it waits for that much, and is called truncated if that never comes."""
-        request = control_pb2.CloseSession(request_id=control.new_request_id(), identity=identity, state=state)
+        request = control_pb2.CloseSession(
+            request_id=request_id or control.new_request_id(), identity=identity, state=state
+        )
         if expected is not None:
             request.expected.CopyFrom(expected.to_message())
         reply = self.ask(request)
-        return ClosedSession(identity, State(reply.state), Totals.from_message(reply.totals))
+        missing = Totals.from_message(reply.missing) if reply.HasField("missing") else None
+        return ClosedSession(identity, State(reply.state), Totals.from_message(reply.totals), missing)
+
+    def cancel(self, request_id: str) -> None:
+        """Take back a request that has not been answered. Who waits for it gets RequestCancelled."""
+        self.ask(control_pb2.CancelRequest(request_id=control.new_request_id(), target_request_id=request_id))
+
+    def wait(self, identity: str, state: str, *, timeout_s: float) -> None:
+        """Until a session is in a state; at once where it is. One that ended in another state can't get there."""
+        deadline_s = time.monotonic() + timeout_s
+        current: State | None = None
+        while (left_s := deadline_s - time.monotonic()) > 0:
+            try:
+                with self._redis.pubsub(ignore_subscribe_messages=False) as announcements:
+                    announcements.subscribe(self._keys.state_channel(identity))
+                    while left_s > 0:
+                        announcements.get_message(timeout=min(BLOCK_S, left_s))
+                        if (current := self._state_of(identity)) == state:
+                            return
+                        if current is not None and current.is_closed:
+                            raise errors.SessionClosed(identity=identity, state=current.value)
+                        left_s = deadline_s - time.monotonic()
+            except connection.Outage:
+                time.sleep(min(OUTAGE_PAUSE_S, left_s))
+        raise errors.NotInTime(identity=identity, state=current or "unknown", wanted=state, timeout_s=timeout_s)
+
+    def _state_of(self, identity: str) -> State | None:
+        raw = cast("bytes | None", self._redis.hget(self._keys.state(identity), "state"))
+        return None if raw is None else State(raw.decode())
 
     def report(self, message: control.Report) -> None:
         """Send a report. Nobody answers."""
-        self._redis.xadd(self._keys.reports(self.principal), {keys.CONTROL_FIELD: control.pack(message)})
+        self._send(self._keys.reports(self.principal), control.pack(message))
 
     def ask(self, request: control.Request) -> control_pb2.SessionReply:
-        """Send a request and wait for its reply."""
+        """Send a request and wait for its reply. A short outage of Redis is waited out: a request may come twice."""
         raw = control.pack(control.check(request))
         deadline_s = time.monotonic() + self.timeout_s
-        try:
-            self._check_supervisor()
-            self._redis.xadd(self._keys.requests(self.principal), {keys.CONTROL_FIELD: raw})
-        except connection.Outage as error:
-            raise connection.unreachable(self.url, error) from error
-        return control.unpack_reply(self._wait_for_reply(request, deadline_s))
-
-    def _wait_for_reply(self, request: control.Request, deadline_s: float) -> bytes:
-        key = self._keys.reply(request.request_id)
-        while (left_s := deadline_s - time.monotonic()) > 0:
+        while True:
             try:
-                # Moved onto itself: the reply stays there for whoever asks again.
-                raw = self._redis.execute_command("BLMOVE", key, key, "LEFT", "RIGHT", min(BLOCK_S, left_s))
-            except connection.Outage:
-                time.sleep(min(BLOCK_S, left_s) / 10)
-                continue
+                self._check_supervisor()
+                entry_id = self._send(self._keys.requests(self.principal), raw)
+                return control.unpack_reply(self._wait_for_reply(request, entry_id, deadline_s))
+            except connection.Outage as error:
+                if time.monotonic() > min(deadline_s, deadline_s - self.timeout_s + OUTAGE_PATIENCE_S):
+                    raise connection.unreachable(self.url, error) from error
+                time.sleep(OUTAGE_PAUSE_S)
+
+    def _send(self, key: str, raw: bytes) -> bytes:
+        # Bounded, so that writers without a supervisor do not fill the memory; what is evicted unread is reported.
+        entry_id = self._redis.xadd(key, {keys.CONTROL_FIELD: raw}, maxlen=limits.CONTROL_MAX_ENTRIES, approximate=True)
+        return cast("bytes", entry_id)
+
+    def _wait_for_reply(self, request: control.Request, entry_id: bytes, deadline_s: float) -> bytes:
+        key = self._keys.reply(request.request_id)
+        identity = "" if isinstance(request, control_pb2.CancelRequest) else request.identity
+        while (left_s := deadline_s - time.monotonic()) > 0:
+            # Read before the wait: a handled request is gone only after its reply is there.
+            is_there = self._redis.xrange(self._keys.requests(self.principal), entry_id, entry_id)
+            # Moved onto itself: the reply stays there for whoever asks again.
+            block_s = min(BLOCK_S, left_s) if is_there else SHORTEST_BLOCK_S
+            raw = self._redis.execute_command("BLMOVE", key, key, "LEFT", "RIGHT", block_s)
             if raw is not None:
                 return bytes(raw)
-        raise errors.NoReply(request=type(request).__name__, identity=request.identity, timeout_s=self.timeout_s)
+            if not is_there:
+                raise errors.RequestLost(identity=identity)
+            self._check_supervisor()
+        raise errors.NoReply(request=type(request).__name__, identity=identity, timeout_s=self.timeout_s)
 
     def _check_supervisor(self) -> None:
         nodes = cast("list[bytes]", self._redis.zrange(self._keys.nodes(), 0, -1))
@@ -100,10 +162,11 @@ class SessionClient:
 class ClosedSession:
     """How a session ended."""
 
-    def __init__(self, identity: str, state: State, totals: Totals) -> None:
+    def __init__(self, identity: str, state: State, totals: Totals, missing: Totals | None) -> None:
         self.identity = identity
         self.state = state
         self.totals = totals
+        self.missing = missing
 
 
 class Session:
@@ -114,7 +177,12 @@ class Session:
         self.ended: ClosedSession | None = None
         self._client = client
         self._over = threading.Event()
-        self._heart = threading.Thread(target=self._beat, name=f"rta-heartbeat-{target.identity}", daemon=True)
+        message = control_pb2.Heartbeat(identity=target.identity, stream_session_id=target.stream_session_id)
+        # The thread does not hold the session: one that nobody holds any more has no writer, and its heart stops.
+        weakref.finalize(self, self._over.set)
+        self._heart = threading.Thread(
+            target=_beat, args=(client, message, self._over), name=f"rta-heartbeat-{target.identity}", daemon=True
+        )
         self._heart.start()
 
     @property
@@ -126,6 +194,18 @@ class Session:
         """For `.options(**session.options)` of a Spark writer."""
         return self.target.options()
 
+    def update(self, **properties: Any) -> None:
+        """Other properties of the session; None takes one away."""
+        self._client.update(self.identity, **properties)
+
+    def pause(self) -> None:
+        """Tell readers that acquisition pauses. Bursts are still taken."""
+        self._client.update(self.identity, state=State.WAITING)
+
+    def resume(self) -> None:
+        """Tell readers that acquisition goes on."""
+        self._client.update(self.identity, state=State.OPEN)
+
     def close(self, *, state: str = State.CLOSED, expected: Totals | None = None) -> ClosedSession:
         """End the session. Repeating it changes nothing."""
         if self.ended is None:
@@ -134,14 +214,6 @@ class Session:
             self._heart.join()
         return self.ended
 
-    def _beat(self) -> None:
-        message = control_pb2.Heartbeat(identity=self.identity, stream_session_id=self.target.stream_session_id)
-        while not self._over.wait(HEARTBEAT_S):
-            try:
-                self._client.report(message)
-            except (*connection.Outage, redis.exceptions.RedisError):
-                continue  # the next one may get through; silence is what the supervisor watches for
-
     def __enter__(self) -> Self:
         return self
 
@@ -149,3 +221,11 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close(state=State.CLOSED if kind is None else State.FAILED)
+
+
+def _beat(client: SessionClient, message: control_pb2.Heartbeat, over: threading.Event) -> None:
+    while not over.wait(HEARTBEAT_S):
+        try:
+            client.report(message)
+        except (*connection.Outage, redis.exceptions.RedisError):
+            continue  # the next one may get through; silence is what the supervisor watches for

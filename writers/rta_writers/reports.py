@@ -7,7 +7,7 @@ from typing import Final
 import redis
 import redis.exceptions
 
-from rta_wire import control, control_pb2, errors, keys
+from rta_wire import control, control_pb2, errors, keys, limits
 from rta_wire.totals import Totals
 from rta_writers import connection
 from rta_writers.target import Target
@@ -38,7 +38,12 @@ def alive(client: redis.Redis, target: Target) -> None:
 
 def _send(client: redis.Redis, target: Target, message: control.Report) -> None:
     try:
-        client.xadd(target.keys.reports(target.principal), {keys.CONTROL_FIELD: control.pack(message)})
+        client.xadd(
+            target.keys.reports(target.principal),
+            {keys.CONTROL_FIELD: control.pack(message)},
+            maxlen=limits.CONTROL_MAX_ENTRIES,
+            approximate=True,
+        )
     except (*connection.Outage, redis.exceptions.OutOfMemoryError):
         # The marks stand beside the data and are folded at close: a lost report only delays the time range.
         return

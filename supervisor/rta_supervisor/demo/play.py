@@ -89,7 +89,11 @@ def _supervisor(url: str, names: cars.Names, work: Path) -> Iterator[None]:
     log_path = work / "supervisor.log"
     ready_path = work / "ready.sock"
     command = [sys.executable, "-m", "rta_supervisor", "run", "--redis-url", url, "--log-format", "json"]
-    environment = {"RTA_KEYS__PREFIX": names.key_prefix, "NOTIFY_SOCKET": str(ready_path)}
+    environment = {
+        "RTA_KEYS__PREFIX": names.key_prefix,
+        "RTA_CATALOGUE__PATH": str(work / "catalogue.sqlite"),
+        "NOTIFY_SOCKET": str(ready_path),
+    }
     with processes.Ready(ready_path) as ready, processes.running(command, log_path, environment) as process:
         if not ready.wait(process):
             words = log_path.read_text(errors="replace").strip().removeprefix("rta-supervisor: ")

@@ -26,6 +26,31 @@ local function highest(a, b)
   return b
 end
 
+-- What is folded per session, the sum over its units; in the order of a report.
+local COUNTS = { 'bursts', 'samples', 'rawBytes', 'storedBytes' }
+
+-- Words of a report: unit, four counts, start and end.
+local UNIT_WORDS = 7
+
+-- Lua's stack has room for some thousand words of a call.
+local CALL_MAX_WORDS = 2000
+
+local function get_all(key, fields)
+  if #fields <= CALL_MAX_WORDS then return #fields > 0 and redis.call('HMGET', key, unpack(fields)) or {} end
+  local values = {}
+  for at = 1, #fields, CALL_MAX_WORDS do
+    local part = redis.call('HMGET', key, unpack(fields, at, math.min(at + CALL_MAX_WORDS - 1, #fields)))
+    for _, value in ipairs(part) do values[#values + 1] = value end
+  end
+  return values
+end
+
+local function set_all(key, words)
+  for at = 1, #words, CALL_MAX_WORDS do
+    redis.call('HSET', key, unpack(words, at, math.min(at + CALL_MAX_WORDS - 1, #words)))
+  end
+end
+
 -- A new session, or what stands there already.
 -- ARGV: streamSessionId, streamName, streamPosition, json, state, principal, now_ms, ttl_s, channel, then further fields
 -- of our state and their values.
@@ -55,48 +80,53 @@ end
 -- Gives {outcome, streamName, implausible units}; the outcome is 'changed', 'same', 'closed' or 'unknown'.
 local function fold(keys, args)
   local state = keys[2]
-  local known = redis.call('HMGET', state, 'streamSessionId', 'state', 'tStart', 'tEnd', 'streamName')
+  local known = redis.call('HMGET', state, 'streamSessionId', 'state', 'tStart', 'tEnd', 'streamName', unpack(COUNTS))
   if known[1] ~= args[1] then return { 'unknown', '', {} } end
   if CLOSED[known[2]] then return { 'closed', known[5], {} } end
   local first, last = known[3], known[4]
-  local changed = false
-  local implausible = {}
+  local implausible, changes = {}, {}
   local grown = { 0, 0, 0, 0 }
-  for at = 2, #args, 7 do
-    local field = 'u:' .. args[at]
-    local before = redis.call('HGET', state, field)
-    local old = {}
-    if before then
-      for word in before:gmatch('%S+') do old[#old + 1] = word end
-    end
+  local fields = {}
+  for at = 2, #args, UNIT_WORDS do fields[#fields + 1] = 'u:' .. args[at] end
+  local units = get_all(state, fields)
+  for number, field in ipairs(fields) do
+    local at = 2 + (number - 1) * UNIT_WORDS
+    local before = units[number]
+    local old = before and { before:match('^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$') } or { '0', '0', '0', '0' }
     local ahead, behind = false, false
+    local more = {}
     for place = 1, 4 do
-      local was, is = tonumber(old[place] or '0'), tonumber(args[at + place])
-      ahead, behind = ahead or is > was, behind or is < was
+      more[place] = tonumber(args[at + place]) - tonumber(old[place])
+      ahead, behind = ahead or more[place] > 0, behind or more[place] < 0
     end
     if ahead and behind then
       implausible[#implausible + 1] = args[at]
     else
-      local new = {}
-      for place = 1, 4 do
-        new[place] = ahead and args[at + place] or old[place] or '0'
-        grown[place] = grown[place] + tonumber(new[place]) - tonumber(old[place] or '0')
+      local start_ns, end_ns = lowest(old[5], args[at + 5]), highest(old[6], args[at + 6])
+      first, last = lowest(first, start_ns), highest(last, end_ns)
+      local counts = table.concat(old, ' ', 1, 4)
+      if ahead then
+        counts = table.concat(args, ' ', at + 1, at + 4)
+        for place = 1, 4 do grown[place] = grown[place] + more[place] end
       end
-      new[5] = lowest(old[5], args[at + 5])
-      new[6] = highest(old[6], args[at + 6])
-      first, last = lowest(first, new[5]), highest(last, new[6])
-      local after = table.concat(new, ' ')
+      local after = counts .. ' ' .. start_ns .. ' ' .. end_ns
       if after ~= before then
-        redis.call('HSET', state, field, after)
-        changed = true
+        changes[#changes + 1] = field
+        changes[#changes + 1] = after
       end
     end
   end
-  if not changed then return { 'same', known[5], implausible } end
-  for place, name in ipairs({ 'bursts', 'samples', 'rawBytes', 'storedBytes' }) do
-    if grown[place] > 0 then redis.call('HINCRBY', state, name, string.format('%.0f', grown[place])) end
+  if #changes == 0 then return { 'same', known[5], implausible } end
+  for place, name in ipairs(COUNTS) do
+    if grown[place] > 0 then
+      changes[#changes + 1] = name
+      changes[#changes + 1] = string.format('%.0f', tonumber(known[5 + place] or '0') + grown[place])
+    end
   end
-  if first and first ~= '-' then redis.call('HSET', state, 'tStart', first, 'tEnd', last) end
+  if first and first ~= '-' then
+    for _, word in ipairs({ 'tStart', first, 'tEnd', last }) do changes[#changes + 1] = word end
+  end
+  set_all(state, changes)
   return { 'changed', known[5], implausible }
 end
 

@@ -39,7 +39,84 @@ local function keep(keys, args)
   return 0
 end
 
+local MEMORY_SAMPLES = 1000
+
+-- Whether entry id a comes before b. Both halves have up to 20 digits, too many for a Lua number.
+local function before(a, b)
+  local a_ms, a_seq = a:match('(%d+)-(%d+)')
+  local b_ms, b_seq = b:match('(%d+)-(%d+)')
+  if a_ms == b_ms then a_ms, b_ms = a_seq, b_seq end
+  if #a_ms ~= #b_ms then return #a_ms < #b_ms end
+  return a_ms < b_ms
+end
+
+local function server_ms()
+  local now = redis.call('TIME')
+  return now[1] * 1000 + math.floor(now[2] / 1000)
+end
+
+-- How many of the oldest entries are too many.
+local function surplus(stream, length, max_entries, max_bytes)
+  local over = length - max_entries
+  if max_bytes > 0 then
+    local used = redis.call('MEMORY', 'USAGE', stream, 'SAMPLES', MEMORY_SAMPLES)
+    if used > max_bytes then over = math.max(over, math.ceil(length * (used - max_bytes) / used)) end
+  end
+  return math.min(over, length - 1)
+end
+
+-- The oldest `count` entries below `below`. Whole nodes first, which is cheap; then, if asked for, the rest, which is
+-- less than a node.
+local function drop(stream, count, below, exact)
+  local removed = redis.call('XTRIM', stream, 'MINID', '~', below, 'LIMIT', count)
+  -- Nothing is below the lowest id, and Redis takes it for a mistake.
+  if removed > 0 or not exact or below == '0-0' then return removed end
+  local oldest = redis.call('XRANGE', stream, '-', '(' .. below, 'COUNT', count)
+  if #oldest == 0 then return 0 end
+  local kept = redis.call('XRANGE', stream, '(' .. oldest[#oldest][1], '+', 'COUNT', 1)
+  if #kept == 0 then return redis.call('XTRIM', stream, 'MINID', '=', below) end
+  return redis.call('XTRIM', stream, 'MINID', '=', kept[1][1])
+end
+
+-- Removes oldest entries, never one at or above `below`. Repeated until it removes nothing. Only KEYS[1] is used.
+-- ARGV: max_entries, max_bytes (0: any), max_age_ms (0: any), below, most entries to remove, 1 for exact
+-- Gives the number of entries removed.
+local function trim(keys, args)
+  local stream = keys[1]
+  local max_entries, max_bytes, max_age_ms = tonumber(args[1]), tonumber(args[2]), tonumber(args[3])
+  local below, most, exact = args[4], tonumber(args[5]), args[6] == '1'
+  local length = redis.call('XLEN', stream)
+  if length == 0 or max_entries < 1 then return 0 end
+  local removed = 0
+  local over = math.min(surplus(stream, length, max_entries, max_bytes), most)
+  if over > 0 then removed = drop(stream, over, below, exact) end
+  if max_age_ms > 0 and removed < most then
+    local oldest = string.format('%.0f-0', math.max(server_ms() - max_age_ms, 0))
+    removed = removed + drop(stream, most - removed, before(oldest, below) and oldest or below, exact)
+  end
+  return removed
+end
+
+-- Removes a stream that got no entry for a while. Only KEYS[1] is used.
+-- ARGV: idle_ms
+-- Gives 0 if it is gone, else the time of its last entry in ms, or now if that stands in the future.
+local function remove(keys, args)
+  if redis.call('EXISTS', keys[1]) == 0 then return 0 end
+  local info = redis.call('XINFO', 'STREAM', keys[1])
+  for at = 1, #info, 2 do
+    if info[at] == 'last-generated-id' then
+      local last_ms = tonumber(info[at + 1]:match('%d+'))
+      if last_ms > server_ms() - tonumber(args[1]) then return math.min(last_ms, server_ms()) end
+    end
+  end
+  redis.call('UNLINK', keys[1])
+  return 0
+end
+
 redis.register_function('rtas_announce_1', announce)
 redis.register_function('rtas_seal_1', seal)
 redis.register_function('rtas_finish_1', finish)
 redis.register_function('rtas_keep_1', keep)
+-- What makes room has to work where there is none.
+redis.register_function { function_name = 'rtas_trim_1', callback = trim, flags = { 'allow-oom' } }
+redis.register_function { function_name = 'rtas_remove_1', callback = remove, flags = { 'allow-oom' } }

@@ -1,8 +1,9 @@
 """What the encoder promises beyond the round trip: scales, cuts, determinism, sizes, and errors that name a row."""
 
+import collections
 import itertools
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -423,16 +424,40 @@ def test_plans_out_of_range_are_refused(channel: int, layout: plan.Layout) -> No
         plan.Plan([(channel, layout)])
 
 
-def test_encoding_needs_at_most_three_times_the_size_of_its_batch() -> None:
-    """Memory while encoding, above what the batch itself takes, is bounded."""
-    batch = long_batch(limits.ENCODE_GROUP_ROWS)
-    size = batch.nbytes
-    encoder = encode.Encoder()
-    for _ in encoder.long([batch.slice(0, 1000)]):
-        pass
+def peak_bytes(bursts: Callable[[], Iterator[pack.Burst]]) -> int:
+    """The most memory that encoding takes at any time, above what was there before."""
+    collections.deque(bursts(), maxlen=0)
     tracemalloc.start()
-    for _ in encoder.long([batch]):
-        pass
+    collections.deque(bursts(), maxlen=0)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak <= 3 * size
+    return peak
+
+
+@pytest.mark.parametrize("kind", list(plan.Kind))
+def test_long_rows_need_at_most_three_times_their_size(kind: plan.Kind) -> None:
+    """Memory while encoding a group of rows with nulls and late samples, above what the batch itself takes."""
+    count = limits.ENCODE_GROUP_ROWS
+    rng = np.random.default_rng(9)
+    order = np.argsort(np.arange(count) + rng.integers(0, 100, count))
+    batch = pa.record_batch(
+        {
+            "channel": (order % 10).astype(np.uint32),
+            "time": order // 10 * MS,
+            "value": pa.array(rng.normal(size=count), mask=rng.random(count) < 0.02),
+        }
+    )
+    encoder = encode.Encoder(plan.Plan(default=plan.Layout(kind=kind)))
+    assert peak_bytes(lambda: encoder.long([batch])) <= 3 * batch.nbytes
+
+
+@pytest.mark.parametrize("kind", list(plan.Kind))
+@pytest.mark.parametrize("nulls", [0, 7])
+def test_wide_rows_need_at_most_three_times_their_size(kind: plan.Kind, nulls: int) -> None:
+    """The same for a table, whose columns take only eight bytes a sample."""
+    count = limits.ENCODE_WIDE_ROWS
+    mask = np.arange(count) % nulls == 0 if nulls else None
+    columns = {str(k): pa.array(np.arange(count) * (k + 0.5), mask=mask) for k in range(20)}
+    batch = pa.record_batch({"time": np.arange(count) * MS} | columns)
+    encoder = encode.Encoder(plan.Plan(default=plan.Layout(kind=kind)))
+    assert peak_bytes(lambda: encoder.wide([batch], {str(k): k for k in range(20)})) <= 3 * batch.nbytes

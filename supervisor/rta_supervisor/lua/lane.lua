@@ -1,0 +1,49 @@
+#!lua name=rtas_lane_1
+
+-- A control stream and our own count of what happened to its messages. KEYS[1] is the stream, KEYS[2] the count; both
+-- live in one slot. Redis itself forgets how many messages were evicted before anybody read them.
+
+local function info(...)
+  local flat = redis.call('XINFO', ...)
+  local found = {}
+  for at = 1, #flat, 2 do found[flat[at]] = flat[at + 1] end
+  return found
+end
+
+-- Begins to count, with a new group. ARGV: group. Gives 1, or 0 where the group is there.
+local function begin(keys, args)
+  if redis.call('EXISTS', keys[1]) == 1 then
+    for _, flat in ipairs(redis.call('XINFO', 'GROUPS', keys[1])) do
+      if flat[2] == args[1] then return 0 end
+    end
+  end
+  redis.call('XGROUP', 'CREATE', keys[1], args[1], '0', 'MKSTREAM')
+  local stream = info('STREAM', keys[1])
+  redis.call('DEL', keys[2])
+  redis.call('HSET', keys[2], 'settled', stream['entries-added'] - stream['length'])
+  return 1
+end
+
+-- Messages that are done with. ARGV: group, ids
+local function settle(keys, args)
+  redis.call('XACK', keys[1], unpack(args))
+  redis.call('XDEL', keys[1], unpack(args, 2))
+  return redis.call('HINCRBY', keys[2], 'settled', #args - 1)
+end
+
+-- Of all that was ever added, what neither stands there nor is settled was evicted. What is being handled at this moment
+-- may be gone from the stream already and is not counted yet. ARGV: group. Gives how many are newly missing.
+local function missing(keys, args)
+  local stream = info('STREAM', keys[1])
+  local lost = stream['entries-added'] - stream['length'] - tonumber(redis.call('HGET', keys[2], 'settled') or 0)
+  local pending = redis.call('XPENDING', keys[1], args[1])
+  if pending[1] > 0 and #redis.call('XRANGE', keys[1], pending[2], pending[2]) == 0 then lost = lost - pending[1] end
+  if lost <= 0 then return 0 end
+  redis.call('HINCRBY', keys[2], 'settled', lost)
+  redis.call('HINCRBY', keys[2], 'evicted', lost)
+  return lost
+end
+
+redis.register_function('rtas_begin_1', begin)
+redis.register_function('rtas_settle_1', settle)
+redis.register_function('rtas_missing_1', missing)

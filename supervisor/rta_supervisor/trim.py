@@ -1,0 +1,177 @@
+"""The trimming duty: keeps streams short, and removes those that nobody has used for a long time.
+
+Owns which streams, by how much and when; the removing itself is one function in the stream's slot, so that two
+supervisors that sweep at once take no more than one. Touches only streams that a session of ours used.
+
+An open session's entries stay for `min_retention_s`. That time is not read off entry ids, which stand in the future or
+the past after a clock jump: each sweep notes the last id of a stream, and what stood there at a sweep long enough ago
+has been in Redis long enough.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
+
+import anyio
+import msgspec
+import redis.exceptions
+
+from rta_supervisor import calls, log, settings
+from rta_supervisor.link import Link, Trouble, pairs
+from rta_supervisor.sessions import now_ms
+from rta_wire import keys
+
+CALL_MAX_ENTRIES: Final = 1000
+"""Removed in one call at most: more would keep Redis from serving others for too long."""
+
+READ_MAX_SESSIONS: Final = 1000
+HIGHEST_ID: Final = f"{2**64 - 1}-{2**64 - 1}"
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """What one pass did."""
+
+    trimmed: dict[str, int] = {}
+    """Entries removed, by stream."""
+    removed: tuple[str, ...] = ()
+    """Streams that are gone."""
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """Where a stream ended at a moment."""
+
+    at_s: float
+    last_id: str
+
+
+class Retention:
+    """Which entries of a stream have been there for long enough, told by looking now and then."""
+
+    def __init__(self) -> None:
+        self._seen: deque[Seen] = deque()
+
+    def note(self, at_s: float, last_id: str) -> None:
+        if self._seen and _order(last_id) < _order(self._seen[-1].last_id):
+            # Redis lost data or the stream was made anew: what was noted says nothing about these entries.
+            self._seen.clear()
+        self._seen.append(Seen(at_s, last_id))
+
+    def before(self, at_s: float) -> str | None:
+        """Entries below this id stood there at that time. None: nobody looked that early."""
+        while len(self._seen) > 1 and self._seen[1].at_s <= at_s:
+            self._seen.popleft()
+        return self._seen[0].last_id if self._seen and self._seen[0].at_s <= at_s else None
+
+
+def _order(entry_id: str) -> tuple[int, int]:
+    ms, _, sequence = entry_id.partition("-")
+    return int(ms), int(sequence)
+
+
+class Trimmer:
+    """One pass over all streams now and then."""
+
+    def __init__(
+        self, link: Link, config: settings.Settings, clock_s: Callable[[], float] = anyio.current_time
+    ) -> None:
+        self._link = link
+        self._keys = config.keys
+        self._config = config.trim
+        self._clock_s = clock_s
+        self._retention: dict[str, Retention] = {}
+        self._log = log.get(duty="trim")
+
+    async def run(self) -> None:
+        """Until cancelled. What an outage interrupts is done in the next pass."""
+        while True:
+            await anyio.sleep(self._config.every_s)
+            try:
+                await self.sweep()
+            except Trouble as error:
+                self._log.warning("redis_unavailable", error=str(error))
+
+    async def sweep(self) -> Swept:
+        """Look at every stream once."""
+        used = await self._link.do("ZRANGE", self._keys.streams_used(), 0, -1, "WITHSCORES")
+        last_use_ms = {name.decode(): float(score) for name, score in zip(used[::2], used[1::2], strict=True)}
+        busy = await self._busy_streams()
+        self._retention = {name: self._retention.get(name, Retention()) for name in last_use_ms}
+        trimmed: dict[str, int] = {}
+        removed: list[str] = []
+        for name, used_ms in last_use_ms.items():
+            limits = self._config.of(name)
+            try:
+                is_idle = name not in busy and 0 < limits.idle_stream_s * 1000 <= now_ms() - used_ms
+                if is_idle and await self._remove(name, limits):
+                    removed.append(name)
+                elif self._config.enabled and (count := await self._trim(name, limits, is_busy=name in busy)):
+                    trimmed[name] = count
+            except redis.exceptions.ResponseError as error:
+                # One key of a wrong type keeps no other stream from being trimmed.
+                self._log.error("stream_not_trimmed", stream=name, error=str(error))
+        return Swept(trimmed, tuple(removed))
+
+    async def _trim(self, name: str, limits: settings.TrimLimits, *, is_busy: bool) -> int:
+        last_id = await self._last_id(name)
+        if last_id is None:
+            return 0
+        retention = self._retention[name]
+        retention.note(self._clock_s(), last_id)
+        below = retention.before(self._clock_s() - limits.min_retention_s) if is_busy else HIGHEST_ID
+        if below is None:
+            return 0
+        count = 0
+        while removed := await self._link.do(*trim_call(name, limits, below)):
+            count += removed
+        if count:
+            self._log.debug("stream_trimmed", stream=name, entries=count)
+        return count
+
+    async def _remove(self, name: str, limits: settings.TrimLimits) -> bool:
+        """In an order in which an open in between comes out on top: it adds an entry first and registers it then."""
+        await self._link.do("SREM", keys.STREAMS, name)
+        in_use_ms = await self._link.do(*remove_call(name, limits))
+        if not in_use_ms:
+            await self._link.do("ZREM", self._keys.streams_used(), name)
+            if not await self._link.do("EXISTS", keys.stream(name)):
+                self._log.info("stream_removed", stream=name)
+                return True
+        await self._link.do_all(
+            [
+                ("SADD", keys.STREAMS, name),
+                ("ZADD", self._keys.streams_used(), "GT", in_use_ms or now_ms(), name),
+            ]
+        )
+        return False
+
+    async def _busy_streams(self) -> Collection[str]:
+        """Streams with an open session."""
+        identities = [raw.decode() for raw in await self._link.do("ZRANGE", self._keys.index(), 0, -1)]
+        busy: set[str] = set()
+        for at in range(0, len(identities), READ_MAX_SESSIONS):
+            wanted = identities[at : at + READ_MAX_SESSIONS]
+            answers: Sequence[Any] = await self._link.do_all(
+                [("HGET", self._keys.state(identity), keys.STREAM_NAME) for identity in wanted]
+            )
+            busy.update(raw.decode() for raw in answers if raw is not None)
+        return busy
+
+    async def _last_id(self, name: str) -> str | None:
+        try:
+            info = pairs(await self._link.do("XINFO", "STREAM", keys.stream(name)))
+        except redis.exceptions.ResponseError as error:
+            if "no such key" in str(error):
+                return None
+            raise
+        return info[b"last-generated-id"].decode()
+
+
+def trim_call(name: str, limits: settings.TrimLimits, below: str) -> calls.Call:
+    """Gives how many entries it removed; 0 means that there is nothing more to do."""
+    bounds = (limits.max_entries, limits.max_bytes, int(limits.max_age_s * 1000))
+    return ("FCALL", "rtas_trim_1", 1, keys.stream(name), *bounds, below, CALL_MAX_ENTRIES, int(limits.exact))
+
+
+def remove_call(name: str, limits: settings.TrimLimits) -> calls.Call:
+    """Gives 0 if the stream is gone, else the time of its last entry in ms."""
+    return ("FCALL", "rtas_remove_1", 1, keys.stream(name), int(limits.idle_stream_s * 1000))

@@ -1,0 +1,43 @@
+"""A supervisor that ends itself with SIGKILL between two effects. Run as a program, with the number of the effect.
+
+Every command that changes a session is an effect of its own here: what the daemon sends together is sent one by one, so
+that there is a place to die between any two.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rta_supervisor import calls, cli
+from rta_supervisor.link import Link
+
+NOT_ABOUT_SESSIONS = ("rtas_begin_1", "rtas_missing_1", "rtas_raise_floor_1")
+EFFECTS = ("FCALL", "XADD", "SADD", "ZADD", "INCRBY", "HSET", "SET")
+
+_left = int(os.environ["RTA_TEST_KILL_AT"])
+_do = Link.do
+
+
+def _is_effect(call: Sequence[Any]) -> bool:
+    return call[0] in EFFECTS and call[1] not in NOT_ABOUT_SESSIONS and ":node" not in str(call[1])
+
+
+async def do(self: Link, *call: calls.Word) -> Any:
+    global _left  # noqa: PLW0603 - one number for the whole process is the point
+    if _is_effect(call):
+        _left -= 1
+        if _left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return await _do(self, *call)
+
+
+async def do_all(self: Link, batch: Sequence[calls.Call]) -> list[Any]:
+    return [await do(self, *call) for call in batch]
+
+
+if __name__ == "__main__":
+    Link.do = do  # type: ignore[method-assign]
+    Link.do_all = do_all  # type: ignore[method-assign]
+    sys.exit(cli.main())

@@ -1,0 +1,101 @@
+"""Many reports joined into few: the fast way says the same as the plain one."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rta_wire import control, control_pb2, errors
+from rta_wire.reports import Joined
+from rta_wire.totals import Totals
+
+EARLIEST_NS, LATEST_NS = 0, 100
+
+counts = st.integers(0, 3)
+times = st.integers(-2, 102)
+names = st.sampled_from(["a", "b", "", "{", "x\n", "é"])
+totals = st.builds(
+    control_pb2.Totals,
+    bursts=counts,
+    samples=counts,
+    raw_bytes=counts,
+    stored_bytes=counts,
+    start_time=st.none() | times,
+    end_time=st.none() | times,
+)
+progress = st.builds(
+    control_pb2.Progress, identity=names, stream_session_id=st.integers(1, 2), unit=names, totals=totals
+)
+heartbeat = st.builds(control_pb2.Heartbeat, identity=names, stream_session_id=st.integers(1, 2))
+request = st.builds(control_pb2.CloseSession, request_id=st.just("r"), identity=st.just("a"), state=st.just("closed"))
+raws = st.one_of(
+    st.none(),
+    st.binary(max_size=20),
+    (progress | heartbeat | request).map(control.pack),
+    st.integers(0, 3).map(lambda version: control_pb2.Control(version=version).SerializeToString()),
+    progress.map(lambda report: control_pb2.Control(version=2, progress=report).SerializeToString()),
+)
+
+
+def plainly(sessions: dict[tuple[str, int], dict[str, Totals]], raw: bytes | None) -> None:
+    """The same, one step at a time."""
+    report = control.check(control.unpack(raw))
+    if not isinstance(report, control.Report):
+        raise errors.BadMessage(reason="a request came in the lane of reports")
+    key = report.identity, report.stream_session_id
+    if isinstance(report, control_pb2.Heartbeat):
+        sessions.setdefault(key, {})
+        return
+    new = Totals.from_message(report.totals)
+    span = new.time_range_ns
+    before = sessions.get(key, {}).get(report.unit, Totals())
+    signs = {
+        (ours > theirs) - (ours < theirs)
+        for ours, theirs in (
+            (new.bursts, before.bursts),
+            (new.samples, before.samples),
+            (new.raw_bytes, before.raw_bytes),
+            (new.stored_bytes, before.stored_bytes),
+        )
+    }
+    if (span and (span[0] < EARLIEST_NS or span[1] > LATEST_NS)) or {-1, 1} <= signs:
+        raise errors.ImplausibleReport(unit=report.unit, identity=report.identity, reason="")
+    sessions.setdefault(key, {})[report.unit] = new.joined(before)
+
+
+def outcome(work: Any) -> type[Exception] | None:
+    try:
+        work()
+    except errors.RtaError as error:
+        return type(error)
+    return None
+
+
+@given(batch=st.lists(raws, max_size=12))
+def test_the_fast_way_says_the_same_as_the_plain_one(batch: list[bytes | None]) -> None:
+    """The same reports are refused with the same errors, and the others come to the same."""
+    joined = Joined(earliest_ns=EARLIEST_NS, latest_ns=LATEST_NS)
+    wanted: dict[tuple[str, int], dict[str, Totals]] = {}
+    for raw in batch:
+        fast = outcome(lambda raw=raw: joined.add(raw))
+        assert fast == outcome(lambda raw=raw: plainly(wanted, raw))
+        assert joined.sessions == wanted
+
+
+def test_a_time_of_zero_is_a_time() -> None:
+    """The epoch itself is told apart from no time at all."""
+    joined = Joined(earliest_ns=0, latest_ns=9)
+    report = control_pb2.Progress(
+        identity="a", stream_session_id=1, unit="u", totals=control_pb2.Totals(start_time=0, end_time=0)
+    )
+    joined.add(control.pack(report))
+    assert joined.sessions["a", 1]["u"].time_range_ns == (0, 0)
+    joined.add(control.pack(control_pb2.Progress(identity="a", stream_session_id=1, unit="v")))
+    assert joined.sessions["a", 1]["v"].time_range_ns is None
+
+
+def test_a_large_message_is_refused_before_it_is_parsed() -> None:
+    """As everywhere."""
+    with pytest.raises(errors.BadMessage, match="bytes"):
+        Joined(earliest_ns=0, latest_ns=9).add(b"x" * (256 * 1024 + 1))
