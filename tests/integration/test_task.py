@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,7 +11,7 @@ import redis
 import rta_writers
 from rta_wire import errors, keys, limits, plan
 from rta_wire.totals import Mark
-from rta_writers import committing, reports, staging, task
+from rta_writers import committing, reports, staging, talk, task
 from rta_writers.options import Options
 from rta_writers.target import Target
 from rta_writers.task import Outcome, Task
@@ -258,6 +259,27 @@ def test_a_commit_that_was_cut_off_goes_on_with_what_it_began(
     assert waiting_keys(client) == []
 
 
+def test_of_two_committers_the_first_decides(
+    monkeypatch: pytest.MonkeyPatch, client: redis.Redis, target: Target
+) -> None:
+    """A twin of the driver wrote its manifest after we had looked for one: its attempts count, not ours."""
+    settings, theirs = stage(target, 1000, 2000)
+    _, ours = stage(target, 50)
+    manifest = target.keys.manifest("rig", 7, "job", 0)
+    parts = [share.staged for outcome in theirs for share in outcome.shares]
+    ask = talk.Talk.ask
+
+    def ask_too_early(self: talk.Talk, calls: Any) -> list[Any]:
+        if calls == [("GET", manifest)] and not client.exists(manifest):
+            client.set(manifest, msgspec.json.encode(parts), ex=60)
+            return [None]
+        return ask(self, calls)
+
+    monkeypatch.setattr(talk.Talk, "ask", ask_too_early)
+    committing.commit(settings, ours, epoch=0)
+    assert stored.samples(client, "rig", 7) == expected(3000)
+
+
 def test_staged_rows_that_expired_are_reported(client: redis.Redis, target: Target) -> None:
     """A commit without its rows fails: it does not write fewer."""
     settings, outcomes = stage(target, 1000)
@@ -341,9 +363,13 @@ def test_a_commit_can_wait_for_the_supervisor(
     session.close()
 
 
-def test_waiting_in_vain_is_reported(target: Target) -> None:
-    """Nobody folds: the error says that the rows are safe."""
+@pytest.mark.parametrize("shown", [None, "1 4 9 9 - -"])
+def test_waiting_in_vain_is_reported(client: redis.Redis, target: Target, shown: str | None) -> None:
+    """Nobody folds, or less than was written: the error says that the rows are safe."""
     settings, outcome = write(target, long(5), wait="true", waitTimeoutS="0.1")
+    if shown is not None:
+        client.hset(target.keys.state("run"), keys.unit_field("job/0"), shown)
+        client.expire(target.keys.state("run"), 60)
     with pytest.raises(errors.NotFolded, match="The rows stand in the stream"):
         committing.commit(settings, [outcome], epoch=0)
 
