@@ -58,8 +58,9 @@ bench: $(VENV)/ready-dev ## measure speed as ratios in one run, into build/bench
 	@$(BIN)/python -m bench $(ARGS)
 
 .PHONY: compat
-compat: $(VENV)/ready-dev ## test generated code and codec on every protobuf runtime that we support
+compat: $(VENV)/ready-dev ## test the codec on every protobuf and the writers on every Spark that we support
 	@tools/compat "$(BIN)/python" $(ARGS)
+	@[ -n "$(ARGS)" ] || tools/compat-spark "$(BIN)/python"
 
 .PHONY: proto
 proto: $(VENV)/ready-dev ## generate the protobuf code anew

@@ -178,5 +178,26 @@ class AppendGap(RtaError):
     a gap. Redis has lost rows that stood there, so write the epoch again from its start."""
 
 
+class RowsChanged(RtaError):
+    """Unit {unit!r} of session {identity!r} repeats epoch {epoch} with other rows: {how}. Exactly-once delivery needs
+    the same rows in the same order and the same partitions each time: use rta_writers.deterministic(frame), give the
+    query the number of partitions that it had, or choose delivery 'staged'."""
+
+
+class StagedLost(RtaError):
+    """Rows of epoch {epoch} that were staged for session {identity!r} are gone: {reason}. Raise option 'stagedTtlS'
+    above the longest time that a query may stand still in the middle of a commit."""
+
+
+class NotFolded(Unavailable):
+    """The supervisor has not taken the totals of session {identity!r} within {timeout_s} s. The rows stand in the
+    stream; only the session's time range and totals lag behind."""
+
+
+class StreamGap(RtaError):
+    """Entries of stream {stream!r} after {after} are gone{count}: they were trimmed before they were read. Set option
+    'failOnDataLoss' to false to go on with what is there."""
+
+
 class AddressInUse(Unavailable):
     """{address} can't be listened on: {reason}. Choose another, or stop what uses it."""

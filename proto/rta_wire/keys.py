@@ -38,6 +38,11 @@ def stream(name: str) -> str:
     return f"stream:{name}"
 
 
+def unit_field(unit: str) -> str:
+    """Field of the folded state that holds the totals of a unit."""
+    return f"u:{unit}"
+
+
 class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Names that depend on settings: the prefix of our own keys and the template of session hashes."""
 
@@ -71,6 +76,18 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def fence(self, stream_name: str, stream_session_id: int, unit: str) -> str:
         """String that changes with each append of a unit, to be watched. The mark itself stands in `marks`."""
         return f"{self.marks(stream_name, stream_session_id)}:{unit}"
+
+    def staged(self, stream_name: str, stream_session_id: int, attempt: str) -> str:
+        """Hash: bursts of one attempt by their place, waiting for the commit of its epoch."""
+        return f"{self.prefix}sg:{{{stream(stream_name)}}}:{stream_session_id}:{attempt}"
+
+    def manifest(self, stream_name: str, stream_session_id: int, unit: str, epoch: int) -> str:
+        """String: which staged bursts an epoch of a unit consists of. Whoever writes it first decides."""
+        return f"{self.prefix}mf:{{{stream(stream_name)}}}:{stream_session_id}:{unit}:{epoch}"
+
+    def members(self, group: str) -> str:
+        """Set: sessions that the tasks of a job opened, for its driver to keep alive and to close."""
+        return f"{self.prefix}grp:{group}"
 
     def requests(self, principal: str) -> str:
         """Control stream of messages that want a reply."""

@@ -27,7 +27,7 @@ class Totals(msgspec.Struct, frozen=True):
 
     def plus(self, burst: Burst) -> Self:
         """These totals and one more burst."""
-        span = _widest(self.time_range_ns, (burst.start_ns, burst.end_ns) if burst.samples else None)
+        span = _widest(self.time_range_ns, (burst.start_ns, burst.end_ns) if burst.samples or burst.events else None)
         return type(self)(
             self.bursts + 1,
             self.samples + burst.samples,

@@ -164,10 +164,11 @@ class Lives(RuleBasedStateMachine):
         target = Target(self.url, identity, "rig", known.number)
         first = known.rows.get(unit, 0)
         appender = Appender(self.client, target, unit=unit, epoch=0)
-        appender._row = first
+        appender.row = first
         bursts = samples.bursts(count, first=first, channel=known.number)
         try:
             appender.append(count, lambda skip: bursts[skip:])
+            appender.flush()
         except errors.SessionClosed:
             assert known.is_closed
             return

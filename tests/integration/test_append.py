@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rta_supervisor.embedded import server
 from rta_wire import errors, keys
 from rta_wire.totals import Totals
-from rta_writers import append, connection
+from rta_writers import connection, talk
 from rta_writers.append import Appender
 from rta_writers.target import Target
 from tests.support import proxy, samples
@@ -45,6 +45,11 @@ def put(appender: Appender, *counts: int, first: int = 0) -> Totals:
     totals = appender.totals()
     appender.close()
     return totals
+
+
+def put_on(appender: Appender, count: int, first: int) -> None:
+    append_rows(appender, count, first)
+    appender.flush()
 
 
 def append_rows(appender: Appender, count: int, first: int) -> None:
@@ -145,9 +150,10 @@ def test_a_gap_is_refused_with_the_mark(client: redis.Redis, appender: Make, tar
     """Where Redis lost the mark, going on would hide the loss."""
     writer = appender()
     append_rows(writer, 3, 0)
+    writer.flush()
     client.delete(target.keys.marks("rig", 7), target.keys.fence("rig", 7, "u"))
     with pytest.raises(errors.AppendGap, match="at row 0 of epoch 0: going on at row 3"):
-        append_rows(writer, 1, 3)
+        put_on(writer, 1, 3)
     writer.close()
 
 
@@ -183,7 +189,7 @@ def test_a_full_server_is_waited_for_and_then_named(
     monkeypatch: pytest.MonkeyPatch, client: redis.Redis, appender: Make
 ) -> None:
     """Memory full ends in its own error after the writer's patience, and nothing is half-written."""
-    monkeypatch.setattr(append, "OUTAGE_PATIENCE_S", 0.3)
+    monkeypatch.setattr(talk, "OUTAGE_PATIENCE_S", 0.3)
     client.config_set("maxmemory", 1)
     try:
         with pytest.raises(errors.RedisFull):
@@ -196,7 +202,7 @@ def test_a_full_server_is_waited_for_and_then_named(
 
 def test_a_server_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch, target: Target) -> None:
     """Past the patience the error says where nobody answered, and that trying again may help."""
-    monkeypatch.setattr(append, "OUTAGE_PATIENCE_S", 0.3)
+    monkeypatch.setattr(talk, "OUTAGE_PATIENCE_S", 0.3)
     with connection.connect("unix:///nonexistent/socket") as nowhere:
         with pytest.raises(errors.RedisUnreachable) as caught:
             put(Appender(nowhere, target, unit="u", epoch=0), 1)
@@ -218,11 +224,13 @@ def test_twins_in_any_order_write_once(shared_server: server.EmbeddedServer, dat
         while left := [which for which in (0, 1) if at[which] < ends[which]]:
             which = data.draw(st.sampled_from(left))
             if data.draw(st.booleans()):
+                twins[which].flush()
                 twins[which]._read_mark()
             count = data.draw(st.integers(1, ends[which] - at[which]))
             append_rows(twins[which], count, at[which])
             at[which] += count
         for twin in twins:
+            twin.flush()
             twin.close()
         assert values(client) == list(map(float, range(total)))
         assert twins[0].duplicate_rows + twins[1].duplicate_rows == ends[0]

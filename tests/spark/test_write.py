@@ -6,16 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyspark_rta
 import pytest
 import redis
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import rta_writers
-from rta_writers.source import ROWS_PER_GROUP, groups
+from rta_wire import limits
+from rta_writers import spark as rta_spark
+from rta_writers.regroup import Regroup
 from tests.support import samples
 
 ROWS = 30_000
+ROWS_PER_GROUP = limits.ENCODE_GROUP_ROWS
 
 
 def frame(spark: SparkSession, rows: int = ROWS) -> DataFrame:
@@ -122,8 +126,8 @@ def test_timestamps_and_small_types_are_taken(
     [
         ("cast(id as int) channel, id time", "needs a column 'value'"),
         ("cast(id as string) channel, id time, 1D value", "Column 'channel' is string"),
-        ("cast(id as int) channel, id time, 1D value, 2 extra", "does not know the columns extra"),
-        ("cast(id as int) channel, date'2026-01-01' time, 1D value", "Column 'time' is date"),
+        ("cast(id as int) channel, id time, 1D value, 2 extra", "does not know the column 'extra'"),
+        ("cast(id as int) channel, date'2026-01-01' time, 1D value", "Column 'time' is date32"),
     ],
 )
 def test_a_wrong_frame_is_refused_before_any_task(
@@ -155,9 +159,9 @@ def test_overwriting_is_refused(spark: SparkSession, sessions: rta_writers.Sessi
 @pytest.mark.parametrize(
     ("select", "words"),
     [
-        ("-1 channel, 1L time, 1D value", "channel id is not between"),
-        ("cast(null as int) channel, 1L time, 1D value", "'channel' holds 1 nulls"),
-        ("1 channel, cast(null as bigint) time, 1D value", "'time' holds 1 nulls"),
+        ("-1 channel, 1L time, 1D value", "row 0 in .*: the channel does not fit uint32: -1"),
+        ("cast(null as int) channel, 1L time, 1D value", "row 0 in .*: the channel is null"),
+        ("1 channel, cast(null as bigint) time, 1D value", "row 0 in .*: the time is null"),
     ],
 )
 def test_a_bad_row_fails_its_task_with_the_reason(
@@ -195,8 +199,42 @@ def test_groups_do_not_depend_on_batches() -> None:
             size = chooser.choice([1, 10_000, 65_536, 70_000, 140_000])
             batches += table.slice(at, size).to_batches()
             at += size
-        return [group.column("n").to_pylist() for group in groups(iter(batches))]
+        regroup = Regroup(ROWS_PER_GROUP)
+        groups = [group for batch in batches for group in regroup.add(batch)]
+        return [group.column("n").to_pylist() for group in [*groups, *regroup.rest()]]
 
     whole = cut(0)
     assert [len(group) for group in whole] == [ROWS_PER_GROUP, ROWS_PER_GROUP, 100]
     assert all(cut(seed) == whole for seed in range(1, 6))
+
+
+def test_spark_is_tuned_where_its_user_has_not(spark: SparkSession) -> None:
+    """Values of a user's own stay; ours can be changed by us again, for wide frames."""
+    other = spark.newSession()
+    other.conf.set(rta_spark.ROWS_PER_BATCH, "1234")
+    assert set(rta_writers.tune(other)) == {rta_spark.BYTES_PER_BATCH, rta_spark.FILTERS}
+    assert other.conf.get(rta_spark.ROWS_PER_BATCH) == "1234"
+    assert rta_writers.tune(spark, columns=101)[rta_spark.ROWS_PER_BATCH] == "16336"
+    assert rta_writers.tune(spark)[rta_spark.ROWS_PER_BATCH] == "65536"
+
+
+def test_writes_are_counted(spark: SparkSession, sessions: rta_writers.SessionClient) -> None:
+    """Samples, bursts, bytes and duplicates of tasks reach the driver."""
+    metrics = rta_writers.register(spark)
+    with sessions.session("run-1", stream="rig") as session:
+        for _ in range(2):
+            frame(spark, 1000).write.format("rta").mode("append").options(**session.options, job="again").save()
+    found = metrics.as_dict()
+    assert (found["rows"], found["samples"], found["duplicate_rows"], found["retries"]) == (2000, 1000, 1000, 0)
+    assert found["bursts"] >= 2
+    assert found["ratio"] == found["raw_bytes"] / found["stored_bytes"] > 1
+
+
+def test_the_source_is_found_without_registration(spark: SparkSession, sessions: rta_writers.SessionClient) -> None:
+    """Spark looks for modules called pyspark_ by itself, in a session where nobody registered anything."""
+    assert pyspark_rta.DefaultSource.name() == "rta"
+    with sessions.session("run-1", stream="rig") as session:
+        other = spark.newSession()
+        frame(other, 10).write.format("rta").mode("append").options(**session.options).save()
+    assert session.ended is not None
+    assert session.ended.totals.samples == 10

@@ -1,85 +1,103 @@
-"""The Spark data source `rta`: rows of (channel, time, value) to the stream of an open session.
+"""The Spark data source `rta`: what Spark calls, and nothing else.
 
 Spark pickles a writer, builds it more than once and runs it in other processes than the commit: a writer holds plain
 options, and a task takes its identity from the query and the partition, never from the attempt.
 """
 
-import functools
-import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import types as sql
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
+    DataSourceReader,
     DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
     WriterCommitMessage,
 )
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from rta_wire import control, control_pb2, encode, errors, keys
-from rta_wire.totals import Totals
-from rta_writers import columns, connection
-from rta_writers.append import Appender
-from rta_writers.target import Target
-
-REPORT_S: Final = 1.0
-ROWS_PER_GROUP: Final = 65_536
-"""Rows that are encoded together and appended in one transaction, whatever batches Spark makes."""
-
-_CHANNEL_TYPES: Final = (sql.ByteType, sql.ShortType, sql.IntegerType, sql.LongType)
-_TIME_TYPES: Final = (sql.LongType, sql.TimestampType, sql.TimestampNTZType)
-_VALUE_TYPES: Final = (*_CHANNEL_TYPES, sql.FloatType, sql.DoubleType)
+from rta_wire import errors
+from rta_writers import committing, forms, opening, reading, source_read
+from rta_writers.metrics import Metrics
+from rta_writers.options import Options
+from rta_writers.task import Outcome, Task
 
 
 @dataclass
 class Written(WriterCommitMessage):
     """What one task wrote."""
 
-    unit: str
-    totals: Totals
-    duplicate_rows: int
+    outcome: Outcome
 
 
 class RtaDataSource(DataSource):
     """`format("rta")`."""
 
+    metrics: ClassVar[Metrics | None] = None
+    """Counters of the driver that registered the source."""
+
+    pushdown: ClassVar[bool] = False
+    """Whether Spark may hand us filters: it takes a reader that can do so for an error unless its session allows it."""
+
     @classmethod
     def name(cls) -> str:
         return "rta"
 
+    def schema(self) -> sql.StructType:
+        return source_read.schema_of(reading.Options.read(self.options))
+
+    def reader(self, schema: sql.StructType) -> DataSourceReader:
+        kind = source_read.FilteringReader if self.pushdown else source_read.BatchReader
+        return kind(dict(self.options), schema)
+
+    def streamReader(self, schema: sql.StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        return source_read.StreamReader(dict(self.options), schema)
+
     def writer(self, schema: sql.StructType, overwrite: bool) -> DataSourceArrowWriter:
         if overwrite:
             raise errors.Usage(reason="Format 'rta' only appends: use .mode(\"append\")")
-        check_schema(schema)
-        return BatchWriter(_options(self.options))
+        options = _checked(dict(self.options), schema)
+        return BatchWriter(dict(self.options), options.job or uuid.uuid4().hex, self.metrics)
 
     def streamWriter(self, schema: sql.StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: ARG002, N802 - Spark's names
-        check_schema(schema)
-        return StreamWriter(_options(self.options))
+        _checked(dict(self.options), schema)
+        return StreamWriter(dict(self.options), self.metrics)
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """A batch job: its units are new for each `save()`, and the same for each attempt of a task."""
+    """A batch job: its units are new for each `save()` unless it has a name, and the same for each attempt."""
 
-    def __init__(self, options: dict[str, str]) -> None:
+    def __init__(self, options: dict[str, str], job: str, metrics: Metrics | None) -> None:
         self._options = options
-        self._job = uuid.uuid4().hex
+        self._job = job
+        self._metrics = metrics
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        unit = f"{self._job}/{_context().partitionId()}"
-        return write_rows(iterator, Target.from_options(self._options), unit=unit, epoch=0)
+        options = Options.read(self._options)
+        unit = committing.unit_of(self._job, _context().partitionId())
+        return _write(iterator, options, self._metrics, unit=unit, epoch=options.epoch)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        options = Options.read(self._options)
+        committing.commit(options, _outcomes(messages), epoch=options.epoch)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        committing.abort(Options.read(self._options), _outcomes(messages))
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
     """A streaming query: its units live as long as its checkpoint, its epochs are the micro-batches."""
 
-    def __init__(self, options: dict[str, str]) -> None:
+    def __init__(self, options: dict[str, str], metrics: Metrics | None) -> None:
         self._options = options
+        self._metrics = metrics
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = _context()
@@ -89,79 +107,49 @@ class StreamWriter(DataSourceStreamArrowWriter):
             raise errors.Usage(
                 reason="Spark gave the task no query and batch id: a streaming write needs a micro-batch"
             )
-        unit = f"{query}/{context.partitionId()}"
-        return write_rows(iterator, Target.from_options(self._options), unit=unit, epoch=int(batch))
+        unit = committing.unit_of(query, context.partitionId())
+        return _write(iterator, Options.read(self._options), self._metrics, unit=unit, epoch=int(batch))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        committing.commit(Options.read(self._options), _outcomes(messages), epoch=batchId)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's name
+        committing.abort(Options.read(self._options), _outcomes(messages))
 
 
-def write_rows(batches: Iterator[pa.RecordBatch], target: Target, *, unit: str, epoch: int) -> Written:
-    """Rows to bursts to the stream, with a report every second and one at the end."""
-    client = connection.connect(target.redis_url)
-    appender = Appender(client, target, unit=unit, epoch=epoch)
-    reported_s = time.monotonic()
+def _write(
+    batches: Iterator[pa.RecordBatch], options: Options, metrics: Metrics | None, *, unit: str, epoch: int
+) -> Written:
+    first = next(batches, None)
+    if first is None:
+        return Written(Outcome(unit, epoch))
+    task = Task(options, first.schema, unit=unit, epoch=epoch)
     try:
-        for group in groups(batches):
-            appender.append(group.num_rows, functools.partial(encode_long, group))
-            if time.monotonic() - reported_s >= REPORT_S:
-                _report(client, target, unit, appender.totals())
-                reported_s = time.monotonic()
-        totals = appender.totals()
-        if totals.bursts:
-            _report(client, target, unit, totals)
-        return Written(unit, totals, appender.duplicate_rows)
+        task.write(first)
+        del first
+        for batch in batches:
+            task.write(batch)
+        outcome = task.finish()
+    except BaseException:
+        task.fail()
+        raise
     finally:
-        appender.close()
-        client.close()
+        task.close()
+    if metrics is not None:
+        metrics.add(outcome.effort)
+    return Written(outcome)
 
 
-def encode_long(group: pa.Table, skip: int) -> Iterator[encode.Burst]:
-    """Bursts of a group of rows, without the first `skip`."""
-    return encode.timestamped(*columns.long_form(group.slice(skip)))
-
-
-def groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The same rows, in tables of `ROWS_PER_GROUP`."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= ROWS_PER_GROUP:
-            table = pa.Table.from_batches(waiting)
-            whole = rows - rows % ROWS_PER_GROUP
-            for first in range(0, whole, ROWS_PER_GROUP):
-                yield table.slice(first, ROWS_PER_GROUP)
-            rest = table.slice(whole)
-            waiting, rows = rest.to_batches(), rest.num_rows
-    if rows:
-        yield pa.Table.from_batches(waiting)
-
-
-def check_schema(schema: sql.StructType) -> None:
-    """Refuse a frame that can't be written before any task starts."""
-    wanted: Mapping[str, tuple[type[sql.DataType], ...]] = {
-        columns.CHANNEL: _CHANNEL_TYPES,
-        columns.TIME: _TIME_TYPES,
-        columns.VALUE: _VALUE_TYPES,
-    }
-    have = {field.name: field.dataType for field in schema.fields}
-    for name, kinds in wanted.items():
-        if name not in have:
-            raise errors.Usage(
-                reason=f"Format 'rta' needs a column {name!r}; the frame has {', '.join(have) or 'none'}"
-            )
-        if not isinstance(have[name], kinds):
-            names = ", ".join(kind.typeName() for kind in kinds)
-            raise errors.Usage(reason=f"Column {name!r} is {have[name].simpleString()}; format 'rta' takes {names}")
-    if surplus := set(have) - set(wanted):
-        raise errors.Usage(
-            reason=f"Format 'rta' does not know the columns {', '.join(sorted(surplus))}: drop them first"
-        )
-
-
-def _options(options: Mapping[str, str]) -> dict[str, str]:
-    plain = dict(options)
-    Target.from_options(plain)
-    return plain
+def _checked(given: dict[str, str], schema: sql.StructType) -> Options:
+    """Refuse what can't be written before any task starts."""
+    options = Options.read(given)
+    try:
+        columns = to_arrow_schema(schema, timezone="UTC")
+    except PySparkException as error:
+        raise errors.Usage(reason=f"Format 'rta' can't take the frame: {error}") from error
+    forms.choose(options, columns)
+    opening.check(options)
+    return options
 
 
 def _context() -> Any:
@@ -170,11 +158,5 @@ def _context() -> Any:
     return context
 
 
-def _report(client: Any, target: Target, unit: str, totals: Totals) -> None:
-    message = control_pb2.Progress(
-        identity=target.identity,
-        stream_session_id=target.stream_session_id,
-        unit=unit,
-        totals=totals.to_message(),
-    )
-    client.xadd(target.keys.reports(target.principal), {keys.CONTROL_FIELD: control.pack(message)})
+def _outcomes(messages: Sequence[WriterCommitMessage | None]) -> list[Outcome]:
+    return [message.outcome for message in messages if isinstance(message, Written)]

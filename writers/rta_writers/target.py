@@ -1,20 +1,21 @@
 """Which session a writer appends to, as plain options: they are all that crosses from the driver to a task."""
 
-from collections.abc import Mapping
-from typing import Final, Self
+from typing import Final
 
 import msgspec
 
-from rta_wire import errors, keys
+from rta_wire import keys
 
-_NAMES: Final = {
-    "redisUrl": "redis_url",
-    "session": "identity",
+OPTION_OF: Final = {
+    "redis_url": "redisUrl",
+    "identity": "session",
     "stream": "stream",
-    "streamSessionId": "stream_session_id",
+    "stream_session_id": "streamSessionId",
     "principal": "principal",
-    "keyPrefix": "key_prefix",
+    "key_prefix": "keyPrefix",
+    "session_template": "sessionTemplate",
 }
+"""Fields of a target, and what they are called among the options of a Spark reader or writer."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -26,27 +27,12 @@ class Target(msgspec.Struct, frozen=True):
     stream_session_id: int
     principal: str = keys.DEFAULT_PRINCIPAL
     key_prefix: str = keys.Keys().prefix
+    session_template: str = keys.Keys().session_template
 
     @property
     def keys(self) -> keys.Keys:
-        return keys.Keys(prefix=self.key_prefix)
+        return keys.Keys(prefix=self.key_prefix, session_template=self.session_template)
 
     def options(self) -> dict[str, str]:
         """For `.options(**…)` of a Spark reader or writer."""
-        return {option: str(getattr(self, field)) for option, field in _NAMES.items()}
-
-    @classmethod
-    def from_options(cls, options: Mapping[str, str]) -> Self:
-        """What `options` gave, after Spark has folded the case of the names."""
-        given = {name.lower(): value for name, value in options.items()}
-        found = {field: given[option.lower()] for option, field in _NAMES.items() if option.lower() in given}
-        try:
-            target = msgspec.convert(found, cls, strict=False)
-        except msgspec.ValidationError as error:
-            raise errors.Usage(
-                reason=f"The options of format 'rta' are not complete: {error}. "
-                "Pass those of an open session: .options(**session.options)"
-            ) from error
-        keys.check_identity(target.identity)
-        keys.check_stream_name(target.stream)
-        return target
+        return {option: str(getattr(self, field)) for field, option in OPTION_OF.items()}

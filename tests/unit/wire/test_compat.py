@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 GENERATED = sorted((ROOT / "proto" / "rta_wire").glob("*_pb2.py"))
-LOCKS = sorted((ROOT / "requirements" / "compat").glob("*.lock"))
+LOCKS = sorted((ROOT / "requirements" / "compat").glob("protobuf-*.lock"))
 
 READ_ALL = """
 from google.protobuf.internal import api_implementation

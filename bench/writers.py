@@ -1,0 +1,136 @@
+"""Writers on one core, without Spark: what a delivery costs, and what memory a task takes."""
+
+import functools
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from bench import parts
+from bench.measure import Case, constant, per_second
+from rta_wire import encode, limits
+from rta_writers import connection
+from rta_writers.options import Options
+from rta_writers.target import Target
+from rta_writers.task import Task
+
+CHANNELS = 100
+START_NS = 1_700_000_000_000_000_000
+INTERVAL_NS = 10_000_000
+GROUPS = 64
+IN_FLIGHT_MAX_MIB = 64
+
+
+@functools.cache
+def batch(number: int) -> pa.RecordBatch:
+    """65,536 rows of 100 channels: whole steps of a converter."""
+    rows = limits.ENCODE_GROUP_ROWS
+    at = np.arange(rows, dtype=np.int64) + number * rows
+    values = np.round(2000 * np.sin(at / 2000) + np.random.default_rng(number).normal(0, 3, rows))
+    return pa.record_batch(
+        {
+            "channel": pa.array((at % CHANNELS).astype(np.int32)),
+            "time": pa.array(START_NS + at // CHANNELS * INTERVAL_NS),
+            "value": pa.array(values),
+        }
+    )
+
+
+def write(groups: int, delivery: str) -> None:
+    """Rows to the stream of a new session."""
+    options = Options.read({**parts.fresh_session().options(), "delivery": delivery})
+    task = Task(options, batch(0).schema, unit="bench/0", epoch=0)
+    try:
+        for number in range(groups):
+            task.write(batch(number % 16))
+        task.finish()
+    finally:
+        task.close()
+
+
+def encode_only(groups: int) -> None:
+    """Rows to bursts and no further."""
+    encoder = encode.Encoder()
+    for number in range(groups):
+        for _ in encoder.long([batch(number % 16)]):
+            pass
+
+
+def bench_one_core(quick: bool) -> Iterator[Case]:
+    """What the promise costs, and what Redis costs."""
+    groups = 1 if quick else GROUPS
+    rows = groups * limits.ENCODE_GROUP_ROWS
+    once = per_second(rows, functools.partial(write, groups, "exactly-once"))
+    yield Case(
+        "exactly-once against at-least-once, one writer",
+        "rows/s",
+        once,
+        per_second(rows, functools.partial(write, groups, "at-least-once")),
+        0.8,
+    )
+    yield Case(
+        "encode, LZ4 and append against encode and LZ4",
+        "rows/s",
+        once,
+        per_second(rows, functools.partial(encode_only, groups)),
+        0.65,
+    )
+
+
+def peak_mib(groups: int) -> float:
+    """The most that a process took that wrote so many groups, over what it took before."""
+    command = [sys.executable, "-m", "bench.writers", parts.redis_url(), str(groups)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def bench_memory(quick: bool) -> Iterator[Case]:
+    """A task holds a few groups, however many there are."""
+    few, many = (1, 2) if quick else (64, 512)
+    yield Case(
+        "memory of a task, against its bound",
+        "MiB",
+        functools.partial(peak_mib, few),
+        constant(IN_FLIGHT_MAX_MIB),
+        1.0,
+        at_most=True,
+    )
+    yield Case(
+        f"memory of a task with {many // few} times the rows",
+        "MiB",
+        functools.partial(peak_mib, many),
+        functools.partial(peak_mib, few),
+        1.1,
+        at_most=True,
+    )
+
+
+def main() -> None:
+    """In a process of its own: writes, and tells how much memory that took."""
+    _, url, groups = sys.argv
+    target = Target(url, "memory", parts.STREAM, 1)
+    with connection.connect(url) as client:
+        client.flushall()
+        client.set(target.keys.gate(parts.STREAM, 1), "open", ex=parts.GATE_TTL_S)
+    task = Task(Options.read(target.options()), batch(0).schema, unit="bench/0", epoch=0)
+    Path("/proc/self/clear_refs").write_text(RESET_PEAK)
+    before_kib = _memory_kib("VmRSS")
+    for _ in range(int(groups)):
+        task.write(batch(0))
+    task.finish()
+    task.close()
+    sys.stdout.write(str((_memory_kib("VmHWM") - before_kib) / 1024))
+
+
+RESET_PEAK = "5"
+
+
+def _memory_kib(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""Reading back on a real Spark: the rows that were written, in batch and as a stream, and what if some are gone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from rta_wire import encode
+from rta_writers import reading
+from rta_writers.target import Target
+from tests.spark import frames
+from tests.support import samples
+
+
+@pytest.fixture
+def target(url: str, client: redis.Redis) -> Target:
+    """A session that needs no supervisor: gate and hash stand there."""
+    target = Target(url, "run-1", "rig", 7)
+    client.set(target.keys.gate("rig", 7), "open", ex=600)
+    place: Any = {"streamName": "rig", "streamSessionId": "7", "streamPosition": "0-0"}
+    client.hset("sessions:run-1", mapping=place)
+    client.expire("sessions:run-1", 600)
+    return target
+
+
+def save(frame: DataFrame, target: Target, **options: str) -> None:
+    frame.write.format("rta").mode("append").options(**target.options(), **options).save()
+
+
+def load(spark: SparkSession, url: str, **options: Any) -> DataFrame:
+    return spark.read.format("rta").options(redisUrl=url, **options).load()
+
+
+def test_rows_come_back_bit_by_bit(spark: SparkSession, client: redis.Redis, target: Target) -> None:
+    """By session and by stream, in one partition and in several, without other sessions' rows."""
+    save(frames.long(spark, 20_000), target)
+    other = Target(target.redis_url, "run-2", "rig", 8)
+    client.set(other.keys.gate("rig", 8), "open", ex=600)
+    save(frames.long(spark, 10), other)
+    for partitions in (1, 5):
+        found = load(spark, target.redis_url, session="run-1", partitions=partitions)
+        assert frames.collected(found) == frames.rows(20_000)
+    whole = load(spark, target.redis_url, stream="rig")
+    assert whole.count() == 20_010
+    assert {
+        (row.session, row.stream_session_id)
+        for row in whole.distinct().select("session", "stream_session_id").collect()
+    } == {
+        ("run-1", 7),
+        (None, 8),
+    }
+
+
+def plan_of(frame: DataFrame) -> str:
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+def test_filters_are_taken_over(spark: SparkSession, target: Target) -> None:
+    """On time, channel and session: the plan has no filter left, and the rows are right."""
+    save(frames.long(spark, 1000), target)
+    at = samples.START_NS
+    found = load(spark, target.redis_url, stream="rig").where(
+        f"channel in (2, 3) and time >= {at + 10_000} and time < {at + 500_000} and session = 'run-1'"
+    )
+    wanted = [row for row in frames.rows(1000) if row[0] in (2, 3) and at + 10_000 <= row[1] < at + 500_000]
+    assert frames.collected(found) == wanted
+    assert "Filter (" not in plan_of(found).replace("isnotnull(session", ""), plan_of(found)
+    assert load(spark, target.redis_url, stream="rig").where("session = 'nobody'").count() == 0
+    left = load(spark, target.redis_url, stream="rig").where("value > 100 and channel = 1")
+    assert left.count() == len([row for row in frames.rows(1000) if row[0] == 1 and row[2] > 100])
+
+
+def test_types_and_events_come_back(spark: SparkSession, target: Target) -> None:
+    """Whole numbers of 64 bits stay whole, and events have columns of their own."""
+    big = spark.sql(f"select 1 channel, 5L time, {2**53 + 1}L value")
+    save(big, target, sampleType="int64")
+    assert frames.collected(load(spark, target.redis_url, session="run-1", sampleType="int64")) == [(1, 5, 2**53 + 1)]
+    events = spark.sql("select 3 event_definition_id, 9L time, 'up' status_text, array(1.5D) raw_data")
+    save(events, target)
+    (row,) = load(spark, target.redis_url, session="run-1", sampleType="int64", form="events").collect()
+    assert (row.event_definition_id, row.time, row.status_text, row.raw_data) == (3, 9, "up", [1.5])
+
+
+def test_unsigned_samples_come_back(spark: SparkSession, target: Target) -> None:
+    """Spark has no unsigned types: the next larger one holds them."""
+    top = spark.sql(f"select 1 channel, 5L time, cast({2**32 - 1}L as bigint) value")
+    save(top, target, sampleType="uint32")
+    assert frames.collected(load(spark, target.redis_url, session="run-1", sampleType="uint32")) == [(1, 5, 2**32 - 1)]
+
+
+def test_an_unknown_session_is_named(spark: SparkSession, url: str) -> None:
+    """The sentence says that it may have expired."""
+    with pytest.raises(PySparkException, match="no session 'gone' in Redis: it was never there, or it has expired"):
+        load(spark, url, session="gone").collect()
+
+
+def test_trimmed_entries_are_an_error_or_are_passed_over(
+    spark: SparkSession, client: redis.Redis, target: Target
+) -> None:
+    """What is gone is reported unless the job can live with it."""
+    for _ in range(2):
+        save(frames.long(spark, 1000), target)
+    client.xtrim("stream:rig", maxlen=2, approximate=False)
+    with pytest.raises(PySparkException, match=r"Entries of stream 'rig' after 0-0 are gone.*'failOnDataLoss'"):
+        load(spark, target.redis_url, session="run-1").collect()
+    left = load(spark, target.redis_url, session="run-1", failOnDataLoss="false")
+    assert 0 < left.count() < 2000
+
+
+def run_stream(spark: SparkSession, target: Target, folder: Path, **options: str) -> None:
+    """All that is there now, into files."""
+    query = (
+        spark.readStream.format("rta")
+        .options(redisUrl=target.redis_url, session="run-1", **options)
+        .load()
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .option("path", str(folder / "out"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def test_a_stream_of_entries_is_read_once(spark: SparkSession, target: Target, tmp_path: Path) -> None:
+    """Each run goes on where the one before ended, by the ids of entries."""
+    for rows in (1000, 2000):
+        save(frames.long(spark, rows), target)
+        run_stream(spark, target, tmp_path)
+    found = spark.read.parquet(str(tmp_path / "out"))
+    assert frames.collected(found) == sorted(frames.rows(1000) + frames.rows(2000))
+
+
+def test_a_trimmed_offset_fails_the_query_or_is_a_gap(
+    spark: SparkSession, client: redis.Redis, target: Target, tmp_path: Path
+) -> None:
+    """The query knows how many entries there were at its offset: it names the exact number that is missing."""
+    save(frames.long(spark, 1000), target)
+    run_stream(spark, target, tmp_path)
+    for _ in range(2):
+        save(frames.long(spark, 500), target)
+    client.xtrim("stream:rig", maxlen=1, approximate=False)
+    added: Any = client.xinfo_stream("stream:rig")
+    lost = added["entries-added"] - added["length"] - 2
+    with pytest.raises(PySparkException, match=f"are gone, {lost} of them"):
+        run_stream(spark, target, tmp_path)
+    run_stream(spark, target, tmp_path, failOnDataLoss="false")
+    assert 1000 < spark.read.parquet(str(tmp_path / "out")).count() < 2000
+
+
+def test_a_session_that_starts_where_the_trimmer_stopped_has_lost_nothing(client: redis.Redis) -> None:
+    """Entries of others before it are gone: no reason to fail."""
+    sessions_place = reading.Place("rig", "5-0", 7)
+    now = reading.Counters("6-0", "9-0", added=9, length=4)
+    assert reading.lost(client, sessions_place, now) is None
+    client.xadd("stream:rig", {"id": "7", "data": encode.session_json(b"{}")}, id="6-0")
+    assert reading.lost(client, sessions_place, now) == 0
+    assert reading.lost(client, sessions_place, now, added=3) == 2
+    assert reading.lost(client, reading.Place("rig", "12-0", 7), now) is None

@@ -1,0 +1,93 @@
+"""The end of an epoch, on the driver: staged bursts are moved, marks are compared, totals are waited for."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import redis
+
+from rta_wire import errors
+from rta_wire.totals import Mark, Totals
+from rta_writers import connection, reports, staging
+from rta_writers.options import Delivery, Options
+from rta_writers.target import Target
+from rta_writers.task import Outcome
+
+Folded = tuple[Target, str, Totals]
+
+
+def unit_of(job: str, partition: int) -> str:
+    """The name of a writing unit: it says which rows it writes, never which attempt it is."""
+    return f"{job}/{partition}"
+
+
+def job_of(unit: str) -> str:
+    """The job or query that a unit belongs to."""
+    return unit.rpartition("/")[0]
+
+
+def commit(options: Options, outcomes: Sequence[Outcome], *, epoch: int) -> None:
+    """Everything that the tasks of an epoch have done becomes final."""
+    if not outcomes:
+        return
+    job = job_of(outcomes[0].unit)
+    with connection.connect(options.redis_url) as client:
+        if options.delivery is Delivery.STAGED:
+            written = _move(client, options, outcomes, job=job, epoch=epoch)
+        else:
+            written = [(share.target, outcome.unit, share.totals) for outcome in outcomes for share in outcome.shares]
+        if options.delivery is Delivery.EXACTLY_ONCE:
+            _compare(client, outcomes, job=job, epoch=epoch)
+        if options.wait:
+            reports.wait_until_folded(client, written, timeout_s=options.wait_timeout_s)
+
+
+def abort(options: Options, outcomes: Iterable[Outcome]) -> None:
+    """Nobody will commit what these tasks staged."""
+    with connection.connect(options.redis_url) as client:
+        try:
+            for outcome in outcomes:
+                for share in outcome.shares:
+                    if share.staged is not None:
+                        staging.discard(client, share.target, [share.staged])
+        except connection.Outage:
+            return  # it expires
+
+
+def _move(client: redis.Redis, options: Options, outcomes: Sequence[Outcome], *, job: str, epoch: int) -> list[Folded]:
+    parts: dict[Target, list[staging.Part]] = {}
+    if options.session is not None and options.stream_session_id is not None:
+        # Asked even where nothing was staged: a commit that was cut off may have left something to move.
+        parts[options.target(options.session, options.stream_session_id)] = []
+    for outcome in sorted(outcomes, key=lambda one: one.unit):
+        for share in outcome.shares:
+            if share.staged is not None:
+                parts.setdefault(share.target, []).append(share.staged)
+    written = []
+    for target, some in parts.items():
+        mover = staging.commit(client, target, some, unit=job, epoch=epoch, ttl_s=options.staged_ttl_s)
+        totals = mover.known_totals()
+        mover.close()
+        if totals.bursts:
+            reports.progress(client, target, job, totals)
+            written.append((target, job, totals))
+    return written
+
+
+def _compare(client: redis.Redis, outcomes: Sequence[Outcome], *, job: str, epoch: int) -> None:
+    """A unit that wrote in this epoch and is not among its tasks any more: the rows were divided in another way."""
+    units: dict[Target, set[str]] = {}
+    for outcome in outcomes:
+        for share in outcome.shares:
+            units.setdefault(share.target, set()).add(outcome.unit)
+    for target, here in units.items():
+        marks: Any = client.hgetall(target.keys.marks(target.stream, target.stream_session_id))
+        for raw_unit, text in marks.items():
+            unit = raw_unit.decode()
+            mark = Mark.from_text(text.decode())
+            if job_of(unit) == job and unit not in here and mark.epoch == epoch and mark.rows:
+                raise errors.RowsChanged(
+                    unit=unit,
+                    identity=target.identity,
+                    epoch=epoch,
+                    how=f"{mark.rows} rows of that partition stand there, and it has none now",
+                )

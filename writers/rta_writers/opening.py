@@ -1,0 +1,75 @@
+"""Sessions as a task finds them: the one of its options, or those that its rows name, opened on first sight."""
+
+import redis
+
+from rta_wire import control, control_pb2, errors, keys, session
+from rta_writers import client, connection, talk
+from rta_writers.options import Options
+from rta_writers.target import Target
+
+MEMBERS_TTL_S = 7 * 24 * 3600
+
+
+class Opener:
+    """Opening is idempotent: many tasks may see a session first."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._redis: redis.Redis | None = None
+        self._asker: client.SessionClient | None = None
+
+    def target(self, identity: str) -> Target:
+        options = self._options
+        if options.session is not None and options.stream_session_id is not None:
+            return options.target(options.session, options.stream_session_id)
+        reply = self._ask(identity)
+        if options.group is not None:
+            self._join(options.group, identity)
+        return options.target(identity, reply.stream_session_id)
+
+    def close(self) -> None:
+        if self._redis is not None:
+            self._redis.close()
+
+    def _ask(self, identity: str) -> control_pb2.SessionReply:
+        keys.check_identity(identity)
+        if self._asker is None:
+            options = self._options
+            self._asker = client.SessionClient(
+                options.redis_url, principal=options.principal, key_prefix=options.key_prefix
+            )
+        properties = {"identifier": identity, **self._options.session_properties}
+        document = session.dump(session.build(identity, **properties))
+        return self._asker.ask(
+            control_pb2.OpenSession(
+                request_id=control.new_request_id(),
+                identity=identity,
+                stream=self._options.stream,
+                session_json=document.decode(),
+            )
+        )
+
+    def _join(self, group: str, identity: str) -> None:
+        """Tell the driver, which keeps the session alive and closes it."""
+        self._redis = self._redis or connection.connect(self._options.redis_url)
+        name = self._options.keys.members(group)
+        pipe = self._redis.pipeline(transaction=True)
+        pipe.sadd(name, identity)
+        pipe.expire(name, MEMBERS_TTL_S)
+        pipe.execute()
+
+
+def check(options: Options) -> None:
+    """On the driver, before any task: Redis answers, and the session is open."""
+    with connection.connect(options.redis_url) as redis_client:
+        try:
+            if options.session is None or options.stream_session_id is None:
+                redis_client.ping()
+                return
+            target = options.target(options.session, options.stream_session_id)
+            state = redis_client.get(target.keys.gate(target.stream, target.stream_session_id))
+        except connection.Outage as error:
+            raise connection.unreachable(options.redis_url, error) from error
+        except redis.exceptions.ResponseError as error:
+            raise errors.RedisUnsuitable(url=options.redis_url.rpartition("@")[2], reason=str(error)) from error
+    talk.check_gate(state, target)

@@ -1,0 +1,245 @@
+"""Reading back: where a session or a stream begins and ends, and what is missing. Knows nothing of Spark."""
+
+import enum
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Self
+
+import msgspec
+import redis
+import redis.exceptions
+
+from rta_wire import decode, errors, keys, pack, plan, reader
+from rta_writers import connection, words
+from rta_writers.options import LAYOUT, PLACE, layouts
+
+log: Final = logging.getLogger("rta_writers")
+
+ENTRIES_PER_PARTITION: Final = 2_048
+PARTITIONS_MAX: Final = 256
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+
+_ENTRY_ID: Final = re.compile(r"\d{1,20}-\d{1,20}")
+
+
+class What(enum.StrEnum):
+    """What is read."""
+
+    SAMPLES = "samples"
+    EVENTS = "events"
+
+
+def _offset(given: str) -> str:
+    if given in (EARLIEST, LATEST) or _ENTRY_ID.fullmatch(given):
+        return given
+    raise ValueError("it is earliest, latest or the id of an entry, like 1700000000000-0")
+
+
+NAMES: Final[dict[str, words.Parse]] = {
+    **PLACE,
+    **LAYOUT,
+    "form": words.one_of(What),
+    "failOnDataLoss": words.boolean,
+    "startingOffset": _offset,
+    "partitions": words.integer(1, PARTITIONS_MAX),
+}
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What a read asked for: all of a stream, or one session in it."""
+
+    redis_url: str
+    session: str | None = None
+    stream: str | None = None
+    names: keys.Keys = keys.Keys()
+    layouts: plan.Plan = plan.Plan()
+    framing: pack.Framing = pack.Framing.RAW
+    form: What = What.SAMPLES
+    fail_on_data_loss: bool = True
+    starting_offset: str = EARLIEST
+    partitions: int | None = None
+
+    @classmethod
+    def read(cls, given: Mapping[str, str]) -> Self:
+        found = words.read(given, NAMES)
+        if "redisUrl" not in found:
+            raise errors.Usage(reason="Format 'rta' needs the option 'redisUrl'")
+        if "session" not in found and "stream" not in found:
+            raise errors.Usage(reason="Format 'rta' reads a session or a stream: set option 'session' or 'stream'")
+        if "session" in found:
+            keys.check_identity(found["session"])
+        if "stream" in found:
+            keys.check_stream_name(found["stream"])
+        names = {
+            field: found[option]
+            for field, option in {"prefix": "keyPrefix", "session_template": "sessionTemplate"}.items()
+            if option in found
+        }
+        layout = [found.get(option, {}) for option in ("channels", "sampleType", "kind", "intervalNs")]
+        simple = {
+            "redis_url": "redisUrl",
+            "session": "session",
+            "stream": "stream",
+            "framing": "framing",
+            "form": "form",
+            "fail_on_data_loss": "failOnDataLoss",
+            "starting_offset": "startingOffset",
+            "partitions": "partitions",
+        }
+        return cls(
+            names=keys.Keys(**names),
+            layouts=layouts(layout[0], layout[1], layout[2], layout[3]),
+            **{field: found[option] for field, option in simple.items() if option in found},
+        )
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where to read: a stream, from an entry on; of one session, or of all."""
+
+    stream: str
+    after: str = reader.START
+    stream_session_id: int | None = None
+
+
+class Counters(msgspec.Struct, frozen=True):
+    """A stream at one moment. `removed` says how many entries were trimmed from its front."""
+
+    first_id: str | None = None
+    last_id: str = reader.START
+    added: int = 0
+    length: int = 0
+
+    @property
+    def removed(self) -> int:
+        return self.added - self.length
+
+
+class Range(msgspec.Struct, frozen=True):
+    """Entries after one id up to another, as one task reads them. `removed` is what was gone when it was planned."""
+
+    stream: str
+    after: str
+    until: str
+    removed: int
+    identities: dict[int, str]
+
+
+def find(client: redis.Redis, options: Options) -> Place:
+    """The place of a session by its hash, or a whole stream."""
+    if options.session is None:
+        assert options.stream is not None
+        return Place(options.stream)
+    fields = (keys.STREAM_NAME, keys.STREAM_SESSION_ID, keys.STREAM_POSITION)
+    name, number, position = _ask(
+        options, lambda: client.hmget(options.names.session(str(options.session)), list(fields))
+    )
+    if name is None or number is None:
+        raise errors.UnknownSession(
+            f"There is no session {options.session!r} in Redis: it was never there, or it has expired.",
+            identity=options.session,
+        )
+    if options.stream not in (None, name.decode()):
+        raise errors.Usage(
+            reason=f"Session {options.session!r} is in stream {name.decode()!r}, not in {options.stream!r}"
+        )
+    return Place(name.decode(), (position or b"0-0").decode(), int(number))
+
+
+def counters(client: redis.Redis, options: Options, stream: str) -> Counters:
+    """A stream that does not exist is an empty one."""
+    try:
+        info: Any = _ask(options, lambda: client.xinfo_stream(keys.stream(stream)))
+    except redis.exceptions.ResponseError as error:
+        if "no such key" in str(error):
+            return Counters()
+        raise
+    return counted(info)
+
+
+def counted(info: Mapping[str, Any]) -> Counters:
+    """From what XINFO STREAM says."""
+    part = reader.part(info, (), asked=0)
+    return Counters(part.first_id, part.last_id, part.entries_added, part.length)
+
+
+def identities(client: redis.Redis, options: Options, place: Place) -> dict[int, str]:
+    """Names of sessions by their numbers. Looks at every session hash once: a stream holds numbers only."""
+    if options.session is not None and place.stream_session_id is not None:
+        return {place.stream_session_id: options.session}
+    found: dict[int, str] = {}
+    before, after = options.names.session("\0").split("\0")
+    pattern = "".join(f"[{letter}]" if letter in "*?[]\\" else letter for letter in before) + "*"
+    for raw in client.scan_iter(match=pattern, count=1000, _type="hash"):
+        name = raw.decode()
+        if not name.endswith(after):
+            continue
+        stream, number = client.hmget(name, [keys.STREAM_NAME, keys.STREAM_SESSION_ID])
+        if stream is not None and number is not None and bytes(stream).decode() == place.stream:  # type: ignore[arg-type]
+            found[int(number)] = name[len(before) : len(name) - len(after)]
+    return found
+
+
+def lost(client: redis.Redis, place: Place, now: Counters, added: int | None = None) -> int | None:
+    """How many entries after the place are gone: exactly where `added` counts those up to it, else 0 or None."""
+    if reader.parse_id(now.last_id) < reader.parse_id(place.after):
+        return None  # removed and made again
+    if added is not None:
+        return max(0, now.removed - added)
+    if not now.removed or (now.first_id is not None and reader.parse_id(now.first_id) <= reader.parse_id(place.after)):
+        return 0
+    if place.after == reader.START and place.stream_session_id is None:
+        return now.removed
+    return 0 if _starts_here(client, place) else None
+
+
+def _starts_here(client: redis.Redis, place: Place) -> bool:
+    """Whether the first entry that is left is the one that opens the session: it holds its JSON and nothing else."""
+    first: Any = client.xrange(keys.stream(place.stream), count=1)
+    if not first or first[0][1].get(keys.ENTRY_ID) != str(place.stream_session_id).encode():
+        return False
+    return bool(decode.burst(first[0][1][keys.ENTRY_DATA]).data[0].session_json)
+
+
+def split(after: str, until: str, entries: int, wanted: int | None) -> list[tuple[str, str]]:
+    """Ranges of ids of about equal length in time, which is all that ids tell without reading the entries."""
+    first_ms, last_ms = reader.parse_id(after)[0], reader.parse_id(until)[0]
+    parts = wanted or min(PARTITIONS_MAX, -(-entries // ENTRIES_PER_PARTITION))
+    parts = max(1, min(parts, last_ms - first_ms))
+    stops = [f"{first_ms + (last_ms - first_ms) * part // parts}-0" for part in range(1, parts)]
+    return list(zip([after, *stops], [*stops, until], strict=True))
+
+
+def ranges(place: Place, now: Counters, options: Options, names: Mapping[int, str], until: str) -> list[Range]:
+    """What tasks read, from a place up to an entry."""
+    if reader.parse_id(until) <= reader.parse_id(place.after):
+        return []
+    # Nothing is there before the first entry: dividing that time would leave tasks without work.
+    start = place.after
+    if now.first_id is not None and reader.parse_id(now.first_id) > reader.parse_id(start):
+        start = _before(now.first_id)
+    return [
+        Range(place.stream, first, last, now.removed, dict(names))
+        for first, last in split(start, until, now.length, options.partitions)
+    ]
+
+
+def _before(entry_id: str) -> str:
+    ms, seq = reader.parse_id(entry_id)
+    return f"{ms}-{seq - 1}" if seq else f"{ms - 1}-{2**64 - 1}"
+
+
+def report_gap(options: Options, stream: str, after: str, count: int | None) -> None:
+    """An error, or a warning where the job said that it can live with it."""
+    gap = errors.StreamGap(stream=stream, after=after, count=f", {count} of them" if count else "")
+    if options.fail_on_data_loss:
+        raise gap
+    log.warning("%s", gap)
+
+
+def _ask(options: Options, call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except connection.Outage as error:
+        raise connection.unreachable(options.redis_url, error) from error

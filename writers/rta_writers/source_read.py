@@ -1,0 +1,184 @@
+"""The reading half of the Spark data source: rows of a session or a stream, in batch and as a stream of entries."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import types as sql
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from rta_wire import errors
+from rta_writers import connection, entries, reading
+from rta_writers.entries import Bounds
+
+_TIME: Final = ("time",)
+_NEVER_NULL: Final = {("time",), ("channel",), ("value",), (entries.NUMBER,), ("event_definition_id",)}
+
+
+def schema_of(options: reading.Options) -> sql.StructType:
+    """The columns that a read gives, as Spark names them."""
+    return from_arrow_schema(entries.schema(options))
+
+
+class RangePartition(InputPartition):
+    """A range of entries for one task."""
+
+    def __init__(self, where: reading.Range) -> None:
+        super().__init__(where)
+        self.where = where
+
+
+class _Reading:
+    """What both readers do in a task."""
+
+    def __init__(self, given: dict[str, str], schema: sql.StructType) -> None:
+        self._given = given
+        self._names = schema.fieldNames()
+        self._bounds = Bounds()
+        ours = schema_of(reading.Options.read(given))
+        for field in schema.fields:
+            if field.name not in ours.fieldNames() or ours[field.name].dataType != field.dataType:
+                raise errors.Usage(
+                    reason=f"Format 'rta' does not give a column {field.simpleString()}; it gives {ours.simpleString()}"
+                )
+
+    def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, RangePartition):
+            for batch in entries.batches(reading.Options.read(self._given), partition.where, self._bounds):
+                yield batch.select(self._names)
+
+
+class BatchReader(_Reading, DataSourceReader):
+    """Everything that stands in the stream when the query is planned."""
+
+    def partitions(self) -> list[InputPartition]:
+        options = reading.Options.read(self._given)
+        with connection.connect(options.redis_url) as client:
+            place = reading.find(client, options)
+            now = reading.counters(client, options, place.stream)
+            if options.starting_offset == reading.LATEST:
+                return []
+            if options.starting_offset != reading.EARLIEST:
+                place = msgspec.structs.replace(place, after=options.starting_offset)
+            missing = reading.lost(client, place, now)
+            if missing is None or (missing and options.session is not None):
+                reading.report_gap(options, place.stream, place.after, missing)
+            names = reading.identities(client, options, place)
+            return [RangePartition(one) for one in reading.ranges(place, now, options, names, now.last_id)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self.rows(partition)
+
+
+class FilteringReader(BatchReader):
+    """Takes filters over from Spark. Spark refuses such a reader unless the session allows it, so it is one apart."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        for one in filters:
+            bounds = narrowed(self._bounds, one)
+            if bounds is None:
+                yield one
+            else:
+                self._bounds = bounds
+
+
+class StreamReader(_Reading, DataSourceStreamReader):
+    """Entries as they come. An offset is the id of the last entry read, and how many there ever were by then."""
+
+    def __init__(self, given: dict[str, str], schema: sql.StructType) -> None:
+        super().__init__(given, schema)
+        self._identities: dict[int, str] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        options = reading.Options.read(self._given)
+        if options.starting_offset == reading.LATEST:
+            return self._latest(options)
+        if options.starting_offset != reading.EARLIEST:
+            return {"id": options.starting_offset}
+        with connection.connect(options.redis_url) as client:
+            return {"id": reading.find(client, options).after}
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 - the form of Spark 4.1 too
+        return self._latest(reading.Options.read(self._given))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        options = reading.Options.read(self._given)
+        with connection.connect(options.redis_url) as client:
+            place = msgspec.structs.replace(reading.find(client, options), after=start["id"])
+            now = reading.counters(client, options, place.stream)
+            missing = reading.lost(client, place, now, start.get("added"))
+            if missing != 0:
+                reading.report_gap(options, place.stream, place.after, missing)
+            if self._identities is None or options.session is None:
+                self._identities = (self._identities or {}) | reading.identities(client, options, place)
+            return [RangePartition(one) for one in reading.ranges(place, now, options, self._identities, end["id"])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self.rows(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing is kept for us."""
+
+    def stop(self) -> None:
+        """Nothing is held open."""
+
+    def _latest(self, options: reading.Options) -> dict[str, Any]:
+        with connection.connect(options.redis_url) as client:
+            now = reading.counters(client, options, reading.find(client, options).stream)
+        return {"id": now.last_id, "added": now.added}
+
+
+def narrowed(bounds: Bounds, one: Filter) -> Bounds | None:
+    """Bounds that a filter leaves, or None where they can't express it."""
+    column = getattr(one, "attribute", None)
+    if isinstance(one, IsNotNull):
+        return bounds if column in _NEVER_NULL else None
+    if isinstance(one, EqualNullSafe) and one.value is None:
+        return None
+    if column == _TIME:
+        return _at_times(bounds, one)
+    field = {("channel",): "channels", (entries.SESSION,): "sessions", (entries.NUMBER,): "numbers"}.get(
+        tuple(column or ())
+    )
+    wanted: frozenset[Any] | None = None
+    if isinstance(one, (EqualTo, EqualNullSafe)):
+        wanted = frozenset([one.value])
+    elif isinstance(one, In):
+        wanted = frozenset(one.value)
+    if field is None or wanted is None:
+        return None
+    before: frozenset[Any] | None = getattr(bounds, field)
+    return msgspec.structs.replace(bounds, **{field: wanted if before is None else wanted & before})
+
+
+def _at_times(bounds: Bounds, one: Filter) -> Bounds | None:
+    if not isinstance(
+        one, (EqualTo, EqualNullSafe, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)
+    ) or not isinstance(one.value, int):
+        return None
+    start: int | None = None
+    end: int | None = None
+    if isinstance(one, (EqualTo, EqualNullSafe)):
+        start = end = one.value
+    elif isinstance(one, (GreaterThan, GreaterThanOrEqual)):
+        start = one.value + isinstance(one, GreaterThan)
+    else:
+        end = one.value - isinstance(one, LessThan)
+    starts = [ns for ns in (bounds.start_ns, start) if ns is not None]
+    ends = [ns for ns in (bounds.end_ns, end) if ns is not None]
+    return msgspec.structs.replace(bounds, start_ns=max(starts) if starts else None, end_ns=min(ends) if ends else None)

@@ -1,0 +1,85 @@
+"""One connection of a writer: many commands in one go, answers when they are wanted, and patience in an outage."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import redis
+import redis.exceptions
+
+from rta_wire import errors
+from rta_writers import connection
+from rta_writers.target import Target
+
+OUTAGE_PATIENCE_S: Final = 30.0
+OUTAGE_PAUSE_S: Final = 0.2
+
+T = TypeVar("T")
+Call = tuple[Any, ...]
+
+
+class Talk:
+    """Sends without waiting for answers. After an outage it starts anew: what was under way may or may not be done."""
+
+    def __init__(self, client: redis.Redis, target: Target) -> None:
+        self.outages = 0
+        self._client = client
+        self._target = target
+        self._connection: Any = None
+
+    def send(self, calls: Sequence[Call]) -> None:
+        if self._connection is None:
+            self._connection = self._client.connection_pool.get_connection()
+        self._connection.send_packed_command(self._connection.pack_commands(calls))
+
+    def receive(self, count: int) -> list[Any]:
+        """So many answers; the first error is raised after the last answer."""
+        answers: list[Any] = []
+        failed: redis.exceptions.ResponseError | None = None
+        for _ in range(count):
+            try:
+                answers.append(self._connection.read_response())
+            except redis.exceptions.ResponseError as error:
+                failed = failed or error
+                answers.append(None)
+        if failed is not None:
+            raise failed
+        return answers
+
+    def ask(self, calls: Sequence[Call]) -> list[Any]:
+        self.send(calls)
+        return self.receive(len(calls))
+
+    def hang_up(self) -> None:
+        """Give the connection back, closed: answers may still be on their way."""
+        if self._connection is not None:
+            self._connection.disconnect()
+            self._client.connection_pool.release(self._connection)
+            self._connection = None
+
+    def patiently(self, step: Callable[[], T], forget: Callable[[], None]) -> T:
+        """Ride out a short outage, or a server that is full. `step` can be repeated after `forget`."""
+        deadline_s = time.monotonic() + OUTAGE_PATIENCE_S
+        while True:
+            try:
+                return step()
+            except (*connection.Outage, redis.exceptions.OutOfMemoryError) as error:
+                self.outages += 1
+                self.hang_up()
+                forget()
+                if time.monotonic() > deadline_s:
+                    raise self._given_up(error) from error
+                time.sleep(OUTAGE_PAUSE_S)
+
+    def _given_up(self, error: BaseException) -> errors.RtaError:
+        if isinstance(error, redis.exceptions.OutOfMemoryError):
+            return errors.RedisFull(url=self._target.redis_url.rpartition("@")[2], reason=str(error))
+        return connection.unreachable(self._target.redis_url, error)
+
+
+def check_gate(state: bytes | None, target: Target) -> None:
+    """Refuse to write to a session that is unknown or closed."""
+    if state is None:
+        raise errors.UnknownSession(identity=target.identity)
+    if state != b"open":
+        raise errors.SessionClosed(identity=target.identity, state="closed")
