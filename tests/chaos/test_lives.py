@@ -46,12 +46,12 @@ class MortalLink(Link):
 
     lives = 0
 
-    async def do(self, *call: calls.Word) -> Any:
-        self._maybe_die(call)
-        return await super().do(*call)
-
     async def do_all(self, batch: Sequence[calls.Call]) -> list[Any]:
-        return [await self.do(*call) for call in batch]
+        answers = []
+        for call in batch:
+            self._maybe_die(call)
+            answers += await super().do_all([call])
+        return answers
 
     def _maybe_die(self, call: Sequence[Any]) -> None:
         if self.lives and call[0] in ("FCALL", "XADD", "SADD", "ZADD", "INCRBY", "HSET", "SET"):

@@ -17,27 +17,25 @@ NOT_ABOUT_SESSIONS = ("rtas_begin_1", "rtas_missing_1", "rtas_raise_floor_1")
 EFFECTS = ("FCALL", "XADD", "SADD", "ZADD", "INCRBY", "HSET", "SET")
 
 _left = int(os.environ["RTA_TEST_KILL_AT"])
-_do = Link.do
+_do_all = Link.do_all
 
 
 def _is_effect(call: Sequence[Any]) -> bool:
     return call[0] in EFFECTS and call[1] not in NOT_ABOUT_SESSIONS and ":node" not in str(call[1])
 
 
-async def do(self: Link, *call: calls.Word) -> Any:
-    global _left  # noqa: PLW0603 - one number for the whole process is the point
-    if _is_effect(call):
-        _left -= 1
-        if _left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-    return await _do(self, *call)
-
-
 async def do_all(self: Link, batch: Sequence[calls.Call]) -> list[Any]:
-    return [await do(self, *call) for call in batch]
+    global _left  # noqa: PLW0603 - one number for the whole process is the point
+    answers = []
+    for call in batch:
+        if _is_effect(call):
+            _left -= 1
+            if _left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+        answers += await _do_all(self, [call])
+    return answers
 
 
 if __name__ == "__main__":
-    Link.do = do  # type: ignore[method-assign]
     Link.do_all = do_all  # type: ignore[method-assign]
     sys.exit(cli.main())
