@@ -14,6 +14,7 @@ from rta_supervisor.lanes import Hooks, Lane
 from rta_supervisor.life import Life
 from rta_supervisor.link import Link, Trouble, safe_url
 from rta_supervisor.node import Node
+from rta_supervisor.precedence import Precedence
 from rta_supervisor.recovery import Recovery
 from rta_supervisor.refresh import Refresher
 from rta_supervisor.sessions import Sessions
@@ -40,8 +41,9 @@ class Daemon:
         self._request_lane = Lane("requests", config.keys.requests, self._link, config)
         # Reports of one unit are joined: the more at once, the less they cost. Requests don't wait for each other.
         self._report_lane = Lane("reports", config.keys.reports, self._link, config, gather_batches=GATHER_REPORTS)
-        self._requests = Requests(self._link, self._request_lane, self._life, config)
-        self._reports = Reports(self._report_lane, self._sessions, self._refresher, config)
+        precedence = Precedence()
+        self._requests = Requests(self._link, self._request_lane, self._life, config, precedence)
+        self._reports = Reports(self._report_lane, self._sessions, self._refresher, config, precedence)
         self._watchdog = Watchdog(
             self._sessions, self._life, config.session, lambda: self._report_lane.listening_since_ms
         )

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
-import anyio.lowlevel
-
 from rta_supervisor import calls, deadlines, log, settings
 from rta_supervisor.lanes import Done, Entry, Lane
 from rta_supervisor.life import Life
 from rta_supervisor.link import DataLost, Link
+from rta_supervisor.precedence import Precedence
 from rta_supervisor.refresh import Refresher
 from rta_supervisor.sessions import Folded, Sessions, now_ms
 from rta_wire import control, control_pb2, errors, reports
@@ -16,14 +15,20 @@ from rta_wire import control, control_pb2, errors, reports
 LET_OTHERS_AFTER: Final = 50
 """Reports that are looked at before somebody else has a turn: requests don't wait for a flood."""
 
+GIVE_WAY_S: Final = 10e-6
+"""For a report, about what it costs: so reports lose at most half of the time to requests."""
+
 Outcome = control_pb2.SessionReply | errors.RtaError
 
 
 class Requests:
     """Requests one by one, in order, each with one reply."""
 
-    def __init__(self, link: Link, lane: Lane, life: Life, config: settings.Settings) -> None:
+    def __init__(
+        self, link: Link, lane: Lane, life: Life, config: settings.Settings, precedence: Precedence | None = None
+    ) -> None:
         self._link = link
+        self._precedence = precedence or Precedence()
         self._lane = lane
         self._life = life
         self._keys = config.keys
@@ -31,6 +36,10 @@ class Requests:
         self._log = log.get()
 
     async def handle(self, entries: Sequence[Entry]) -> Done:
+        with self._precedence.claimed():
+            return await self._handle(entries)
+
+    async def _handle(self, entries: Sequence[Entry]) -> Done:
         cancels = [entry for entry in entries if isinstance(_unpacked(entry), control_pb2.CancelRequest)]
         handled: list[Entry] = []
         deferred: list[Entry] = []
@@ -104,8 +113,16 @@ class Requests:
 class Reports:
     """Reports all at once: those of one unit are joined before Redis sees them."""
 
-    def __init__(self, lane: Lane, sessions: Sessions, refresher: Refresher, config: settings.Settings) -> None:
+    def __init__(
+        self,
+        lane: Lane,
+        sessions: Sessions,
+        refresher: Refresher,
+        config: settings.Settings,
+        precedence: Precedence | None = None,
+    ) -> None:
         self._lane = lane
+        self._precedence = precedence or Precedence()
         self._sessions = sessions
         self._refresher = refresher
         self._config = config
@@ -119,9 +136,10 @@ class Reports:
         earliest_ns, latest_ns = deadlines.plausible_ns(at_ms, self._config.session)
         joined = reports.Joined(earliest_ns=earliest_ns, latest_ns=latest_ns)
         sources: dict[reports.Key, Entry] = {}
+        patience_s = len(entries) * GIVE_WAY_S
         for number, entry in enumerate(entries, 1):
             if number % LET_OTHERS_AFTER == 0:
-                await anyio.lowlevel.checkpoint()
+                patience_s = await self._precedence.give_way(patience_s)
             try:
                 if not entry.is_fresh:
                     self._check_age(entry, at_ms)
