@@ -76,8 +76,12 @@ class Recovery:
         restored = lossy = 0
         for at in range(0, len(rows), PAGE):
             for row in await self._torn(rows[at : at + PAGE]):
-                restored += await self._put_back(row)
-                lossy += await self._mark_loss(row)
+                try:
+                    restored += await self._put_back(row)
+                    lossy += await self._mark_loss(row)
+                except errors.BadSessionJson as error:
+                    # One row that somebody spoilt keeps nobody else's session from coming back.
+                    self._log.error("session_not_restored", session=row.identity, reason=str(error))
         return restored, lossy
 
     async def _torn(self, rows: Sequence[Row]) -> list[Row]:

@@ -1,6 +1,8 @@
 """Redis forgets: started empty, from an old snapshot, flushed. It is noticed, made good and never silent."""
 
+import contextlib
 import shutil
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,8 +48,6 @@ def client(forgetful: server.EmbeddedServer) -> Iterator[redis.Redis]:
 
 def saved(supervisor: Supervisor, identity: str, samples_: int) -> None:
     """Wait until the catalogue knows of so many samples."""
-    import sqlite3  # noqa: PLC0415 - only here
-
     [path] = (supervisor.directory / "rta-supervisor").glob("*.sqlite")
 
     def known() -> bool:
@@ -217,3 +217,22 @@ def test_without_a_catalogue_the_loss_is_still_said(forgetful: server.EmbeddedSe
         sessions = rta_writers.SessionClient(forgetful.url)
         wait_until(lambda: client.zcard("rtas:nodes"), what="the registration")
         assert sessions.session("run-1", stream="rig").close().state == "closed"
+
+
+def test_a_spoilt_row_of_the_catalogue_stops_nobody(
+    forgetful: server.EmbeddedServer, client: redis.Redis, tmp_path: Path
+) -> None:
+    """The session whose JSON can't be read is named, the others are back."""
+    path = tmp_path / "catalogue.sqlite"
+    environment = {"RTA_CATALOGUE__PATH": str(path)}
+    with supervisors.running(forgetful.url, environment) as first:
+        sessions = rta_writers.SessionClient(forgetful.url)
+        kept = [sessions.session(name, stream="rig") for name in ("spoilt", "whole")]
+        assert first.stop() == 0
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE sessions SET json = 'not JSON' WHERE identity = 'spoilt'")
+    client.flushall()
+    with supervisors.running(forgetful.url, environment) as second:
+        assert [event["session"] for event in second.events("session_not_restored")] == ["spoilt"]
+        assert [event["session"] for event in second.events("session_restored")] == ["whole"]
+        assert kept[1].close().state == "closed"
