@@ -265,7 +265,7 @@ def bench_read_back(quick: bool) -> Iterator[Case]:
         "rows/s",
         functools.partial(read_back, rows),
         functools.partial(read_nothing, rows),
-        0.3,
+        0.7,
     )
 
 

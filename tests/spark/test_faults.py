@@ -16,13 +16,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import rta_writers
-from rta_wire import limits
+from rta_writers.spark import ROWS_PER_BATCH
 from tests.spark import frames
 from tests.support import samples, stored
 from tests.support.waiting import wait_until
 
 SCHEMA = "channel int, time bigint, value double"
-GROUP = limits.ENCODE_GROUP_ROWS
+GROUP_ROWS = 4096
 SOAK = bool(os.environ.get("RTA_SOAK"))
 ROOT = Path(__file__).parents[2]
 
@@ -42,10 +42,15 @@ def check(rows: frames.Rows, wanted: frames.Rows, delivery: str) -> None:
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "staged", "at-least-once"])
 def test_tasks_that_fail_late_are_tried_again(
-    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, tmp_path: Path, delivery: str
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    client: redis.Redis,
+    sessions: rta_writers.SessionClient,
+    tmp_path: Path,
+    delivery: str,
 ) -> None:
     """Both tasks die after their first group was sent."""
-    marker = str(tmp_path)
+    marker, group = str(tmp_path), GROUP_ROWS
 
     def fail_once_late(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext  # noqa: PLC0415 - runs in a worker
@@ -56,14 +61,18 @@ def test_tasks_that_fail_late_are_tried_again(
         for batch in batches:
             seen += batch.num_rows
             yield batch
-            if context.attemptNumber() == 0 and seen > 2 * GROUP:
+            if context.attemptNumber() == 0 and seen > 2 * group:
                 Path(marker, str(context.partitionId())).touch()
                 raise RuntimeError("injected")
 
-    rows = 5 * GROUP
+    rows = 5 * group
+    batch_rows = spark.conf.get(ROWS_PER_BATCH)
+    request.addfinalizer(lambda: spark.conf.set(ROWS_PER_BATCH, str(batch_rows)))
+    spark.conf.set(ROWS_PER_BATCH, str(group))
     with sessions.session("run-1", stream="rig") as session:
         failing = frames.long(spark, rows).mapInArrow(fail_once_late, SCHEMA)
-        failing.write.format("rta").mode("append").options(**session.options, delivery=delivery).save()
+        options = {**session.options, "delivery": delivery, "groupRows": str(group)}
+        failing.write.format("rta").mode("append").options(**options).save()
     assert len(list(tmp_path.iterdir())) == 2, "the fault was not injected"
     check(found(client, session), frames.rows(rows), delivery)
 
@@ -169,7 +178,7 @@ def test_a_driver_is_killed_and_restarted(
 ) -> None:
     """kill -9 of driver and executors in the middle of the query, then again from the checkpoint: each row once."""
     assert spark.version
-    rows, files = 400_000, 8
+    rows, files = 80_000, 8
     land(tmp_path / "in", rows, files)
     kills = 5 if SOAK else 1
     for kill in range(kills):

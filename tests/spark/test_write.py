@@ -1,8 +1,6 @@
 """The data source `rta` on a real Spark: rows in are rows in the stream, once."""
 
 import random
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -49,63 +47,6 @@ def test_two_saves_into_one_session_are_two_sets_of_rows(
         for _ in range(2):
             frame(spark, 100).write.format("rta").mode("append").options(**session.options).save()
     assert sorted(samples.rows(client, "rig")) == sorted(expected(100) * 2)
-
-
-def test_failed_and_retried_tasks_leave_each_row_once(
-    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, tmp_path: Path
-) -> None:
-    """Tasks that die after they wrote something are tried again, and what stood there is not written twice."""
-    marker = str(tmp_path)
-    rows = 3 * ROWS_PER_GROUP
-
-    def fail_once_late(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext  # noqa: PLC0415 - runs in a worker
-
-        context = TaskContext.get()
-        assert context is not None
-        seen = 0
-        for batch in batches:
-            seen += batch.num_rows
-            yield batch
-            if context.attemptNumber() == 0 and seen > ROWS_PER_GROUP + 20_000:
-                Path(marker, str(context.partitionId())).touch()
-                raise RuntimeError("injected")
-
-    failing = frame(spark, rows).mapInArrow(fail_once_late, "channel int, time bigint, value double")
-    with sessions.session("run-1", stream="rig") as session:
-        failing.write.format("rta").mode("append").options(**session.options).save()
-    assert len(list(tmp_path.iterdir())) == 2, "the fault was not injected"
-    assert sorted(samples.rows(client, "rig")) == expected(rows)
-
-
-def test_a_stream_restarted_from_its_checkpoint_replays_nothing(
-    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, tmp_path: Path
-) -> None:
-    """The last commit is torn off the checkpoint, so Spark writes that batch again: it is refused as a duplicate."""
-    folder = tmp_path / "in"
-    checkpoint = tmp_path / "checkpoint"
-    frame(spark, 3000).repartition(3).write.parquet(str(folder))
-
-    def run(session: rta_writers.Session) -> None:
-        source = spark.readStream.schema("channel int, time bigint, value double").option("maxFilesPerTrigger", 1)
-        query = (
-            source.parquet(str(folder))
-            .writeStream.format("rta")
-            .option("checkpointLocation", str(checkpoint))
-            .options(**session.options)
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-
-    with sessions.session("run-1", stream="rig") as session:
-        run(session)
-        commits = [path for path in (checkpoint / "commits").iterdir() if "2" in path.name]
-        assert len(commits) == 2, "the commit of batch 2 and its checksum"
-        for path in commits:
-            path.unlink()
-        run(session)
-    assert sorted(samples.rows(client, "rig")) == expected(3000)
 
 
 def test_timestamps_and_small_types_are_taken(
