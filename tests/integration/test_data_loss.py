@@ -99,11 +99,13 @@ def test_a_writer_notices_that_its_rows_are_gone(
     session = sessions.session("run-1", stream="rig")
     appender = Appender(client, session.target, unit="u", epoch=0)
     appender.append(2, lambda skip: samples.bursts(2 - skip))
+    appender.flush()
     saved(watching, "run-1", 0)
     restart(forgetful)
     watching.wait_for_event("redis_made_whole")
     with pytest.raises(errors.AppendGap):
         appender.append(1, lambda _: samples.bursts(1, first=2))
+        appender.flush()
     appender.close()
     session.close()
 
