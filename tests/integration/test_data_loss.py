@@ -105,7 +105,6 @@ def test_a_writer_notices_that_its_rows_are_gone(
     watching.wait_for_event("redis_made_whole")
     with pytest.raises(errors.AppendGap):
         appender.append(1, lambda _: samples.bursts(1, first=2))
-        appender.flush()
     appender.close()
     session.close()
 
