@@ -103,8 +103,13 @@ def test_a_writer_notices_that_its_rows_are_gone(
     saved(watching, "run-1", 0)
     restart(forgetful)
     watching.wait_for_event("redis_made_whole")
-    with pytest.raises(errors.AppendGap):
+
+    def go_on() -> None:
         appender.append(1, lambda _: samples.bursts(1, first=2))
+        appender.flush()
+
+    with pytest.raises(errors.AppendGap):
+        go_on()
     appender.close()
     session.close()
 
