@@ -59,6 +59,11 @@ async def exchange(pool: redis.asyncio.ConnectionPool, batch: Sequence[calls.Cal
         while left := len(batch) - len(answers):
             connection.batch_parser.wanted = min(left, READ_MAX_ANSWERS)
             answers += await connection.read_response()
+    except BaseException:
+        # Answers may be under way that the next user of the connection would take for its own.
+        await connection.disconnect(nowait=True)
+        raise
+    else:
         return answers
     finally:
         await pool.release(connection)

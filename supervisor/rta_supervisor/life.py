@@ -11,7 +11,7 @@ import msgspec
 from rta_supervisor import calls, deadlines, lifecycle, log, settings
 from rta_supervisor.lifecycle import Effect, Event
 from rta_supervisor.link import Link
-from rta_supervisor.sessions import Clock, Known, Ref, Sessions, now_ms
+from rta_supervisor.sessions import Clock, Known, Ref, Sessions, end_of, last_id_in, now_ms
 from rta_wire import control_pb2, errors, keys, session
 from rta_wire.session import State
 from rta_wire.totals import Totals
@@ -73,9 +73,11 @@ class Life:
     async def _create(
         self, principal: str, request: control_pb2.OpenSession, document: session.Json, state: State
     ) -> Known:
-        number = await self._link.do("INCRBY", keys.LAST_STREAM_SESSION_ID, 1)
+        number, end = await self._link.try_all([("INCRBY", keys.LAST_STREAM_SESSION_ID, 1), end_of(request.stream)])
+        if isinstance(number, Exception):
+            raise number
         ref = Ref(request.identity, request.stream, number)
-        position = await self._sessions.last_entry_id(ref.stream)
+        position = last_id_in(end)
         if await self.put_new(ref, document, state=state, principal=principal, position=position):
             self._log.info("session_opened", session=ref.identity, stream=ref.stream, id=ref.stream_session_id)
         # Another supervisor may have been faster: what stands there counts.

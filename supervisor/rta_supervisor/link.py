@@ -73,12 +73,16 @@ class Link:
 
     async def do_all(self, batch: Sequence[calls.Call]) -> list[Any]:
         """All of them in one round trip, in order. Not a transaction; the first error is raised after all have run."""
-        if not batch:
-            return []
-        answers = await batches.exchange(self.client.connection_pool, batch)
+        answers = await self.try_all(batch)
         if error := batches.first_error(answers):
             raise _checked(error)
         return answers
+
+    async def try_all(self, batch: Sequence[calls.Call]) -> list[Any]:
+        """The same, with errors among the answers."""
+        if not batch:
+            return []
+        return await batches.exchange(self.client.connection_pool, batch)
 
     async def close(self) -> None:
         await self.client.aclose()

@@ -1,6 +1,7 @@
 """Shows readers what was folded: soon while data arrives, now and then while a session is idle."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import anyio
 
@@ -8,6 +9,8 @@ from rta_supervisor import log, settings
 from rta_supervisor.life import Life
 from rta_supervisor.link import Trouble
 from rta_supervisor.sessions import Ref, Sessions
+
+KEEPS_PER_LIFE: Final = 100
 
 
 class Refresher:
@@ -21,6 +24,8 @@ class Refresher:
         self._config = config
         self._on_change = on_change
         self._touched: set[Ref] = set()
+        self._refreshed: set[Ref] = set()
+        self._next_keep_s = 0.0
         self._some = anyio.Event()
         self._log = log.get()
 
@@ -42,6 +47,7 @@ class Refresher:
         self._some = anyio.Event()
         try:
             await self._sessions.refresh(touched)
+            self._refreshed |= touched
         except Trouble as error:
             self._log.warning("redis_unavailable", error=str(error))
             for ref in touched:
@@ -54,15 +60,22 @@ class Refresher:
         while True:
             await anyio.sleep(self._config.idle_refresh_s)
             try:
+                refreshed, self._refreshed = self._refreshed, set()
                 live, closed = await self._sessions.live()
-                await self._sessions.refresh(live)
-                await self._sessions.keep(live)
+                await self._sessions.refresh(ref for ref in live if ref not in refreshed)
+                await self._keep(live)
                 # A supervisor that was killed while it closed these has left them.
                 for known in await self._sessions.read_all([ref.identity for ref in closed]):
                     if known is not None:
                         await self._life.finish_off(known)
             except Trouble as error:
                 self._log.warning("redis_unavailable", error=str(error))
+
+    async def _keep(self, live: Sequence[Ref]) -> None:
+        """Gates live as long as sessions and are looked at seldom: each look costs a call."""
+        if anyio.current_time() >= self._next_keep_s:
+            self._next_keep_s = anyio.current_time() + self._config.open_ttl_s / KEEPS_PER_LIFE
+            await self._sessions.keep(live)
 
     async def rescan(self) -> None:
         """Count again what stands in the streams: reports of it may be lost, the marks are not."""

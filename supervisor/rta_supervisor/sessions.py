@@ -9,7 +9,6 @@ from typing import Final, TypeVar
 
 import anyio
 import msgspec
-import redis.exceptions
 
 from rta_supervisor import calls, log, settings
 from rta_supervisor.catalogue import Row
@@ -244,13 +243,21 @@ class Sessions:
 
     async def last_entry_id(self, stream: str) -> str:
         """Where a stream ends now; `0-0` if it is new."""
-        try:
-            info = pairs(await self._link.do("XINFO", "STREAM", keys.stream(stream)))
-        except redis.exceptions.ResponseError as error:
-            if "no such key" in str(error):
-                return "0-0"
-            raise
-        return info[b"last-generated-id"].decode()
+        [info] = await self._link.try_all([end_of(stream)])
+        return last_id_in(info)
+
+
+def end_of(stream: str) -> calls.Call:
+    """Asks where a stream ends; `last_id_in` reads the answer."""
+    return ("XINFO", "STREAM", keys.stream(stream))
+
+
+def last_id_in(info: Sequence[bytes] | Exception) -> str:
+    if not isinstance(info, Exception):
+        return pairs(info)[b"last-generated-id"].decode()
+    if "no such key" in str(info):
+        return "0-0"
+    raise info
 
 
 def _totals(marks: Sequence[bytes]) -> dict[str, Totals]:

@@ -46,11 +46,11 @@ class MortalLink(Link):
 
     lives = 0
 
-    async def do_all(self, batch: Sequence[calls.Call]) -> list[Any]:
+    async def try_all(self, batch: Sequence[calls.Call]) -> list[Any]:
         answers = []
         for call in batch:
             self._maybe_die(call)
-            answers += await super().do_all([call])
+            answers += await super().try_all([call])
         return answers
 
     def _maybe_die(self, call: Sequence[Any]) -> None:

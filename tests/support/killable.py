@@ -17,14 +17,14 @@ NOT_ABOUT_SESSIONS = ("rtas_begin_1", "rtas_missing_1", "rtas_raise_floor_1")
 EFFECTS = ("FCALL", "XADD", "SADD", "ZADD", "INCRBY", "HSET", "SET")
 
 _left = int(os.environ["RTA_TEST_KILL_AT"])
-_do_all = Link.do_all
+_try_all = Link.try_all
 
 
 def _is_effect(call: Sequence[Any]) -> bool:
     return call[0] in EFFECTS and call[1] not in NOT_ABOUT_SESSIONS and ":node" not in str(call[1])
 
 
-async def do_all(self: Link, batch: Sequence[calls.Call]) -> list[Any]:
+async def try_all(self: Link, batch: Sequence[calls.Call]) -> list[Any]:
     global _left  # noqa: PLW0603 - one number for the whole process is the point
     answers = []
     for call in batch:
@@ -32,10 +32,10 @@ async def do_all(self: Link, batch: Sequence[calls.Call]) -> list[Any]:
             _left -= 1
             if _left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
-        answers += await _do_all(self, [call])
+        answers += await _try_all(self, [call])
     return answers
 
 
 if __name__ == "__main__":
-    Link.do_all = do_all  # type: ignore[method-assign]
+    Link.try_all = try_all  # type: ignore[method-assign]
     sys.exit(cli.main())

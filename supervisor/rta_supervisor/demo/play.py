@@ -35,14 +35,25 @@ def play(*, redis_url: str | None, port: int | None, keep: bool, as_json: bool) 
     """The exit code: 0 if everything is as it should be."""
     console = Console(stderr=as_json)
     names = cars.Names(uuid.uuid4().hex[:8])
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupted = False
+
+    def interrupt(*_: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupt)
     try:
         with tempfile.TemporaryDirectory(prefix="rtas-demo-") as work, _redis(redis_url, port) as url:
             console.print(f"[bold]server[/]      {safe_url(url)}{'' if redis_url else ' (embedded)'}")
-            return _play_on(url, names, Path(work), console, keep=keep, as_json=as_json)
+            code = _play_on(url, names, Path(work), console, keep=keep, as_json=as_json)
     except KeyboardInterrupt:
+        interrupted = True
+    if interrupted:  # also where Python dropped the exception, as it does in a destructor
         console.print("interrupted: everything that was started is stopped")
         return 128 + signal.SIGINT
+    return code
 
 
 def _play_on(url: str, names: cars.Names, work: Path, console: Console, *, keep: bool, as_json: bool) -> int:
