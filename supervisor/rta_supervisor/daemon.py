@@ -1,7 +1,8 @@
 """The supervisor in three acts: startup, the loops, shutdown."""
 
+import contextlib
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Final
 
 import anyio
@@ -10,6 +11,7 @@ from rta_supervisor import log, notify, settings
 from rta_supervisor.archivist import Archivist
 from rta_supervisor.beat import Beat
 from rta_supervisor.handlers import Reports, Requests
+from rta_supervisor.health import Health
 from rta_supervisor.lanes import Hooks, Lane
 from rta_supervisor.life import Life
 from rta_supervisor.link import Link, Trouble, safe_url
@@ -21,9 +23,12 @@ from rta_supervisor.sessions import Sessions
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_supervisor.trim import Trimmer
 from rta_supervisor.watchdog import Watchdog
-from rta_wire import __version__
+from rta_supervisor.web import app, server
+from rta_supervisor.web.parts import Parts
+from rta_wire import __version__, errors
 
 GATHER_REPORTS: Final = 5
+JOIN_PAUSE_S: Final = 0.5
 
 
 class Daemon:
@@ -53,39 +58,80 @@ class Daemon:
             is_catalogue_required=config.catalogue.required,
             prepare=(self._request_lane.prepare, self._report_lane.prepare, self._node.register),
         )
+        self._health = Health(config.redis)
         self._stopping = anyio.Event()
+        self._joining: anyio.CancelScope | None = None
         self._log = log.get(node=self._node.id)
 
     async def run(self) -> None:
         """From start to SIGTERM or SIGINT. A task that crashes ends the daemon; systemd starts it again."""
         try:
-            await self._start()
-            try:
-                await self._loop()
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await self._stop()
+            async with anyio.create_task_group() as sides:
+                async with self._site():
+                    sides.start_soon(self._watch_signals, name="signals")
+                    sides.start_soon(self._health.run, name="health")
+                    if await self._join():
+                        await self._work()
+                self._log.info("supervisor_stopped")
+                sides.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise _sentence_in(group) or group from None
         finally:
             await self._catalogue.close()
             await self._link.close()
 
-    async def _start(self) -> None:
-        await self._link.connect()
+    @contextlib.asynccontextmanager
+    async def _site(self) -> AsyncIterator[None]:
+        """The HTTP server, from before Redis is asked for until everything else has ended."""
+        if not self._config.http.host:
+            yield
+            return
+        closing = anyio.Event()
+        parts = Parts(self._config, self._node.id, self._link, self._sessions, self._health, closing)
+        listener = server.listen(self._config.http)
+        site = server.Server(app.build(parts), listener, closing)
+        self._log.info("http_listening", address=site.address)
+        async with anyio.create_task_group() as serving:
+            serving.start_soon(site.run, name="http")
+            yield
+            await site.stop()
+
+    async def _join(self) -> bool:
+        """Wait for Redis and make it whole. False: told to stop before it came.
+
+        systemd hears that we are ready once we know whether Redis is there: an outage is no reason to fail a start.
+        """
+        with anyio.CancelScope() as self._joining:
+            while True:
+                try:
+                    await self._link.connect()
+                    await self._recovery.make_whole()
+                    break
+                except (errors.RedisUnreachable, errors.RedisFull, *Trouble) as error:
+                    self._health.hinder(f"waiting for Redis: {error}")
+                    self._log.warning("redis_unavailable", error=str(error))
+                    notify.send(f"READY=1\nSTATUS=Waiting for Redis: {error}")
+                    await anyio.sleep(JOIN_PAUSE_S)
+            self._health.hinder("")
+            self._log.info(
+                "supervisor_started",
+                version=__version__,
+                redis=safe_url(self._config.redis.url),
+                catalogue=str(self._catalogue.path),
+            )
+            notify.send("READY=1")
+            return True
+        return False
+
+    async def _work(self) -> None:
         try:
-            await self._recovery.make_whole()
-        except Trouble as error:
-            raise self._link.named(error) from error
-        self._log.info(
-            "supervisor_started",
-            version=__version__,
-            redis=safe_url(self._config.redis.url),
-            catalogue=str(self._catalogue.path),
-        )
-        notify.send("READY=1")
+            await self._loop()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._stop()
 
     async def _loop(self) -> None:
         duties: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
-            "signals": self._watch_signals,
             "node": self._node.run,
             "beat": self._watch_redis,
             "refresh": self._refresher.run,
@@ -115,7 +161,10 @@ class Daemon:
             async for number in signals:
                 self._log.info("supervisor_stopping", signal=signal.Signals(number).name)
                 notify.send("STOPPING=1")
+                self._health.hinder("stopping")
                 self._stopping.set()
+                if self._joining is not None:
+                    self._joining.cancel()
 
     async def _stop(self) -> None:
         try:
@@ -124,4 +173,13 @@ class Daemon:
             await self._node.unregister()
         except Trouble as error:
             self._log.warning("redis_unavailable", error=str(error))
-        self._log.info("supervisor_stopped")
+
+
+def _sentence_in(group: BaseExceptionGroup[BaseException]) -> errors.RtaError | None:
+    """The error that a person can do something about, where that is what ended us."""
+    for error in group.exceptions:
+        if isinstance(error, errors.RtaError):
+            return error
+        if isinstance(error, BaseExceptionGroup) and (found := _sentence_in(error)):
+            return found
+    return None

@@ -3,6 +3,7 @@
 `conf/supervisor.toml` shows every key. RTA_REDIS__URL in the environment overrides `url` in `[redis]`, and so on.
 """
 
+import ipaddress
 import os
 import tomllib
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ DAY_S: Final = 24 * 3600
 class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: str = "redis://127.0.0.1:6379/0"
     timeout_s: float = 5.0
-    startup_patience_s: float = 10.0
+    startup_patience_s: float = 1.0
     allow_eviction: bool = False
 
 
@@ -104,6 +105,12 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     beat_s: float = 1.0
 
 
+class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    host: str = "127.0.0.1"
+    port: int = 8630
+    token: str = ""
+
+
 class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     level: str = "info"
     format: str = "auto"
@@ -117,6 +124,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trim: TrimSettings = TrimSettings()
     catalogue: CatalogueSettings = CatalogueSettings()
     node: NodeSettings = NodeSettings()
+    http: HttpSettings = HttpSettings()
     log: LogSettings = LogSettings()
 
 
@@ -187,6 +195,24 @@ def _check(settings: Settings) -> None:
     for principal in settings.control.principals:
         keys_.check_principal(principal)
     _check_trim(settings)
+    _check_http(settings.http)
+
+
+def _check_http(http: HttpSettings) -> None:
+    if not 0 <= http.port <= 65535:
+        raise errors.BadConfiguration(where="http.port", reason="it is not between 0 and 65535")
+    if http.host and not is_loopback(http.host) and not http.token:
+        reason = f"{http.host!r} can be reached from elsewhere. Set http.token, or listen on 127.0.0.1"
+        raise errors.BadConfiguration(where="http.host", reason=reason)
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _check_trim(settings: Settings) -> None:
