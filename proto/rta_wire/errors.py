@@ -77,6 +77,16 @@ class RedisFull(Unavailable):
     """The server at {url} is full: {reason}. Raise maxmemory or remove data, then try again."""
 
 
+class RedisRefused(RtaError):
+    """The server at {url} refuses a command: {reason}."""
+
+
+class NotPermitted(RtaError):
+    """The server at {url} does not permit it: {reason}. Sign in as a user whose ACL does, see conf/acl."""
+
+    exit_code = 77
+
+
 class NoSupervisor(Unavailable):
     """No supervisor is running against {url}. Start one with: rta-supervisor run --redis-url {url}"""
 
@@ -125,6 +135,24 @@ class BadSamples(RtaError):
 
 class UnknownSession(RtaError):
     """There is no session {identity!r}. Open it before writing to it."""
+
+
+class NoSuchSession(UnknownSession):
+    """There is no session {identity!r}{nearest}. See: rta-supervisor sessions list"""
+
+    exit_code = 66
+
+
+class NoSuchLetter(RtaError):
+    """There is no dead letter {entry!r}. See: rta-supervisor dlq list"""
+
+    exit_code = 66
+
+
+class LetterUnusable(RtaError):
+    """Dead letter {entry!r} can't be sent again: {reason}. Look at it with: rta-supervisor dlq show {entry}"""
+
+    exit_code = 65
 
 
 class SessionClosed(RtaError):
