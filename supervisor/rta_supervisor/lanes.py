@@ -15,7 +15,7 @@ from rta_supervisor.link import DataLost, Link, Outage, Refusal, Trouble, pairs
 from rta_supervisor.sessions import now_ms
 from rta_wire import errors, keys, limits
 
-BLOCK_MS: Final = 1000
+BLOCK_MS: Final = int(settings.READ_WAITS_S * 1000)
 BLOCK_DEFERRED_MS: Final = 100
 OUTAGE_PAUSE_S: Final = 0.5
 ACKNOWLEDGE_MAX: Final = 1000

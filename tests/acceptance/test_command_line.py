@@ -1,5 +1,6 @@
 """The command line as a person meets it: clear sentences, exit codes that mean something, no tracebacks."""
 
+import json
 import os
 import re
 import socket
@@ -147,3 +148,36 @@ def test_set_up_without_a_network_says_so(tmp_path: Path) -> None:
     assert done.returncode == 69
     assert "could not be installed" in done.stderr
     assert "Is the package index reachable?" in done.stderr
+
+
+def test_check_config_shows_what_is_in_effect(tmp_path: Path) -> None:
+    """Every setting with its origin, and no secret."""
+    path = tmp_path / "s.toml"
+    path.write_text("[node]\nttl_s = 90\n")
+    secret = {"RTA_HTTP__TOKEN": "hush-hush"}
+    done = run(
+        "check-config", "--config", str(path), "--redis-url", "redis://me:geheim@h:1", "--json", environment=secret
+    )
+    assert done.returncode == 0, done.stderr
+    found = {line["name"]: (line["value"], line["origin"]) for line in json.loads(done.stdout)["settings"]}
+    assert found["node.ttl_s"] == (90, f"{path}:2")
+    assert found["redis.url"] == ("redis://me:***@h:1", "command line")
+    assert found["http.token"] == ("***", "RTA_HTTP__TOKEN")
+    assert found["node.renew_s"] == (30.0, "default")
+    assert "hush" not in done.stdout
+    assert "geheim" not in done.stdout
+    table = run("check-config", "--config", str(path)).stdout
+    assert re.search(rf"node\.ttl_s +90 +{path}:2", table)
+
+
+def test_check_config_names_every_mistake(tmp_path: Path) -> None:
+    """One line each, and 78."""
+    path = tmp_path / "s.toml"
+    path.write_text("[node]\nttl = 90\n[redis]\nurll = 5\n")
+    done = run("check-config", "--config", str(path))
+    assert done.returncode == 78
+    assert done.stderr.splitlines() == [
+        f"rta-supervisor: {path}:2: node.ttl: there is no such setting. Did you mean node.ttl_s?",
+        f"rta-supervisor: {path}:4: redis.urll: there is no such setting. Did you mean redis.url?",
+    ]
+    assert json.loads(run("check-config", "--config", str(path), "--json").stdout)["valid"] is False

@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 MODULES: Final = {
+    "check-config": "check_config",
     "status": "status",
 }
 """Where each command is, in the order in which help lists them."""
