@@ -10,6 +10,10 @@ import click
 MODULES: Final = {
     "check-config": "check_config",
     "status": "status",
+    "sessions": "sessions",
+    "streams": "streams",
+    "nodes": "nodes",
+    "completion": "completion",
 }
 """Where each command is, in the order in which help lists them."""
 
