@@ -118,6 +118,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Counter that a supervisor raises: a value that it did not expect means that Redis lost data."""
         return f"{self.prefix}beat:{node_id}"
 
+    def slot(self, slot_s: int, number: int) -> str:
+        """Hash: counts of one span of time; the number of the span since 1970."""
+        return f"{self.prefix}slot:{slot_s}:{number}"
+
     def index(self) -> str:
         """Sorted set: live sessions by last activity, in ms."""
         return f"{self.prefix}idx"

@@ -4,7 +4,7 @@ from typing import Final
 
 import anyio
 
-from rta_supervisor import calls, log, settings
+from rta_supervisor import calls, log, progress, settings
 from rta_supervisor.catalogue import Catalogue, Row
 from rta_supervisor.link import Link, Trouble
 from rta_supervisor.sessions import Sessions
@@ -27,6 +27,10 @@ class Archivist:
         self._is_failing = False
         self._log = log.get()
 
+    def reconfigure(self, config: settings.Settings) -> None:
+        self._flush_s = config.catalogue.flush_s
+        self._closed_ttl_s = config.session.closed_ttl_s
+
     def note(self, identity: str) -> None:
         """A session has changed."""
         self._changed.add(identity)
@@ -34,6 +38,7 @@ class Archivist:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
+            progress.step(self._flush_s)
             await anyio.sleep(self._flush_s)
             await self.flush()
 

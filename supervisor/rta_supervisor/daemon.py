@@ -2,12 +2,14 @@
 
 import contextlib
 import signal
+import sys
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Final
 
 import anyio
 
-from rta_supervisor import log, notify, settings
+from rta_supervisor import counting, log, metrics, notify, redaction, reload, settings, status
 from rta_supervisor.archivist import Archivist
 from rta_supervisor.beat import Beat
 from rta_supervisor.handlers import Reports, Requests
@@ -17,10 +19,14 @@ from rta_supervisor.life import Life
 from rta_supervisor.link import Link, Trouble, safe_url
 from rta_supervisor.node import Node
 from rta_supervisor.precedence import Precedence
+from rta_supervisor.progress import Progress
+from rta_supervisor.pulse import Pulse
 from rta_supervisor.recovery import Recovery
 from rta_supervisor.refresh import Refresher
 from rta_supervisor.sessions import Sessions
+from rta_supervisor.slots import Recorder
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
+from rta_supervisor.survey import Survey
 from rta_supervisor.trim import Trimmer
 from rta_supervisor.watchdog import Watchdog
 from rta_supervisor.web import app, server
@@ -29,13 +35,17 @@ from rta_wire import __version__, errors
 
 GATHER_REPORTS: Final = 5
 JOIN_PAUSE_S: Final = 0.5
+STOP_S: Final = 5.0
+"""For the last words to Redis, after the lanes are done."""
 
 
 class Daemon:
     """Everything that runs, wired together."""
 
-    def __init__(self, config: settings.Settings) -> None:
+    def __init__(self, config: settings.Settings, load: Callable[[], settings.Settings] | None = None) -> None:
+        """`load`: the settings as they are now, for who asks us to read them again."""
         self._config = config
+        self._load = load
         self._link = Link(config.redis)
         self._node = Node(self._link, config)
         self._catalogue = SqliteCatalogue.configured(config)
@@ -61,19 +71,28 @@ class Daemon:
             prepare=(self._request_lane.prepare, self._report_lane.prepare, self._node.register),
         )
         self._health = Health(config.redis)
+        self._progress = Progress()
+        self._survey = Survey(self._link, config)
+        self._recorder = Recorder(self._link, config.keys, counting.counts)
+        self._pulse = Pulse(self._progress, self._describe)
+        self._lanes_scope: anyio.CancelScope | None = None
         self._stopping = anyio.Event()
         self._joining: anyio.CancelScope | None = None
-        self._log = log.get(node=self._node.id)
+        self._log = log.get()
 
     async def run(self) -> None:
         """From start to SIGTERM or SIGINT. A task that crashes ends the daemon; systemd starts it again."""
+        log.bind(node=self._node.id)
         try:
             async with anyio.create_task_group() as sides:
                 async with self._site():
                     sides.start_soon(self._watch_signals, name="signals")
                     sides.start_soon(self._health.run, name="health")
+                    sides.start_soon(self._pulse.run, name="pulse")
+                    sides.start_soon(self._pulse.measure_delay, name="loop_delay")
                     if await self._join():
                         await self._work()
+                log.tell_repeats(is_last=True)
                 self._log.info("supervisor_stopped")
                 sides.cancel_scope.cancel()
         except BaseExceptionGroup as group:
@@ -89,7 +108,8 @@ class Daemon:
             yield
             return
         closing = anyio.Event()
-        parts = Parts(self._config, self._node.id, self._link, self._sessions, self._health, closing)
+        registry = metrics.registry(self._node.id, counting.counts, self._survey, self._health, self._progress)
+        parts = Parts(self._config, self._node.id, self._link, self._sessions, self._health, registry, closing)
         listener = server.listen(self._config.http)
         site = server.Server(app.build(parts), listener, closing)
         self._log.info("http_listening", address=site.address)
@@ -121,7 +141,7 @@ class Daemon:
                 redis=safe_url(self._config.redis.url),
                 catalogue=str(self._catalogue.path),
             )
-            notify.send("READY=1")
+            notify.send(f"READY=1\nSTATUS={self._describe()}")
             return True
         return False
 
@@ -141,17 +161,24 @@ class Daemon:
             "watchdog": self._watchdog.run,
             "archivist": self._archivist.run,
             "trim": self._trimmer.run,
+            "survey": self._survey.run,
         }
+        if self._config.metrics.slots:
+            duties["slots"] = self._recorder.run
         hooks = Hooks(on_data_loss=self._recovery.recover, on_gap=self._refresher.rescan)
         async with anyio.create_task_group() as background:
             for name, duty in duties.items():
-                background.start_soon(duty, name=name)
+                background.start_soon(self._progress.watched(name, duty), name=name)
             async with anyio.create_task_group() as lanes:
+                self._lanes_scope = lanes.cancel_scope
                 for lane, handler in (
                     (self._request_lane, self._requests),
                     (self._report_lane, self._reports),
                 ):
-                    lanes.start_soon(lane.run, self._node.id, handler, hooks, self._stopping, name=lane.name)
+                    run = self._progress.watched(lane.name, lane.run)
+                    lanes.start_soon(run, self._node.id, handler, hooks, self._stopping, name=lane.name)
+            if lanes.cancel_scope.cancelled_caught:
+                self._log.error("drain_incomplete", drain_s=self._config.node.drain_s)
             # The lanes are drained: nothing new comes, what they folded still has to be shown.
             background.cancel_scope.cancel()
 
@@ -159,22 +186,69 @@ class Daemon:
         await self._recovery.run(Beat(self._link, self._config.keys, self._node.id), self._config.node.beat_s)
 
     async def _watch_signals(self) -> None:
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async for number in signals:
-                self._log.info("supervisor_stopping", signal=signal.Signals(number).name)
-                notify.send("STOPPING=1")
-                self._health.hinder("stopping")
-                self._stopping.set()
-                if self._joining is not None:
-                    self._joining.cancel()
+                # Somebody who closes a terminal does not mean "read the file again".
+                if number == signal.SIGHUP and not sys.stdout.isatty():
+                    self._reload()
+                else:
+                    self._begin_stop(signal.Signals(number))
+
+    def _begin_stop(self, number: signal.Signals) -> None:
+        """The lanes finish what they began, within a time. Who asks twice does not want to wait."""
+        is_impatient = self._stopping.is_set()
+        self._log.info("supervisor_stopping", signal=number.name)
+        notify.send("STOPPING=1\nSTATUS=Finishing what was begun")
+        self._health.hinder("stopping")
+        self._stopping.set()
+        if self._joining is not None:
+            self._joining.cancel()
+        if self._lanes_scope is not None:
+            patience_s = 0.0 if is_impatient else self._config.node.drain_s
+            self._lanes_scope.deadline = anyio.current_time() + patience_s
+
+    def _reload(self) -> None:
+        """Take what can be taken of the settings as they are now; a mistake in them changes nothing."""
+        notify.send(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
+        try:
+            if self._load is not None:
+                self._take(reload.change(self._config, self._load()))
+        except errors.RtaError as error:
+            self._log.error("configuration_refused", error=str(error))
+        notify.send(f"READY=1\nSTATUS={self._describe()}")
+
+    def _take(self, change: reload.Change) -> None:
+        self._config = change.config
+        parts: tuple[reload.Part, ...] = (
+            *(self._sessions, self._archivist, self._life, self._refresher, self._watchdog, self._trimmer),
+            *(self._request_lane, self._report_lane, self._requests, self._reports),
+        )
+        for part in parts:
+            part.reconfigure(change.config)
+        log.configure(change.config.log, redaction.secrets(change.config))
+        self._log.info("configuration_reloaded", changed=change.taken)
+        if change.needs_restart:
+            self._log.warning("settings_need_restart", settings=change.needs_restart)
+
+    def _describe(self) -> str:
+        """One line for `systemctl status`."""
+        verdict = self._health.verdict()
+        if not verdict.is_ready:
+            return verdict.reason[0].upper() + verdict.reason[1:]
+        return status.line(self._survey.seen, counting.counts)
 
     async def _stop(self) -> None:
-        try:
-            await self._refresher.flush()
-            await self._archivist.flush()
-            await self._node.unregister()
-        except Trouble as error:
-            self._log.warning("redis_unavailable", error=str(error))
+        with anyio.move_on_after(STOP_S) as scope:
+            try:
+                await self._refresher.flush()
+                await self._archivist.flush()
+                if self._config.metrics.slots:
+                    await self._recorder.flush()
+                await self._node.unregister()
+            except Trouble as error:
+                self._log.warning("redis_unavailable", error=str(error))
+        if scope.cancelled_caught:
+            self._log.error("stop_incomplete", stop_s=STOP_S)
 
 
 def _sentence_in(group: BaseExceptionGroup[BaseException]) -> errors.RtaError | None:

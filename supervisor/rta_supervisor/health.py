@@ -40,6 +40,10 @@ class Health:
         self._hindrance = "starting"
 
     @property
+    def round_trip_ms(self) -> float | None:
+        return self._round_trip_ms
+
+    @property
     def is_redis_there(self) -> bool:
         return self._strikes < STRIKES
 

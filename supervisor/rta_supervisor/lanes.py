@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import anyio
 import msgspec
 
-from rta_supervisor import calls, log, settings
+from rta_supervisor import calls, counting, log, progress, settings
 from rta_supervisor.link import DataLost, Link, Outage, Refusal, Trouble, pairs
 from rta_supervisor.sessions import now_ms
 from rta_wire import errors, keys, limits
@@ -87,6 +87,9 @@ class Lane:
         self.listening_since_ms = now_ms()
         """Since when nothing that was sent waits to be read: before that, silence is ours."""
 
+    def reconfigure(self, config: settings.Settings) -> None:
+        self._config = msgspec.structs.replace(config.control, batch=self._config.batch)
+
     async def prepare(self) -> None:
         """Make the groups, from the beginning of each stream: what was sent before we came counts too."""
         await self._link.do_all([calls.begin_lane(self._keys, key) for key in self._principals])
@@ -97,6 +100,7 @@ class Lane:
         next_look_s = 0.0
         ahead: list[Entry] = []
         while ahead or not stopping.is_set():
+            progress.step()
             try:
                 is_look_due = anyio.current_time() >= next_look_s
                 if is_look_due and not ahead:
@@ -140,6 +144,7 @@ class Lane:
                 *("COUNT", self._config.batch, "JUSTID"),
             )
             if claimed:
+                counting.counts.redelivered += len(claimed)
                 self._log.info("messages_claimed", stream=key, count=len(claimed))
             if start == b"0-0":
                 return
@@ -148,6 +153,7 @@ class Lane:
         """Redis skips what was evicted without a word: say it, with its count."""
         count: int = await self._link.do(*calls.missing_in_lane(self._keys, key))
         if count:
+            counting.counts.evicted += count
             self._log.error("messages_evicted", stream=key, count=count)
         return count
 
@@ -249,6 +255,7 @@ class Lane:
 
     async def bury(self, entry: Entry, error: errors.RtaError) -> None:
         """Put a message that can't be applied where a person can look at it."""
+        counting.counts.dead_letters[type(error).__name__] += 1
         self._log.warning("message_refused", entry=entry.id, principal=entry.principal, reason=str(error))
         words: tuple[calls.Word, ...] = (
             *("source", entry.key, "entry", entry.id, "code", type(error).__name__, "reason", str(error)),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from rta_supervisor import calls, deadlines, lifecycle, log, settings
+from rta_supervisor import calls, counting, deadlines, lifecycle, log, settings
 from rta_supervisor.lifecycle import Effect, Event
 from rta_supervisor.link import Link
 from rta_supervisor.sessions import Clock, Known, Ref, Sessions, end_of, last_id_in, now_ms
@@ -44,6 +44,9 @@ class Life:
         self._clock = clock
         self._log = log.get()
 
+    def reconfigure(self, config: settings.Settings) -> None:
+        self._config = config.session
+
     async def open(self, principal: str, request: control_pb2.OpenSession) -> control_pb2.SessionReply:
         """A new session, or the one that stands there for the same identity or external id."""
         document = session.parse(request.session_json)
@@ -54,10 +57,13 @@ class Life:
             raise errors.BadSessionJson(where="$.state", reason=f"a session can't begin as {state}")
         first = await self._first_identity(principal, request)
         if first != request.identity and (known := await self._sessions.read(first)) is not None:
+            counting.counts.opened_again += 1
             return reply_of(known)
         known = await self._sessions.read(request.identity)
         if known is None:
             known = await self._create(principal, request, session.with_life(document, state, None), state)
+        else:
+            counting.counts.opened_again += 1
         _check_same(known, principal, request)
         await self.announce(known)
         return reply_of(known)
@@ -80,6 +86,7 @@ class Life:
         ref = Ref(request.identity, request.stream, number)
         position = last_id_in(end)
         if await self.put_new(ref, document, state=state, principal=principal, position=position):
+            counting.counts.opened += 1
             self._log.info("session_opened", session=ref.identity, stream=ref.stream, id=ref.stream_session_id)
         # Another supervisor may have been faster: what stands there counts.
         known = await self._sessions.read(ref.identity)
@@ -160,6 +167,7 @@ class Life:
             facts["by"] = by
         if expected is not None and (missing := ended.totals.short_of(expected)) is not None:
             facts |= {"missing_bursts": missing.bursts, "missing_samples": missing.samples}
+        counting.counts.closed[ended.state.value] += 1
         self._log.info("session_closed", **facts)
         return ended
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import anyio
 
-from rta_supervisor import log, settings
+from rta_supervisor import counting, log, progress, settings
 from rta_supervisor.life import Life
 from rta_supervisor.link import Trouble
 from rta_supervisor.sessions import Ref, Sessions
@@ -26,28 +26,39 @@ class Refresher:
         self._touched: set[Ref] = set()
         self._refreshed: set[Ref] = set()
         self._next_keep_s = 0.0
+        self._since_s = 0.0
         self._some = anyio.Event()
         self._log = log.get()
 
+    def reconfigure(self, config: settings.Settings) -> None:
+        self._config = config.session
+
     def touch(self, ref: Ref) -> None:
         """Note that a session has news for its readers."""
+        if not self._touched:
+            self._since_s = anyio.current_time()
         self._touched.add(ref)
         self._some.set()
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
+            progress.rest()
             await self._some.wait()
+            progress.step()
             await self.flush()
             await anyio.sleep(self._config.refresh_ms / 1000)
 
     async def flush(self) -> None:
         """Send out what is waiting now. What an outage interrupts goes out after it."""
         touched, self._touched = self._touched, set()
+        since_s = self._since_s
         self._some = anyio.Event()
         try:
             await self._sessions.refresh(touched)
             self._refreshed |= touched
+            if touched:
+                counting.counts.refresh_delay_s.observe(anyio.current_time() - since_s)
         except Trouble as error:
             self._log.warning("redis_unavailable", error=str(error))
             for ref in touched:
@@ -58,6 +69,7 @@ class Refresher:
     async def run_idle(self) -> None:
         """Renew `lastUpdated` and the lifetime of every open session, until cancelled."""
         while True:
+            progress.step(self._config.idle_refresh_s)
             await anyio.sleep(self._config.idle_refresh_s)
             try:
                 refreshed, self._refreshed = self._refreshed, set()

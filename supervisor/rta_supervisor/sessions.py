@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import anyio
 import msgspec
 
-from rta_supervisor import calls, log, settings
+from rta_supervisor import calls, counting, log, settings
 from rta_supervisor.catalogue import Row
 from rta_supervisor.link import Link, pairs
 from rta_wire import keys
@@ -101,6 +101,9 @@ class Sessions:
         self._clock = clock
         self._log = log.get()
 
+    def reconfigure(self, config: settings.Settings) -> None:
+        self._config = config.session
+
     async def read(self, identity: str) -> Known | None:
         """What is known of a session, None where there is none."""
         [known] = await self.read_all([identity])
@@ -147,9 +150,12 @@ class Sessions:
         answers = await self._link.do_all(
             [calls.fold(self._keys, *session_key, units) for session_key, units in reports]
         )
+        for _, stream, _, *grown in answers:
+            if grown:
+                counting.counts.grow(stream.decode(), grown)
         return [
             Folded(Ref(identity, stream.decode(), number), outcome.decode(), tuple(unit.decode() for unit in units))
-            for ((identity, number), _), (outcome, stream, units) in zip(reports, answers, strict=True)
+            for ((identity, number), _), (outcome, stream, units, *_) in zip(reports, answers, strict=True)
         ]
 
     async def marks(self, ref: Ref) -> dict[str, Totals]:
@@ -181,13 +187,13 @@ class Sessions:
         shown = await self._link.do_all(
             [calls.refresh(self._keys, ref.identity, ref.stream_session_id, now_ms=at_ms, ttl_s=ttl_s) for ref in refs]
         )
-        await self._link.do_all(
-            [
-                calls.time_range(ref.stream, ref.stream_session_id, int(answer[1]), int(answer[2]))
-                for ref, answer in zip(refs, shown, strict=True)
-                if answer and answer[0]
-            ]
-        )
+        ranges = [
+            calls.time_range(ref.stream, ref.stream_session_id, int(answer[1]), int(answer[2]))
+            for ref, answer in zip(refs, shown, strict=True)
+            if answer and answer[0]
+        ]
+        await self._link.do_all(ranges)
+        counting.counts.ranges_shown += len(ranges)
         return []
 
     async def keep(self, refs: Iterable[Ref]) -> None:

@@ -119,6 +119,11 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token: str = ""
 
 
+class MetricsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    survey_s: float = 10.0
+    slots: bool = True
+
+
 class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     level: str = "info"
     format: str = "auto"
@@ -133,6 +138,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     catalogue: CatalogueSettings = CatalogueSettings()
     node: NodeSettings = NodeSettings()
     http: HttpSettings = HttpSettings()
+    metrics: MetricsSettings = MetricsSettings()
     log: LogSettings = LogSettings()
 
 
@@ -190,7 +196,7 @@ def _check_timings(settings: Settings) -> None:
     above_0 = "it is not above 0"
     read_waits = f"it is not above {READ_WAITS_S:g}, the seconds that a read waits for news"
     refused_before = "it is not between 0 and control.expire_s: the close would be refused before it is over"
-    refreshed_less, expires_first = "it is less than session.refresh_ms", "it is less than two session.idle_refresh_s"
+    expires_first = "it is less than two session.idle_refresh_s"
     impossible = (
         ("redis.timeout_s", settings.redis.timeout_s <= READ_WAITS_S, read_waits),
         ("redis.startup_patience_s", settings.redis.startup_patience_s < 0, "it is below 0"),
@@ -205,7 +211,7 @@ def _check_timings(settings: Settings) -> None:
         ("session.closed_ttl_s", session.closed_ttl_s < 1, above_0),
         ("session.external_id_ttl_s", session.external_id_ttl_s < 1, above_0),
         ("session.refresh_ms", session.refresh_ms < 1, above_0),
-        ("session.idle_refresh_s", session.idle_refresh_s * 1000 < session.refresh_ms, refreshed_less),
+        ("session.idle_refresh_s", session.idle_refresh_s <= 0, above_0),
         ("session.open_ttl_s", session.open_ttl_s < session.idle_refresh_s * 2, expires_first),
         ("session.close_grace_s", not 0 <= session.close_grace_s < control.expire_s, refused_before),
         ("session.writer_silent_s", session.writer_silent_s <= 0, above_0),
@@ -214,6 +220,7 @@ def _check_timings(settings: Settings) -> None:
         ("node.ttl_s", node.ttl_s < 1, above_0),
         ("node.renew_s", not 0 < node.renew_s <= node.ttl_s / 2, "it is not between 0 and half of node.ttl_s"),
         ("node.beat_s", not 0 < node.beat_s < node.ttl_s, "it is not between 0 and node.ttl_s"),
+        ("metrics.survey_s", settings.metrics.survey_s <= 0, above_0),
         ("node.drain_s", node.drain_s < 0, "it is below 0"),
     )  # fmt: skip
     for where, is_impossible, reason in impossible:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import anyio
 
-from rta_supervisor import deadlines, log, settings
+from rta_supervisor import deadlines, log, progress, settings
 from rta_supervisor.life import Life
 from rta_supervisor.lifecycle import Event
 from rta_supervisor.link import Trouble
@@ -31,10 +31,15 @@ class Watchdog:
         self._clock = clock
         self._log = log.get()
 
+    def reconfigure(self, config: settings.Settings) -> None:
+        self._config = config.session
+
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            await anyio.sleep(self._config.writer_silent_s / LOOKS_PER_DEADLINE)
+            pause_s = self._config.writer_silent_s / LOOKS_PER_DEADLINE
+            progress.step(pause_s)
+            await anyio.sleep(pause_s)
             try:
                 await self.look()
             except Trouble as error:

@@ -74,7 +74,7 @@ def test_everything_that_is_wrong_is_named(tmp_path: Path) -> None:
         ("control.expire_s", 30.0),
         ("control.batch", 0),
         ("session.close_grace_s", 600.0),
-        ("session.idle_refresh_s", 0.05),
+        ("session.idle_refresh_s", 0),
         ("session.refresh_ms", 0),
         ("session.writer_silent_s", 0),
         ("node.renew_s", 31.0),

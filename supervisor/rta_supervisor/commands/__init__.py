@@ -9,6 +9,7 @@ import click
 
 MODULES: Final = {
     "check-config": "check_config",
+    "stats": "stats",
     "status": "status",
     "sessions": "sessions",
     "streams": "streams",

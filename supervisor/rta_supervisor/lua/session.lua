@@ -77,7 +77,8 @@ end
 -- two reports of a unit one is ahead of the other in everything; one that is ahead in some and behind in others is
 -- implausible and left out, because a maximum can't be undone.
 -- ARGV: streamSessionId, then for each unit: unit, bursts, samples, raw bytes, stored bytes, start, end
--- Gives {outcome, streamName, implausible units}; the outcome is 'changed', 'same', 'closed' or 'unknown'.
+-- Gives {outcome, streamName, implausible units}; the outcome is 'changed', 'same', 'closed' or 'unknown'. Where it
+-- changed, the four counts by which it grew come after that.
 local function fold(keys, args)
   local state = keys[2]
   local known = redis.call('HMGET', state, 'streamSessionId', 'state', 'tStart', 'tEnd', 'streamName', unpack(COUNTS))
@@ -127,7 +128,7 @@ local function fold(keys, args)
     for _, word in ipairs({ 'tStart', first, 'tEnd', last }) do changes[#changes + 1] = word end
   end
   set_all(state, changes)
-  return { 'changed', known[5], implausible }
+  return { 'changed', known[5], implausible, unpack(grown) }
 end
 
 -- Shows readers what is folded, and keeps an open session from expiring.

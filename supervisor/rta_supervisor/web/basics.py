@@ -2,7 +2,7 @@
 
 import socket
 
-import prometheus_client
+from prometheus_client import exposition
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -20,10 +20,8 @@ def routes(parts: Parts) -> list[BaseRoute]:
         verdict = parts.health.verdict()
         return JSONResponse(verdict.to_json(), 200 if verdict.is_ready else 503, {"Cache-Control": "no-store"})
 
-    async def metrics(_: Request) -> Response:
-        return Response(
-            prometheus_client.generate_latest(prometheus_client.REGISTRY),
-            media_type=prometheus_client.CONTENT_TYPE_LATEST,
-        )
+    async def metrics(request: Request) -> Response:
+        encode, content_type = exposition.choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(parts.registry), headers={"Content-Type": content_type})
 
     return [Route("/", version), Route("/health", health), Route("/metrics", metrics)]

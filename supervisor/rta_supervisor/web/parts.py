@@ -3,6 +3,7 @@
 import dataclasses
 
 import anyio
+from prometheus_client import CollectorRegistry
 
 from rta_supervisor import settings
 from rta_supervisor.health import Health
@@ -19,5 +20,7 @@ class Parts:
     link: Link
     sessions: Sessions
     health: Health
+    registry: CollectorRegistry
+    """Metrics."""
     closing: anyio.Event
     """Set when the server is about to end: a page that streams has to end by itself then."""
