@@ -35,7 +35,7 @@ from rta_wire import __version__, errors
 
 GATHER_REPORTS: Final = 5
 JOIN_PAUSE_S: Final = 0.5
-STOP_S: Final = 5.0
+STOP_S: Final = 3.0
 """For the last words to Redis, after the lanes are done."""
 
 

@@ -162,7 +162,12 @@ class Life:
         if known.lost_data and event is Event.CLOSE:
             event = Event.TRUNCATE
         ended = await self._apply(known, event)
-        facts = {"session": ended.ref.identity, "state": ended.state.value, "samples": ended.totals.samples}
+        facts = {
+            "session": ended.ref.identity,
+            "stream": ended.ref.stream,
+            "state": ended.state.value,
+            "samples": ended.totals.samples,
+        }
         if by not in ("", ended.principal):
             facts["by"] = by
         if expected is not None and (missing := ended.totals.short_of(expected)) is not None:

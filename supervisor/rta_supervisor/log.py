@@ -25,6 +25,10 @@ Event = structlog.typing.EventDict
 PRIORITIES: Final = {"critical": 2, "error": 3, "warning": 4, "info": 6, "debug": 7}
 """As syslog and the journal count them."""
 
+TEXT_MAX_CHARS: Final = 1000
+TRACEBACK_MAX_CHARS: Final = 20_000
+LIST_MAX: Final = 50
+
 _repeats = Repeats(time.monotonic)
 
 
@@ -38,7 +42,7 @@ def configure(settings: settings_.LogSettings, secrets: Sequence[str] = ()) -> N
             _limited,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            _without(secrets),
+            _safe(secrets),
             *(_console() if is_console else _json()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -76,14 +80,23 @@ def _limited(_: Any, __: str, event: Event) -> Event:
     return shown
 
 
-def _without(secrets: Sequence[str]) -> Callable[[Any, str, Event], Event]:
+def _safe(secrets: Sequence[str]) -> Callable[[Any, str, Event], Event]:
+    """No secret, and nothing that is longer than a person reads."""
+
     def hide(text: str) -> str:
         for secret in secrets:
             text = text.replace(secret, redaction.HIDDEN)
         return text
 
+    def cut(text: str) -> str:
+        text = hide(text)
+        return text if len(text) <= TEXT_MAX_CHARS else f"{text[:TEXT_MAX_CHARS]}... ({len(text)} characters)"
+
     def processor(_: Any, __: str, event: Event) -> Event:
-        shown: Event = _mapped(hide, event)
+        exception = event.pop("exception", None)
+        shown: Event = _mapped(cut, event)
+        if exception is not None:
+            shown["exception"] = hide(str(exception))[-TRACEBACK_MAX_CHARS:]
         return shown
 
     return processor
@@ -98,7 +111,8 @@ def _mapped(change: Callable[[str], str], value: Any) -> Any:
     if isinstance(value, dict):
         return {change(str(name)): _mapped(change, one) for name, one in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_mapped(change, one) for one in value]
+        some = [_mapped(change, one) for one in list(value)[:LIST_MAX]]
+        return some if len(value) <= LIST_MAX else [*some, f"... ({len(value)} in all)"]
     if value is None or isinstance(value, bool | int | float):
         return value
     return change(str(value))

@@ -67,5 +67,5 @@ class Watchdog:
             await self._sessions.heard_of([known.ref])
             await self._sessions.fold_marks(known.ref)
             return
-        self._log.warning("writer_silent", session=identity, silent_s=silent_ms // 1000)
+        self._log.warning("writer_silent", session=identity, stream=known.ref.stream, silent_s=silent_ms // 1000)
         await self._life.end(known, Event.ABANDON)
