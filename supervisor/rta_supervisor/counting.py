@@ -85,10 +85,10 @@ class Counts:
             "samples": sum(one.samples for one in streams),
             "bytes": sum(one.stored_bytes for one in streams),
             "trimmed": sum(one.trimmed for one in streams),
-            "deadLetters": sum(self.dead_letters.values()),
+            "dead_letters": sum(self.dead_letters.values()),
             "redelivered": self.redelivered,
             "evicted": self.evicted,
-            "dataLosses": self.data_losses,
+            "data_losses": self.data_losses,
         }
 
 

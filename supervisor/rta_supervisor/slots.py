@@ -1,7 +1,7 @@
 """Counts per span of time in Redis, for hosts without Prometheus: short spans for minutes, long ones for a day.
 
 All supervisors add to the same slots. A slot is a hash that expires by itself. What an outage keeps from being added is
-added after it, to the span in which that happens.
+added after it, to the span in which that happens; what it interrupts may be added twice.
 """
 
 import math

@@ -12,7 +12,7 @@ from rta_supervisor.commands import options, shown
 from rta_wire import errors
 
 
-class Line(msgspec.Struct, frozen=True, rename="camel"):
+class Line(msgspec.Struct, frozen=True):
     """One setting."""
 
     name: str

@@ -22,10 +22,10 @@ TITLES: Final = {
     "samples": "samples",
     "bytes": "bytes stored",
     "trimmed": "entries trimmed",
-    "deadLetters": "dead letters",
+    "dead_letters": "dead letters",
     "redelivered": "redelivered",
     "evicted": "evicted unread",
-    "dataLosses": "losses of data",
+    "data_losses": "losses of data",
 }
 
 
@@ -59,7 +59,7 @@ def command(loaded: settings.Settings, last: str, as_json: bool) -> None:
 
 def sparkline(counts: Sequence[int], width: int = WIDTH) -> str:
     """Bars in proportion to the highest. Where something was, there is at least the lowest bar."""
-    step = -(-len(counts) // width)
+    step = max(-(-len(counts) // width), 1)
     sums = [sum(counts[at : at + step]) for at in range(0, len(counts), step)]
     highest = max(sums, default=0)
     return "".join(NOTHING if not one else BARS[(one * len(BARS) - 1) // highest] for one in sums)
