@@ -4,7 +4,7 @@ Owns what a catalogue is and how two rows of one session are joined. Where rows 
 (`sqlite_catalogue`), and when they are written is up to the archivist.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -58,6 +58,9 @@ class Catalogue(Protocol):
 
     async def save(self, rows: Sequence[Row]) -> None:
         """All rows or none, each joined with what is stored of its session."""
+
+    async def save_progress(self, progress: Mapping[tuple[str, int], Totals], *, at_ms: int) -> None:
+        """Totals by identity and stream session id, joined with what is stored; of sessions that are, all or none."""
 
     async def get(self, identity: str) -> Row | None:
         """The newest session of that identity."""

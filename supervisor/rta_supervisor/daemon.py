@@ -37,7 +37,7 @@ class Daemon:
         self._sessions = Sessions(self._link, config)
         self._archivist = Archivist(self._link, self._sessions, self._catalogue, config)
         self._life = Life(self._link, config, self._sessions, self._archivist.note)
-        self._refresher = Refresher(self._sessions, self._life, config.session, self._archivist.note)
+        self._refresher = Refresher(self._sessions, self._life, config.session, self._archivist.note_progress)
         self._request_lane = Lane("requests", config.keys.requests, self._link, config)
         # Reports of one unit are joined: the more at once, the less they cost. Requests don't wait for each other.
         self._report_lane = Lane("reports", config.keys.reports, self._link, config, gather_batches=GATHER_REPORTS)
@@ -51,7 +51,11 @@ class Daemon:
         self._recovery = Recovery(
             *(self._link, self._sessions, self._life, self._catalogue),
             is_catalogue_required=config.catalogue.required,
-            prepare=(self._request_lane.prepare, self._report_lane.prepare, self._node.register),
+            prepare=(
+                *(self._request_lane.prepare, self._report_lane.prepare, self._node.register),
+                # What only we remember of the time before a loss, before it is asked what was lost.
+                self._archivist.flush_progress,
+            ),
         )
         self._stopping = anyio.Event()
         self._log = log.get(node=self._node.id)

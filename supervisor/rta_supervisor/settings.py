@@ -95,6 +95,7 @@ class TrimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CatalogueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str = ""
     flush_s: float = 1.0
+    progress_flush_s: float = 2.0
     required: bool = False
 
 
@@ -180,8 +181,9 @@ def _check(settings: Settings) -> None:
         raise errors.BadConfiguration(where="session.open_ttl_s", reason="it is less than two idle refreshes")
     if settings.control.retry_s >= settings.control.expire_s:
         raise errors.BadConfiguration(where="control.expire_s", reason="it is not more than control.retry_s")
-    if settings.catalogue.flush_s <= 0:
-        raise errors.BadConfiguration(where="catalogue.flush_s", reason="it is not above 0")
+    for name in ("flush_s", "progress_flush_s"):
+        if getattr(settings.catalogue, name) <= 0:
+            raise errors.BadConfiguration(where=f"catalogue.{name}", reason="it is not above 0")
     if not settings.control.principals:
         raise errors.BadConfiguration(where="control.principals", reason="it names nobody")
     for principal in settings.control.principals:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import anyio
 import anyio.to_thread
+import msgspec
 
 from rta_supervisor import settings
 from rta_supervisor.catalogue import Row
@@ -91,6 +92,13 @@ _UPSERT: Final = (
 )
 """The same as Row.joined, where the rows are."""
 
+_PROGRESS: Final = """UPDATE sessions SET
+    bursts = max(bursts, :bursts), samples = max(samples, :samples),
+    raw_bytes = max(raw_bytes, :raw_bytes), stored_bytes = max(stored_bytes, :stored_bytes),
+    start_ns = min(coalesce(start_ns, :start_ns), coalesce(:start_ns, start_ns)),
+    end_ns = max(coalesce(end_ns, :end_ns), coalesce(:end_ns, end_ns)), updated_ms = max(updated_ms, :at_ms)
+    WHERE identity = :identity AND stream_session_id = :number"""
+
 _REASONS: Final = {
     sqlite3.SQLITE_BUSY: "another process has locked it",
     sqlite3.SQLITE_LOCKED: "another process has locked it",
@@ -131,6 +139,19 @@ class SqliteCatalogue:
                 connection.executemany(_UPSERT, values)
 
         await self._run(write)
+
+    async def save_progress(self, progress: Mapping[tuple[str, int], Totals], *, at_ms: int) -> None:
+        values = [
+            {"identity": identity, "number": number, "at_ms": at_ms, **_numbers(totals)}
+            for (identity, number), totals in progress.items()
+        ]
+
+        def write(connection: sqlite3.Connection) -> None:
+            with _transaction(connection):
+                connection.executemany(_PROGRESS, values)
+
+        if values:
+            await self._run(write)
 
     async def get(self, identity: str) -> Row | None:
         found = await self._select("WHERE identity = ? ORDER BY stream_session_id DESC LIMIT 1", identity)
@@ -251,15 +272,18 @@ def _reason(error: sqlite3.Error) -> str:
 
 
 def _values(row: Row) -> tuple[Any, ...]:
-    totals = row.totals
-    counts = (totals.bursts, totals.samples, totals.raw_bytes, totals.stored_bytes)
     return (
         *(row.identity, row.stream_session_id, row.stream, row.principal, row.state.value),
         *(int(row.state.is_closed), row.json, row.version),
-        # A count that a writer made up must not keep every other row from being saved.
-        *(min(count, INT64_MAX) for count in counts),
-        *(totals.start_ns, totals.end_ns, row.opened_ms, row.updated_ms),
+        *_numbers(row.totals).values(),
+        *(row.opened_ms, row.updated_ms),
     )
+
+
+def _numbers(totals: Totals) -> dict[str, int | None]:
+    """A count that a writer made up must not keep every other row from being saved."""
+    numbers = msgspec.structs.asdict(totals)
+    return {name: None if number is None else min(number, INT64_MAX) for name, number in numbers.items()}
 
 
 def _row(found: tuple[Any, ...]) -> Row:

@@ -117,12 +117,12 @@ def test_a_refresh_tells_once_that_there_is_news(raw: redis.Redis) -> None:
     raw.execute_command("FLUSHALL")
     open_session(raw)
     refresh = calls.refresh(NAMES, "run", 1, now_ms=2, ttl_s=100)
-    assert raw.execute_command(*refresh) == [0, b"-", b"-"]
+    assert raw.execute_command(*refresh) == [0, b"0", b"0", b"0", b"0", b"-", b"-"]
     raw.execute_command(*calls.fold(NAMES, "run", 1, {"u": Totals(1, 1, 1, 1, 5, 9)}))
-    assert raw.execute_command(*refresh) == [1, b"5", b"9"]
-    assert raw.execute_command(*refresh) == [0, b"5", b"9"]
+    assert raw.execute_command(*refresh) == [1, b"1", b"1", b"1", b"1", b"5", b"9"]
+    assert raw.execute_command(*refresh) == [0, b"1", b"1", b"1", b"1", b"5", b"9"]
     raw.execute_command(*calls.fold(NAMES, "run", 1, {"v": Totals(1, 1, 1, 1, 6, 10)}))
-    assert raw.execute_command(*refresh) == [1, b"5", b"10"]
+    assert raw.execute_command(*refresh) == [1, b"2", b"2", b"2", b"2", b"5", b"10"]
 
 
 def test_json_is_changed_only_by_who_saw_the_latest(raw: redis.Redis) -> None:
