@@ -10,7 +10,6 @@ from rta_supervisor.catalogue import Catalogue, Row
 from rta_supervisor.link import Link, Trouble
 from rta_supervisor.sessions import Ref, Sessions, Shown, now_ms
 from rta_wire import errors
-from rta_wire.totals import Totals
 
 PAGE: Final = 500
 
@@ -56,12 +55,9 @@ class Archivist:
     async def flush_progress(self) -> None:
         """Write how far sessions have come."""
         progress, self._progress = self._progress, {}
-        totals = {
-            (ref.identity, ref.stream_session_id): Totals.from_words([word.decode() for word in words])
-            for ref, words in progress.items()
-        }
+        rows = [(ref.identity, ref.stream_session_id, words) for ref, words in progress.items()]
         try:
-            await self._catalogue.save_progress(totals, at_ms=now_ms())
+            await self._catalogue.save_progress(rows, at_ms=now_ms())
         except errors.CatalogueUnavailable as error:
             self._progress = progress | self._progress
             self._complain(error)

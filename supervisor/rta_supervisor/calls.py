@@ -51,6 +51,10 @@ def let_go(names: keys.Keys, identity: str, version: int, *, ttl_s: int) -> Call
     return _session_call("rtas_let_go_1", names, identity, version, ttl_s)
 
 
+def note_loss(names: keys.Keys, identity: str, stream_session_id: int) -> Call:
+    return _session_call("rtas_note_loss_1", names, identity, stream_session_id)
+
+
 def raise_floor(floor: int) -> Call:
     return ("FCALL", "rtas_raise_floor_1", 1, keys.LAST_STREAM_SESSION_ID, floor)
 

@@ -4,13 +4,16 @@ Owns what a catalogue is and how two rows of one session are joined. Where rows 
 (`sqlite_catalogue`), and when they are written is up to the archivist.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from rta_wire.session import State
 from rta_wire.totals import Totals
+
+Progress = tuple[str, int, Sequence[bytes]]
+"""Identity, stream session id and totals, as the words that Redis has for them: there are many of them every second."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -59,8 +62,8 @@ class Catalogue(Protocol):
     async def save(self, rows: Sequence[Row]) -> None:
         """All rows or none, each joined with what is stored of its session."""
 
-    async def save_progress(self, progress: Mapping[tuple[str, int], Totals], *, at_ms: int) -> None:
-        """Totals by identity and stream session id, joined with what is stored; of sessions that are, all or none."""
+    async def save_progress(self, progress: Sequence[Progress], *, at_ms: int) -> None:
+        """How far sessions have come, joined with what is stored. All or none; who is not stored is left out."""
 
     async def get(self, identity: str) -> Row | None:
         """The newest session of that identity."""

@@ -67,11 +67,10 @@ class Refresher:
             await anyio.sleep(self._config.idle_refresh_s / IDLE_PASSES)
             try:
                 refreshed, self._refreshed = self._refreshed, set()
-                live, closed = await self._sessions.live()
-                idle = [ref for ref in live if ref not in refreshed]
+                idle, closed = await self._sessions.live(besides={ref.identity for ref in refreshed})
                 await self._sessions.refresh(idle)
                 self._refreshed.update(idle)
-                await self._keep(live)
+                await self._keep([*idle, *refreshed])
                 # A supervisor that was killed while it closed these has left them.
                 for known in await self._sessions.read_all([ref.identity for ref in closed]):
                     if known is not None:

@@ -211,9 +211,10 @@ class Sessions:
             [calls.keep(self._keys, ref.stream, ref.stream_session_id, ttl_s=ttl_s) for ref in refs]
         )
 
-    async def live(self) -> tuple[list[Ref], list[Ref]]:
+    async def live(self, besides: Container[str] = ()) -> tuple[list[Ref], list[Ref]]:
         """Every session in the index: those that are open, and those that are closed and still have to be put away."""
-        identities = [raw.decode() for raw in await self._link.do("ZRANGE", self._keys.index(), 0, -1)]
+        index = await self._link.do("ZRANGE", self._keys.index(), 0, -1)
+        identities = [identity for identity in map(bytes.decode, index) if identity not in besides]
         names = (keys.STREAM_NAME, keys.STREAM_SESSION_ID, "state")
         places = await self._link.do_all([("HMGET", self._keys.state(identity), *names) for identity in identities])
         open_refs: list[Ref] = []
@@ -253,7 +254,7 @@ class Sessions:
 
     async def note_loss(self, ref: Ref) -> None:
         """Note that Redis lost data of a session: it can't end as complete."""
-        await self._link.do("HSET", self._keys.state(ref.identity), "lost", 1)
+        await self._link.do(*calls.note_loss(self._keys, ref.identity, ref.stream_session_id))
 
     async def last_entry_id(self, stream: str) -> str:
         """Where a stream ends now; `0-0` if it is new."""

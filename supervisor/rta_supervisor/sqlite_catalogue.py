@@ -14,7 +14,7 @@ import anyio.to_thread
 import msgspec
 
 from rta_supervisor import settings
-from rta_supervisor.catalogue import Row
+from rta_supervisor.catalogue import Progress, Row
 from rta_wire import errors
 from rta_wire.session import State
 from rta_wire.totals import Totals
@@ -77,13 +77,17 @@ def _either(choose: str, column: str) -> str:
     return f"{column} = {choose}(coalesce({old}, {new}), coalesce({new}, {old}))"
 
 
+_EITHER: Final = (
+    _either("min", "start_ns"),
+    *(_either("max", c) for c in ("bursts", "samples", "raw_bytes", "stored_bytes", "end_ns", "updated_ms")),
+)
 _SETS: Final = (
     *(
         f"{c} = CASE WHEN {_WON} THEN excluded.{c} ELSE sessions.{c} END"
         for c in ("stream", "principal", "state", "closed", "json", "version")
     ),
-    *(_either("min", column) for column in ("start_ns", "opened_ms")),
-    *(_either("max", c) for c in ("bursts", "samples", "raw_bytes", "stored_bytes", "end_ns", "updated_ms")),
+    _either("min", "opened_ms"),
+    *_EITHER,
 )
 _SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM sessions"  # noqa: S608 - made of constants
 _UPSERT: Final = (
@@ -92,12 +96,14 @@ _UPSERT: Final = (
 )
 """The same as Row.joined, where the rows are."""
 
-_PROGRESS: Final = """UPDATE sessions SET
-    bursts = max(bursts, :bursts), samples = max(samples, :samples),
-    raw_bytes = max(raw_bytes, :raw_bytes), stored_bytes = max(stored_bytes, :stored_bytes),
-    start_ns = min(coalesce(start_ns, :start_ns), coalesce(:start_ns, start_ns)),
-    end_ns = max(coalesce(end_ns, :end_ns), coalesce(:end_ns, end_ns)), updated_ms = max(updated_ms, :at_ms)
-    WHERE identity = :identity AND stream_session_id = :number"""
+_TOTALS: Final = ("bursts", "samples", "raw_bytes", "stored_bytes", "start_ns", "end_ns")
+_NEW_TOTALS: Final = ", ".join(f"CAST(nullif(?, x'2d') AS INTEGER) AS {name}" for name in _TOTALS)
+_PROGRESS: Final = (
+    f"WITH excluded AS (SELECT ? AS identity, ? AS number, {_NEW_TOTALS}, ? AS updated_ms) "  # noqa: S608 - constants
+    f"UPDATE sessions SET {', '.join(_EITHER)} FROM excluded "
+    "WHERE sessions.identity = excluded.identity AND sessions.stream_session_id = excluded.number"
+)
+"""Takes the words of Redis as they are: a dash is no number, and one that is too large becomes the largest."""
 
 _REASONS: Final = {
     sqlite3.SQLITE_BUSY: "another process has locked it",
@@ -140,17 +146,14 @@ class SqliteCatalogue:
 
         await self._run(write)
 
-    async def save_progress(self, progress: Mapping[tuple[str, int], Totals], *, at_ms: int) -> None:
-        values = [
-            {"identity": identity, "number": number, "at_ms": at_ms, **_numbers(totals)}
-            for (identity, number), totals in progress.items()
-        ]
-
+    async def save_progress(self, progress: Sequence[Progress], *, at_ms: int) -> None:
         def write(connection: sqlite3.Connection) -> None:
             with _transaction(connection):
-                connection.executemany(_PROGRESS, values)
+                connection.executemany(
+                    _PROGRESS, ((identity, number, *totals, at_ms) for identity, number, totals in progress)
+                )
 
-        if values:
+        if progress:
             await self._run(write)
 
     async def get(self, identity: str) -> Row | None:

@@ -136,6 +136,18 @@ def test_json_is_changed_only_by_who_saw_the_latest(raw: redis.Redis) -> None:
     assert raw.execute_command(*calls.refresh(NAMES, "run", 1, now_ms=9, ttl_s=100)) == []
 
 
+def test_a_loss_is_noted_of_the_session_that_had_it(raw: redis.Redis) -> None:
+    """Another session of that name, or one that is gone, gets nothing."""
+    raw.execute_command("FLUSHALL")
+    assert raw.execute_command(*calls.note_loss(NAMES, "run", 1)) == 0
+    assert raw.execute_command("KEYS", "*") == []
+    open_session(raw)
+    assert raw.execute_command(*calls.note_loss(NAMES, "run", 2)) == 0
+    assert raw.execute_command("HEXISTS", NAMES.state("run"), "lost") == 0
+    assert raw.execute_command(*calls.note_loss(NAMES, "run", 1)) == 1
+    assert raw.execute_command("HEXISTS", NAMES.state("run"), "lost") == 1
+
+
 def test_only_what_is_safe_and_closed_is_let_go(raw: redis.Redis) -> None:
     """An open session, or one that changed since it was saved, keeps its lifetime."""
     raw.execute_command("FLUSHALL")

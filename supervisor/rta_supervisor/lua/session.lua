@@ -180,6 +180,14 @@ local function let_go(keys, args)
   return 1
 end
 
+-- Notes that data of a session is lost. One that is gone by now stays gone: a field alone would live for ever.
+-- ARGV: streamSessionId
+local function note_loss(keys, args)
+  if redis.call('HGET', keys[2], 'streamSessionId') ~= args[1] then return 0 end
+  redis.call('HSET', keys[2], 'lost', 1)
+  return 1
+end
+
 -- Ids never repeat: the counter is raised to a floor, never lowered. KEYS[1] is the counter. ARGV: floor
 local function raise_floor(keys, args)
   local now = redis.call('GET', keys[1])
@@ -192,4 +200,5 @@ redis.register_function('rtas_fold_1', fold)
 redis.register_function('rtas_refresh_1', refresh)
 redis.register_function('rtas_put_json_1', put_json)
 redis.register_function('rtas_let_go_1', let_go)
+redis.register_function('rtas_note_loss_1', note_loss)
 redis.register_function('rtas_raise_floor_1', raise_floor)
