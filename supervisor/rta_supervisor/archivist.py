@@ -1,5 +1,6 @@
 """Writes what changed about sessions into the catalogue, off the hot path, and lets closed ones go after that."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import anyio
@@ -7,7 +8,7 @@ import anyio
 from rta_supervisor import calls, log, progress, settings
 from rta_supervisor.catalogue import Catalogue, Row
 from rta_supervisor.link import Link, Trouble
-from rta_supervisor.sessions import Sessions
+from rta_supervisor.sessions import Ref, Sessions, Shown, now_ms
 from rta_wire import errors
 
 PAGE: Final = 500
@@ -21,29 +22,53 @@ class Archivist:
         self._sessions = sessions
         self._catalogue = catalogue
         self._keys = config.keys
-        self._flush_s = config.catalogue.flush_s
+        self._config = config.catalogue
         self._closed_ttl_s = config.session.closed_ttl_s
         self._changed: set[str] = set()
+        self._progress: dict[Ref, list[bytes]] = {}
         self._is_failing = False
         self._log = log.get()
 
     def reconfigure(self, config: settings.Settings) -> None:
-        self._flush_s = config.catalogue.flush_s
+        self._config = config.catalogue
         self._closed_ttl_s = config.session.closed_ttl_s
 
     def note(self, identity: str) -> None:
         """A session has changed."""
         self._changed.add(identity)
 
+    def note_progress(self, shown: Sequence[Shown]) -> None:
+        """Sessions have come so far. Kept here until it is written: Redis may forget it sooner."""
+        self._progress.update(shown)
+
     async def run(self) -> None:
         """Until cancelled."""
+        due_s = 0.0
         while True:
-            progress.step(self._flush_s)
-            await anyio.sleep(self._flush_s)
-            await self.flush()
+            progress.step(self._config.flush_s)
+            await anyio.sleep(self._config.flush_s)
+            await self.flush_changes()
+            if anyio.current_time() >= due_s:
+                due_s = anyio.current_time() + self._config.progress_flush_s
+                await self.flush_progress()
 
     async def flush(self) -> None:
-        """Write what is waiting. What can't be written now is kept for the next time, and nothing is let go."""
+        """Write everything that is waiting."""
+        await self.flush_changes()
+        await self.flush_progress()
+
+    async def flush_progress(self) -> None:
+        """Write how far sessions have come."""
+        progress, self._progress = self._progress, {}
+        rows = [(ref.identity, ref.stream_session_id, words) for ref, words in progress.items()]
+        try:
+            await self._catalogue.save_progress(rows, at_ms=now_ms())
+        except errors.CatalogueUnavailable as error:
+            self._progress = progress | self._progress
+            self._complain(error)
+
+    async def flush_changes(self) -> None:
+        """Write what changed. What can't be written now is kept for the next time, and nothing is let go."""
         while self._changed:
             page = {self._changed.pop() for _ in range(min(PAGE, len(self._changed)))}
             try:

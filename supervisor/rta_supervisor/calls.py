@@ -1,13 +1,15 @@
 """Commands as tuples of words, ready to be sent one by one or packed together. Sends nothing itself."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from rta_wire import encode, keys
 from rta_wire.totals import Totals
 
 Word = str | bytes | int | float
 Call = tuple[Word, ...]
+
+ENTRY_ID_PART_MAX: Final = 2**64 - 1
 
 
 def _session_call(function: str, names: keys.Keys, identity: str, *args: Word) -> Call:
@@ -36,6 +38,7 @@ def fold(names: keys.Keys, identity: str, stream_session_id: int, units: Mapping
 
 
 def refresh(names: keys.Keys, identity: str, stream_session_id: int, *, now_ms: int, ttl_s: int) -> Call:
+    """`ttl_s`: 0 leaves the lifetime as it is."""
     return _session_call("rtas_refresh_1", names, identity, stream_session_id, now_ms, ttl_s)
 
 
@@ -46,6 +49,10 @@ def put_json(names: keys.Keys, identity: str, version: int, *words: Word) -> Cal
 
 def let_go(names: keys.Keys, identity: str, version: int, *, ttl_s: int) -> Call:
     return _session_call("rtas_let_go_1", names, identity, version, ttl_s)
+
+
+def note_loss(names: keys.Keys, identity: str, stream_session_id: int) -> Call:
+    return _session_call("rtas_note_loss_1", names, identity, stream_session_id)
 
 
 def raise_floor(floor: int) -> Call:
@@ -90,8 +97,17 @@ def begin_lane(names: keys.Keys, key: str) -> Call:
     return _lane_call("rtas_begin_1", names, key)
 
 
-def settle_in_lane(names: keys.Keys, key: str, ids: Iterable[str]) -> Call:
-    return _lane_call("rtas_settle_1", names, key, *ids)
+def settle_in_lane(names: keys.Keys, key: str, ids: Sequence[str]) -> Call:
+    """`ids` in the order of the stream."""
+    return _lane_call("rtas_settle_1", names, key, _after(ids[-1]), *ids)
+
+
+def _after(entry_id: str) -> str:
+    """The next id that there can be; the last of all ids has none and stays."""
+    ms, _, seq = entry_id.partition("-")
+    if int(seq) < ENTRY_ID_PART_MAX:
+        return f"{ms}-{int(seq) + 1}"
+    return f"{int(ms) + 1}-0" if int(ms) < ENTRY_ID_PART_MAX else entry_id
 
 
 def missing_in_lane(names: keys.Keys, key: str) -> Call:

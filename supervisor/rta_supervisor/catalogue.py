@@ -12,6 +12,9 @@ import msgspec
 from rta_wire.session import State
 from rta_wire.totals import Totals
 
+Progress = tuple[str, int, Sequence[bytes]]
+"""Identity, stream session id and totals, as the words that Redis has for them: there are many of them every second."""
+
 
 class Row(msgspec.Struct, frozen=True):
     """One session as it stood at a moment."""
@@ -58,6 +61,9 @@ class Catalogue(Protocol):
 
     async def save(self, rows: Sequence[Row]) -> None:
         """All rows or none, each joined with what is stored of its session."""
+
+    async def save_progress(self, progress: Sequence[Progress], *, at_ms: int) -> None:
+        """How far sessions have come, joined with what is stored. All or none; who is not stored is left out."""
 
     async def get(self, identity: str) -> Row | None:
         """The newest session of that identity."""

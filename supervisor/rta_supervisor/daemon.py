@@ -52,7 +52,7 @@ class Daemon:
         self._sessions = Sessions(self._link, config)
         self._archivist = Archivist(self._link, self._sessions, self._catalogue, config)
         self._life = Life(self._link, config, self._sessions, self._archivist.note)
-        self._refresher = Refresher(self._sessions, self._life, config.session, self._archivist.note)
+        self._refresher = Refresher(self._sessions, self._life, config.session, self._archivist.note_progress)
         self._request_lane = Lane(
             "requests", config.keys.requests, self._link, config, principals=config.control.askers
         )
@@ -68,7 +68,11 @@ class Daemon:
         self._recovery = Recovery(
             *(self._link, self._sessions, self._life, self._catalogue),
             is_catalogue_required=config.catalogue.required,
-            prepare=(self._request_lane.prepare, self._report_lane.prepare, self._node.register),
+            prepare=(
+                *(self._request_lane.prepare, self._report_lane.prepare, self._node.register),
+                # What only we remember of the time before a loss, before it is asked what was lost.
+                self._archivist.flush_progress,
+            ),
         )
         self._health = Health(config.redis)
         self._progress = Progress()

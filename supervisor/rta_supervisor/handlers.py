@@ -58,12 +58,10 @@ class Requests:
 
     async def _handle(self, entries: Sequence[Entry]) -> Done:
         cancels = [entry for entry in entries if isinstance(_unpacked(entry), control_pb2.CancelRequest)]
-        handled: list[Entry] = []
-        deferred: list[Entry] = []
         # A cancellation that is here already comes before the request that it is about.
-        for entry in [*cancels, *(entry for entry in entries if entry not in cancels)]:
-            (handled if await self._answer(entry) else deferred).append(entry)
-        return Done(handled, deferred)
+        in_order = [*cancels, *(entry for entry in entries if entry not in cancels)]
+        deferred = [entry for entry in in_order if not await self._answer(entry)]
+        return Done([entry for entry in entries if entry not in deferred], deferred)
 
     async def refuse(self, entry: Entry, error: errors.RtaError) -> None:
         """Keep the message for a person, and tell who asked."""

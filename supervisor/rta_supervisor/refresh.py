@@ -8,21 +8,29 @@ import anyio
 from rta_supervisor import counting, log, progress, settings
 from rta_supervisor.life import Life
 from rta_supervisor.link import Trouble
-from rta_supervisor.sessions import Ref, Sessions
+from rta_supervisor.sessions import Ref, Sessions, Shown
 
 KEEPS_PER_LIFE: Final = 100
+
+IDLE_PASSES: Final = 2.2
+"""In the time within which a session has to be refreshed. A pass leaves out what was refreshed since the one before, so
+it takes two, and a little room for the time that a pass takes."""
 
 
 class Refresher:
     """Coalesces: however many reports come, a session's time range goes out once per interval."""
 
     def __init__(
-        self, sessions: Sessions, life: Life, config: settings.SessionSettings, on_change: Callable[[str], None]
+        self,
+        sessions: Sessions,
+        life: Life,
+        config: settings.SessionSettings,
+        on_progress: Callable[[Sequence[Shown]], None],
     ) -> None:
         self._sessions = sessions
         self._life = life
         self._config = config
-        self._on_change = on_change
+        self._on_progress = on_progress
         self._touched: set[Ref] = set()
         self._refreshed: set[Ref] = set()
         self._next_keep_s = 0.0
@@ -55,7 +63,7 @@ class Refresher:
         since_s = self._since_s
         self._some = anyio.Event()
         try:
-            await self._sessions.refresh(touched)
+            self._on_progress(await self._sessions.refresh(touched, renewed=self._refreshed))
             self._refreshed |= touched
             if touched:
                 counting.counts.refresh_delay_s.observe(anyio.current_time() - since_s)
@@ -63,19 +71,18 @@ class Refresher:
             self._log.warning("redis_unavailable", error=str(error))
             for ref in touched:
                 self.touch(ref)
-        for ref in touched:
-            self._on_change(ref.identity)
 
     async def run_idle(self) -> None:
         """Renew `lastUpdated` and the lifetime of every open session, until cancelled."""
         while True:
             progress.step(self._config.idle_refresh_s)
-            await anyio.sleep(self._config.idle_refresh_s)
+            await anyio.sleep(self._config.idle_refresh_s / IDLE_PASSES)
             try:
                 refreshed, self._refreshed = self._refreshed, set()
-                live, closed = await self._sessions.live()
-                await self._sessions.refresh(ref for ref in live if ref not in refreshed)
-                await self._keep(live)
+                idle, closed = await self._sessions.live(besides={ref.identity for ref in refreshed})
+                await self._sessions.refresh(idle)
+                self._refreshed.update(idle)
+                await self._keep([*idle, *refreshed])
                 # A supervisor that was killed while it closed these has left them.
                 for known in await self._sessions.read_all([ref.identity for ref in closed]):
                     if known is not None:

@@ -3,8 +3,9 @@
 Holds no state of its own: any supervisor may serve any session.
 """
 
+import functools
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 import anyio
@@ -22,6 +23,9 @@ Out = TypeVar("Out")
 
 SLICE: Final = 500
 WORKERS: Final = 2
+
+Shown = tuple["Ref", list[bytes]]
+"""A session and its totals, as the words that stand in Redis."""
 
 Clock = Callable[[], int]
 """Milliseconds since the Unix epoch."""
@@ -177,24 +181,34 @@ class Sessions:
         if words:
             await self._link.do("ZADD", self._keys.index(), "XX", *words)
 
-    async def refresh(self, refs: Iterable[Ref]) -> None:
-        """Show readers the time ranges that they have not seen, and keep open sessions alive."""
-        await in_slices(list(refs), self._refresh_slice)
+    async def refresh(self, refs: Iterable[Ref], *, renewed: Container[Ref] = ()) -> list[Shown]:
+        """Show readers the time ranges that they have not seen, and keep open sessions alive.
 
-    async def _refresh_slice(self, refs: Sequence[Ref]) -> list[None]:
+        `renewed`: those whose lifetime was set a moment ago. Gives what stands of each that is open.
+        """
+        return await in_slices(list(refs), functools.partial(self._refresh_slice, renewed))
+
+    async def _refresh_slice(self, renewed: Container[Ref], refs: Sequence[Ref]) -> list[Shown]:
         at_ms = self._clock()
         ttl_s = self._config.open_ttl_s
-        shown = await self._link.do_all(
-            [calls.refresh(self._keys, ref.identity, ref.stream_session_id, now_ms=at_ms, ttl_s=ttl_s) for ref in refs]
+        answers = await self._link.do_all(
+            [
+                calls.refresh(
+                    *(self._keys, ref.identity, ref.stream_session_id),
+                    now_ms=at_ms,
+                    ttl_s=0 if ref in renewed else ttl_s,
+                )
+                for ref in refs
+            ]
         )
         ranges = [
-            calls.time_range(ref.stream, ref.stream_session_id, int(answer[1]), int(answer[2]))
-            for ref, answer in zip(refs, shown, strict=True)
+            calls.time_range(ref.stream, ref.stream_session_id, int(answer[5]), int(answer[6]))
+            for ref, answer in zip(refs, answers, strict=True)
             if answer and answer[0]
         ]
         await self._link.do_all(ranges)
         counting.counts.ranges_shown += len(ranges)
-        return []
+        return [(ref, answer[1:]) for ref, answer in zip(refs, answers, strict=True) if answer]
 
     async def keep(self, refs: Iterable[Ref]) -> None:
         """Keep the gates of open sessions from expiring."""
@@ -203,9 +217,10 @@ class Sessions:
             [calls.keep(self._keys, ref.stream, ref.stream_session_id, ttl_s=ttl_s) for ref in refs]
         )
 
-    async def live(self) -> tuple[list[Ref], list[Ref]]:
+    async def live(self, besides: Container[str] = ()) -> tuple[list[Ref], list[Ref]]:
         """Every session in the index: those that are open, and those that are closed and still have to be put away."""
-        identities = [raw.decode() for raw in await self._link.do("ZRANGE", self._keys.index(), 0, -1)]
+        index = await self._link.do("ZRANGE", self._keys.index(), 0, -1)
+        identities = [identity for identity in map(bytes.decode, index) if identity not in besides]
         names = (keys.STREAM_NAME, keys.STREAM_SESSION_ID, "state")
         places = await self._link.do_all([("HMGET", self._keys.state(identity), *names) for identity in identities])
         open_refs: list[Ref] = []
@@ -245,7 +260,7 @@ class Sessions:
 
     async def note_loss(self, ref: Ref) -> None:
         """Note that Redis lost data of a session: it can't end as complete."""
-        await self._link.do("HSET", self._keys.state(ref.identity), "lost", 1)
+        await self._link.do(*calls.note_loss(self._keys, ref.identity, ref.stream_session_id))
 
     async def last_entry_id(self, stream: str) -> str:
         """Where a stream ends now; `0-0` if it is new."""

@@ -103,6 +103,7 @@ class TrimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CatalogueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str = ""
     flush_s: float = 1.0
+    progress_flush_s: float = 2.0
     required: bool = False
 
 
@@ -217,6 +218,7 @@ def _check_timings(settings: Settings) -> None:
         ("session.writer_silent_s", session.writer_silent_s <= 0, above_0),
         ("session.max_ahead_s", session.max_ahead_s < 0, "it is below 0"),
         ("catalogue.flush_s", settings.catalogue.flush_s <= 0, above_0),
+        ("catalogue.progress_flush_s", settings.catalogue.progress_flush_s <= 0, above_0),
         ("node.ttl_s", node.ttl_s < 1, above_0),
         ("node.renew_s", not 0 < node.renew_s <= node.ttl_s / 2, "it is not between 0 and half of node.ttl_s"),
         ("node.beat_s", not 0 < node.beat_s < node.ttl_s, "it is not between 0 and node.ttl_s"),

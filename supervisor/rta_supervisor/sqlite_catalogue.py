@@ -11,9 +11,10 @@ from typing import Any, Final, TypeVar
 
 import anyio
 import anyio.to_thread
+import msgspec
 
 from rta_supervisor import settings
-from rta_supervisor.catalogue import Row
+from rta_supervisor.catalogue import Progress, Row
 from rta_wire import errors
 from rta_wire.session import State
 from rta_wire.totals import Totals
@@ -76,13 +77,17 @@ def _either(choose: str, column: str) -> str:
     return f"{column} = {choose}(coalesce({old}, {new}), coalesce({new}, {old}))"
 
 
+_EITHER: Final = (
+    _either("min", "start_ns"),
+    *(_either("max", c) for c in ("bursts", "samples", "raw_bytes", "stored_bytes", "end_ns", "updated_ms")),
+)
 _SETS: Final = (
     *(
         f"{c} = CASE WHEN {_WON} THEN excluded.{c} ELSE sessions.{c} END"
         for c in ("stream", "principal", "state", "closed", "json", "version")
     ),
-    *(_either("min", column) for column in ("start_ns", "opened_ms")),
-    *(_either("max", c) for c in ("bursts", "samples", "raw_bytes", "stored_bytes", "end_ns", "updated_ms")),
+    _either("min", "opened_ms"),
+    *_EITHER,
 )
 _SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM sessions"  # noqa: S608 - made of constants
 _UPSERT: Final = (
@@ -90,6 +95,15 @@ _UPSERT: Final = (
     f"ON CONFLICT (identity, stream_session_id) DO UPDATE SET {', '.join(_SETS)}"
 )
 """The same as Row.joined, where the rows are."""
+
+_TOTALS: Final = ("bursts", "samples", "raw_bytes", "stored_bytes", "start_ns", "end_ns")
+_NEW_TOTALS: Final = ", ".join(f"CAST(nullif(?, x'2d') AS INTEGER) AS {name}" for name in _TOTALS)
+_PROGRESS: Final = (
+    f"WITH excluded AS (SELECT ? AS identity, ? AS number, {_NEW_TOTALS}, ? AS updated_ms) "  # noqa: S608 - constants
+    f"UPDATE sessions SET {', '.join(_EITHER)} FROM excluded "
+    "WHERE sessions.identity = excluded.identity AND sessions.stream_session_id = excluded.number"
+)
+"""Takes the words of Redis as they are: a dash is no number, and one that is too large becomes the largest."""
 
 _REASONS: Final = {
     sqlite3.SQLITE_BUSY: "another process has locked it",
@@ -131,6 +145,16 @@ class SqliteCatalogue:
                 connection.executemany(_UPSERT, values)
 
         await self._run(write)
+
+    async def save_progress(self, progress: Sequence[Progress], *, at_ms: int) -> None:
+        def write(connection: sqlite3.Connection) -> None:
+            with _transaction(connection):
+                connection.executemany(
+                    _PROGRESS, ((identity, number, *totals, at_ms) for identity, number, totals in progress)
+                )
+
+        if progress:
+            await self._run(write)
 
     async def get(self, identity: str) -> Row | None:
         found = await self._select("WHERE identity = ? ORDER BY stream_session_id DESC LIMIT 1", identity)
@@ -251,15 +275,18 @@ def _reason(error: sqlite3.Error) -> str:
 
 
 def _values(row: Row) -> tuple[Any, ...]:
-    totals = row.totals
-    counts = (totals.bursts, totals.samples, totals.raw_bytes, totals.stored_bytes)
     return (
         *(row.identity, row.stream_session_id, row.stream, row.principal, row.state.value),
         *(int(row.state.is_closed), row.json, row.version),
-        # A count that a writer made up must not keep every other row from being saved.
-        *(min(count, INT64_MAX) for count in counts),
-        *(totals.start_ns, totals.end_ns, row.opened_ms, row.updated_ms),
+        *_numbers(row.totals).values(),
+        *(row.opened_ms, row.updated_ms),
     )
+
+
+def _numbers(totals: Totals) -> dict[str, int | None]:
+    """A count that a writer made up must not keep every other row from being saved."""
+    numbers = msgspec.structs.asdict(totals)
+    return {name: None if number is None else min(number, INT64_MAX) for name, number in numbers.items()}
 
 
 def _row(found: tuple[Any, ...]) -> Row:

@@ -25,7 +25,7 @@ CALL_MAX_ENTRIES: Final = 1000
 """Removed in one call at most: more would keep Redis from serving others for too long."""
 
 READ_MAX_SESSIONS: Final = 1000
-HIGHEST_ID: Final = f"{2**64 - 1}-{2**64 - 1}"
+HIGHEST_ID: Final = f"{calls.ENTRY_ID_PART_MAX}-{calls.ENTRY_ID_PART_MAX}"
 
 
 class Swept(msgspec.Struct, frozen=True):

@@ -144,6 +144,24 @@ def test_rows_of_one_session_are_joined_in_any_order(rows: list[Row], order: st.
     run_on_new_file(work)
 
 
+@hypothesis_settings(max_examples=50, deadline=None)
+@given(row=one_session, progress=st.lists(totals(), max_size=4))
+def test_progress_is_joined_like_rows(row: Row, progress: list[Totals]) -> None:
+    """The words of Redis come to the same as totals do, and nobody else's row changes."""
+    wanted = row
+    for one in progress:
+        wanted = wanted.joined(msgspec.structs.replace(row, totals=one, updated_ms=5))
+
+    async def work(catalogue: Catalogue) -> None:
+        other = msgspec.structs.replace(row, identity="other")
+        await catalogue.save([row, other])
+        words = [("run", 1, [word.encode() for word in one.words()]) for one in progress]
+        await catalogue.save_progress([*words, ("nobody", 1, [b"1"] * 6)], at_ms=5)
+        assert sorted(await catalogue.get_all(["run", "other"]), key=_key) == [other, wanted]
+
+    run_on_new_file(work)
+
+
 async def test_versions_and_closed_states(catalogue: SqliteCatalogue) -> None:
     """A late row changes nothing but totals, equal versions join, and closed never opens again."""
     await catalogue.save([msgspec.structs.replace(ROW, version=3, json='{"v":3}')])
@@ -184,6 +202,10 @@ async def test_counts_beyond_the_file_saturate(catalogue: SqliteCatalogue) -> No
     assert found is not None
     assert found.totals.bursts == 2**63 - 1
     assert await catalogue.get("run-2") == named(2)
+    await catalogue.save_progress([("run-2", 2, [b"18446744073709551615", *[b"9"] * 3, b"-", b"-"])], at_ms=1)
+    found = await catalogue.get("run-2")
+    assert found is not None
+    assert (found.totals.bursts, found.totals.samples) == (2**63 - 1, 9)
 
 
 WRITER = """

@@ -92,6 +92,22 @@ def test_after_an_empty_restart_open_sessions_are_back_with_their_ids(
     assert after.close().state == "closed"
 
 
+def test_progress_that_no_file_has_yet_is_missed_all_the_same(forgetful: server.EmbeddedServer) -> None:
+    """What was shown to readers is known to the supervisor, whether or not the catalogue was due."""
+    with (
+        supervisors.running(forgetful.url, {"RTA_CATALOGUE__PROGRESS_FLUSH_S": "3600"}) as watching,
+        connection.connect(forgetful.url) as client,
+    ):
+        session = rta_writers.SessionClient(forgetful.url, timeout_s=20).session("run-1", stream="rig")
+        saved(watching, "run-1", 0)
+        end_ns = write(client, session, 7).end_ns
+        wait_until(lambda: fields(client, "run-1").get("tEnd") == str(end_ns), what="the time range shown")
+        restart(forgetful)
+        loss = watching.wait_for_event("session_lost_data")
+        assert (loss["samples_reported"], loss["samples_found"]) == (7, 0)
+        assert session.close().state == "truncated"
+
+
 def test_a_writer_notices_that_its_rows_are_gone(
     forgetful: server.EmbeddedServer, watching: Supervisor, sessions: rta_writers.SessionClient, client: redis.Redis
 ) -> None:

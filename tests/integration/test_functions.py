@@ -117,12 +117,12 @@ def test_a_refresh_tells_once_that_there_is_news(raw: redis.Redis) -> None:
     raw.execute_command("FLUSHALL")
     open_session(raw)
     refresh = calls.refresh(NAMES, "run", 1, now_ms=2, ttl_s=100)
-    assert raw.execute_command(*refresh) == [0, b"-", b"-"]
+    assert raw.execute_command(*refresh) == [0, b"0", b"0", b"0", b"0", b"-", b"-"]
     raw.execute_command(*calls.fold(NAMES, "run", 1, {"u": Totals(1, 1, 1, 1, 5, 9)}))
-    assert raw.execute_command(*refresh) == [1, b"5", b"9"]
-    assert raw.execute_command(*refresh) == [0, b"5", b"9"]
+    assert raw.execute_command(*refresh) == [1, b"1", b"1", b"1", b"1", b"5", b"9"]
+    assert raw.execute_command(*refresh) == [0, b"1", b"1", b"1", b"1", b"5", b"9"]
     raw.execute_command(*calls.fold(NAMES, "run", 1, {"v": Totals(1, 1, 1, 1, 6, 10)}))
-    assert raw.execute_command(*refresh) == [1, b"5", b"10"]
+    assert raw.execute_command(*refresh) == [1, b"2", b"2", b"2", b"2", b"5", b"10"]
 
 
 def test_json_is_changed_only_by_who_saw_the_latest(raw: redis.Redis) -> None:
@@ -134,6 +134,18 @@ def test_json_is_changed_only_by_who_saw_the_latest(raw: redis.Redis) -> None:
     assert raw.execute_command("HGET", NAMES.session("run"), "json") == b"new"
     assert raw.execute_command(*calls.fold(NAMES, "run", 1, {"u": Totals(1)})) == [b"closed", b"rig", []]
     assert raw.execute_command(*calls.refresh(NAMES, "run", 1, now_ms=9, ttl_s=100)) == []
+
+
+def test_a_loss_is_noted_of_the_session_that_had_it(raw: redis.Redis) -> None:
+    """Another session of that name, or one that is gone, gets nothing."""
+    raw.execute_command("FLUSHALL")
+    assert raw.execute_command(*calls.note_loss(NAMES, "run", 1)) == 0
+    assert raw.execute_command("KEYS", "*") == []
+    open_session(raw)
+    assert raw.execute_command(*calls.note_loss(NAMES, "run", 2)) == 0
+    assert raw.execute_command("HEXISTS", NAMES.state("run"), "lost") == 0
+    assert raw.execute_command(*calls.note_loss(NAMES, "run", 1)) == 1
+    assert raw.execute_command("HEXISTS", NAMES.state("run"), "lost") == 1
 
 
 def test_only_what_is_safe_and_closed_is_let_go(raw: redis.Redis) -> None:

@@ -38,6 +38,28 @@ raws = st.one_of(
 )
 
 
+@st.composite
+def alike(draw: st.DrawFn) -> list[bytes]:
+    """Reports of one unit that mostly grow, some of them with another byte, cut off, or longer than they should be."""
+    numbers = [3, 3, 3, 3, 50, 50]
+    made = []
+    for _ in range(draw(st.integers(1, 8))):
+        numbers = [max(0, number + draw(st.sampled_from([0, 0, 0, 1, -1]))) for number in numbers]
+        body = Totals(*numbers).to_message()
+        raw = bytearray(control.pack(control_pb2.Progress(identity="a", stream_session_id=1, unit="u", totals=body)))
+        harm = draw(st.sampled_from(["none", "none", "none", "byte", "tag", "cut", "more"]))
+        if harm == "byte":
+            raw[draw(st.integers(0, len(raw) - 1))] = draw(st.integers(0, 255))
+        elif harm == "tag":
+            raw[len(raw) - 9 * draw(st.integers(1, 6))] ^= draw(st.sampled_from([8, 56, 64]))
+        elif harm == "cut":
+            del raw[draw(st.integers(0, len(raw) - 1)) :]
+        elif harm == "more":
+            raw += draw(st.binary(max_size=3))
+        made.append(bytes(raw))
+    return made
+
+
 def plainly(sessions: dict[tuple[str, int], dict[str, Totals]], raw: bytes | None) -> None:
     """The same, one step at a time."""
     report = control.check(control.unpack(raw))
@@ -72,7 +94,7 @@ def outcome(work: Any) -> type[Exception] | None:
     return None
 
 
-@given(batch=st.lists(raws, max_size=12))
+@given(batch=st.lists(raws, max_size=12) | alike())
 def test_the_fast_way_says_the_same_as_the_plain_one(batch: list[bytes | None]) -> None:
     """The same reports are refused with the same errors, and the others come to the same."""
     joined = Joined(earliest_ns=EARLIEST_NS, latest_ns=LATEST_NS)
@@ -81,6 +103,35 @@ def test_the_fast_way_says_the_same_as_the_plain_one(batch: list[bytes | None]) 
         fast = outcome(lambda raw=raw: joined.add(raw))
         assert fast == outcome(lambda raw=raw: plainly(wanted, raw))
         assert joined.sessions == wanted
+
+
+@pytest.mark.parametrize("place", range(6))
+@pytest.mark.parametrize("step", [-1, 1, 200])
+def test_a_report_that_differs_in_one_number_is_joined_as_plainly(place: int, step: int) -> None:
+    """Each number is looked at, also where the report begins like the one before."""
+    joined = Joined(earliest_ns=EARLIEST_NS, latest_ns=LATEST_NS)
+    wanted: dict[tuple[str, int], dict[str, Totals]] = {}
+    numbers = [3, 3, 3, 3, 50, 50]
+    for change in (0, step, 0):
+        changed = [number + change * (at == place) for at, number in enumerate(numbers)]
+        body = Totals(*changed).to_message()
+        raw = control.pack(control_pb2.Progress(identity="a", stream_session_id=1, unit="u", totals=body))
+        assert outcome(lambda raw=raw: joined.add(raw)) == outcome(lambda raw=raw: plainly(wanted, raw))
+        assert joined.sessions == wanted
+
+
+def test_something_that_only_looks_like_totals_is_not_taken_for_them() -> None:
+    """A field that we don't know may end in the same bytes as totals do."""
+    lookalike = control_pb2.Totals(bursts=9, samples=9, raw_bytes=9, stored_bytes=9, start_time=1, end_time=9)
+    inside = control_pb2.Progress(identity="a", stream_session_id=1, unit="u", totals=control_pb2.Totals(bursts=1))
+    further = b"\x2a\x36" + lookalike.SerializeToString()
+    message = control_pb2.Control(
+        version=1, progress=control_pb2.Progress.FromString(inside.SerializeToString() + further)
+    )
+    joined = Joined(earliest_ns=0, latest_ns=9)
+    for _ in range(2):
+        joined.add(message.SerializeToString())
+        assert joined.sessions["a", 1]["u"].bursts == 1
 
 
 def test_a_time_of_zero_is_a_time() -> None:

@@ -24,11 +24,27 @@ local function begin(keys, args)
   return 1
 end
 
--- Messages that are done with. ARGV: group, ids
+-- Whether one entry id comes before another. Both parts stay text: a Lua number would lose digits of large ones.
+local function is_before(a, b)
+  local a_ms, a_seq = a:match('^(%d+)-(%d+)$')
+  local b_ms, b_seq = b:match('^(%d+)-(%d+)$')
+  if a_ms == b_ms then a_ms, b_ms = a_seq, b_seq end
+  if #a_ms ~= #b_ms then return #a_ms < #b_ms end
+  return a_ms < b_ms
+end
+
+-- Messages that are done with. Where nothing before the end of them is pending, all up to there is done with and goes in
+-- one cut, which costs next to nothing; otherwise they go one by one.
+-- ARGV: group, the id after the highest of them, ids
 local function settle(keys, args)
-  redis.call('XACK', keys[1], unpack(args))
-  redis.call('XDEL', keys[1], unpack(args, 2))
-  return redis.call('HINCRBY', keys[2], 'settled', #args - 1)
+  redis.call('XACK', keys[1], args[1], unpack(args, 3))
+  local pending = redis.call('XPENDING', keys[1], args[1])
+  if pending[1] == 0 or not is_before(pending[2], args[2]) then
+    redis.call('XTRIM', keys[1], 'MINID', '=', args[2])
+  else
+    redis.call('XDEL', keys[1], unpack(args, 3))
+  end
+  return redis.call('HINCRBY', keys[2], 'settled', #args - 2)
 end
 
 -- Of all that was ever added, what neither stands there nor is settled was evicted. What is being handled at this moment

@@ -132,21 +132,26 @@ local function fold(keys, args)
 end
 
 -- Shows readers what is folded, and keeps an open session from expiring.
--- ARGV: streamSessionId, now_ms, ttl_s
--- Gives {1 if readers have not seen the time range yet, tStart, tEnd}, or {} for a session that is not open.
+-- ARGV: streamSessionId, now_ms, ttl_s (0 leaves it as it is)
+-- Gives {1 if readers have not seen the time range yet, the four counts, tStart, tEnd}, or {} for a session that is not
+-- open.
 local function refresh(keys, args)
   local hash, state = keys[1], keys[2]
-  local known = redis.call('HMGET', state, 'streamSessionId', 'state', 'tStart', 'tEnd')
+  local known = redis.call('HMGET', state, 'streamSessionId', 'state', 'tStart', 'tEnd', unpack(COUNTS))
   if known[1] ~= args[1] or CLOSED[known[2]] then return {} end
-  redis.call('EXPIRE', hash, args[3])
-  redis.call('EXPIRE', state, args[3])
+  if args[3] ~= '0' then
+    redis.call('EXPIRE', hash, args[3])
+    redis.call('EXPIRE', state, args[3])
+  end
+  local counts = { known[5] or '0', known[6] or '0', known[7] or '0', known[8] or '0' }
   if not known[3] then
     redis.call('HSET', hash, 'lastUpdated', args[2])
-    return { 0, '-', '-' }
+    return { 0, counts[1], counts[2], counts[3], counts[4], '-', '-' }
   end
   local shown = redis.call('HMGET', hash, 'tStart', 'tEnd')
   redis.call('HSET', hash, 'tStart', known[3], 'tEnd', known[4], 'lastUpdated', args[2])
-  return { (shown[1] ~= known[3] or shown[2] ~= known[4]) and 1 or 0, known[3], known[4] }
+  local is_news = shown[1] ~= known[3] or shown[2] ~= known[4]
+  return { is_news and 1 or 0, counts[1], counts[2], counts[3], counts[4], known[3], known[4] }
 end
 
 -- New Session JSON and state, if nobody changed either in between.
@@ -176,6 +181,14 @@ local function let_go(keys, args)
   return 1
 end
 
+-- Notes that data of a session is lost. One that is gone by now stays gone: a field alone would live for ever.
+-- ARGV: streamSessionId
+local function note_loss(keys, args)
+  if redis.call('HGET', keys[2], 'streamSessionId') ~= args[1] then return 0 end
+  redis.call('HSET', keys[2], 'lost', 1)
+  return 1
+end
+
 -- Ids never repeat: the counter is raised to a floor, never lowered. KEYS[1] is the counter. ARGV: floor
 local function raise_floor(keys, args)
   local now = redis.call('GET', keys[1])
@@ -188,4 +201,5 @@ redis.register_function('rtas_fold_1', fold)
 redis.register_function('rtas_refresh_1', refresh)
 redis.register_function('rtas_put_json_1', put_json)
 redis.register_function('rtas_let_go_1', let_go)
+redis.register_function('rtas_note_loss_1', note_loss)
 redis.register_function('rtas_raise_floor_1', raise_floor)

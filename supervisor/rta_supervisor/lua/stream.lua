@@ -35,7 +35,8 @@ end
 -- ARGV: ttl_s
 local function keep(keys, args)
   local left_s = redis.call('TTL', keys[2])
-  if left_s >= 0 and left_s < tonumber(args[1]) / 2 then return redis.call('EXPIRE', keys[2], args[1]) end
+  local is_due = left_s >= 0 and left_s < tonumber(args[1]) / 2
+  if is_due and redis.call('GET', keys[2]) == 'open' then return redis.call('EXPIRE', keys[2], args[1]) end
   return 0
 end
 
