@@ -74,8 +74,8 @@ class Daemon:
                 self._archivist.flush_progress,
             ),
         )
-        self._health = Health(config.redis)
         self._progress = Progress()
+        self._health = Health(config.redis, self._progress.stuck)
         self._survey = Survey(self._link, config)
         self._recorder = Recorder(self._link, config.keys, counting.counts)
         self._pulse = Pulse(self._progress, self._describe)

@@ -3,6 +3,7 @@
 One answer that does not come is an accident, two in a row are an outage.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import anyio
@@ -32,7 +33,9 @@ class Verdict(msgspec.Struct, frozen=True):
 class Health:
     """Looks at Redis all the time; asking costs nothing."""
 
-    def __init__(self, config: settings.RedisSettings) -> None:
+    def __init__(self, config: settings.RedisSettings, stuck: Callable[[], Mapping[str, float]]) -> None:
+        """`stuck`: loops that get nowhere."""
+        self._stuck = stuck
         self._link = Link(msgspec.structs.replace(config, timeout_s=min(TIMEOUT_S, config.timeout_s)))
         self._strikes = STRIKES
         self._error = "nobody has asked Redis yet"
@@ -54,6 +57,8 @@ class Health:
     def verdict(self) -> Verdict:
         if not self.is_redis_there:
             return Verdict(False, f"Redis does not answer: {self._error}")
+        if stuck := self._stuck():
+            return Verdict(False, f"loops get nowhere: {', '.join(stuck)}", self._round_trip_ms)
         return Verdict(not self._hindrance, self._hindrance, self._round_trip_ms)
 
     async def run(self) -> None:

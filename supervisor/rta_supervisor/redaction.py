@@ -44,7 +44,7 @@ def _secrets(name: str, value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         for key, one in value.items():
             yield from _secrets(key, one)
-    elif isinstance(value, list):
+    elif isinstance(value, list | tuple):
         for one in value:
             yield from _secrets(name, one)
     elif isinstance(value, str):

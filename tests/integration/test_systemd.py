@@ -77,7 +77,6 @@ def test_instances_differ_from_the_one_service_in_their_names_only() -> None:
         .replace("/%i.toml", "/supervisor.toml")
         .replace("Directory=rta-supervisor/%i", "Directory=rta-supervisor")
         .replace("rta-supervisor@%i", "rta-supervisor")
-        .replace("instance and setting", "their settings")
     )
     assert re.sub(r":rta-%i\.\S+", "", plain) == one
 
