@@ -77,6 +77,12 @@ class RedisFull(Unavailable):
     """The server at {url} is full: {reason}. Raise maxmemory or remove data, then try again."""
 
 
+class RedisRefused(RtaError):
+    """The server at {url} refuses that: {reason}."""
+
+    exit_code = 77
+
+
 class NoSupervisor(Unavailable):
     """No supervisor is running against {url}. Start one with: rta-supervisor run --redis-url {url}"""
 

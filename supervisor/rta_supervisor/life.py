@@ -10,7 +10,7 @@ import msgspec
 
 from rta_supervisor import calls, deadlines, lifecycle, log, settings
 from rta_supervisor.lifecycle import Effect, Event
-from rta_supervisor.link import Link
+from rta_supervisor.link import Link, checked
 from rta_supervisor.sessions import Clock, Known, Ref, Sessions, end_of, last_id_in, now_ms
 from rta_wire import control_pb2, errors, keys, session
 from rta_wire.session import State
@@ -75,7 +75,7 @@ class Life:
     ) -> Known:
         number, end = await self._link.try_all([("INCRBY", keys.LAST_STREAM_SESSION_ID, 1), end_of(request.stream)])
         if isinstance(number, Exception):
-            raise number
+            raise checked(number)
         ref = Ref(request.identity, request.stream, number)
         position = last_id_in(end)
         if await self.put_new(ref, document, state=state, principal=principal, position=position):

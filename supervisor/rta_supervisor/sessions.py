@@ -13,7 +13,7 @@ import msgspec
 
 from rta_supervisor import calls, log, settings
 from rta_supervisor.catalogue import Row
-from rta_supervisor.link import Link, pairs
+from rta_supervisor.link import Link, Refused, pairs
 from rta_wire import keys
 from rta_wire.session import State
 from rta_wire.totals import Mark, Totals
@@ -104,6 +104,7 @@ class Sessions:
         self._config = config.session
         self._clock = clock
         self._log = log.get()
+        self.complaints = link.complaints
 
     async def read(self, identity: str) -> Known | None:
         """What is known of a session, None where there is none."""
@@ -172,8 +173,13 @@ class Sessions:
         """Note that the writers of sessions are alive."""
         at_ms = self._clock()
         words = [word for ref in refs for word in (at_ms, ref.identity)]
-        if words:
+        if not words:
+            return
+        try:
             await self._link.do("ZADD", self._keys.index(), "XX", *words)
+        except Refused as error:
+            # A full Redis takes no notes, and messages have to go to make room. The watchdog knows that it was full.
+            self.complaints.note(error)
 
     async def refresh(self, refs: Iterable[Ref], *, renewed: Container[Ref] = ()) -> list[Shown]:
         """Show readers the time ranges that they have not seen, and keep open sessions alive.

@@ -20,6 +20,10 @@ DAY_S: Final = 24 * 3600
 
 class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: str = "redis://127.0.0.1:6379/0"
+    password_file: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
     timeout_s: float = 5.0
     startup_patience_s: float = 10.0
     allow_eviction: bool = False

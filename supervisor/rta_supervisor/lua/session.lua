@@ -188,8 +188,9 @@ local function raise_floor(keys, args)
 end
 
 redis.register_function('rtas_open_1', open)
-redis.register_function('rtas_fold_1', fold)
+-- What frees messages and what keeps sessions has to work where there is no room.
+redis.register_function { function_name = 'rtas_fold_1', callback = fold, flags = { 'allow-oom' } }
 redis.register_function('rtas_refresh_1', refresh)
 redis.register_function('rtas_put_json_1', put_json)
-redis.register_function('rtas_let_go_1', let_go)
-redis.register_function('rtas_raise_floor_1', raise_floor)
+redis.register_function { function_name = 'rtas_let_go_1', callback = let_go, flags = { 'allow-oom' } }
+redis.register_function { function_name = 'rtas_raise_floor_1', callback = raise_floor, flags = { 'allow-oom' } }
