@@ -141,6 +141,10 @@ class SessionConflict(RtaError):
     """Session {identity!r} is open already with {what} {theirs!r}, not {ours!r}."""
 
 
+class ForeignStream(RtaError):
+    """Principal {principal!r} can't open a session in stream {stream!r}: its streams begin with {prefix!r}."""
+
+
 class RequestCancelled(RtaError):
     """The request was cancelled before it was served."""
 

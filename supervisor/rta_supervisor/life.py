@@ -38,6 +38,7 @@ class Life:
         self._link = link
         self._keys = config.keys
         self._config = config.session
+        self._stream_prefixes = config.control.stream_prefixes
         self._sessions = sessions
         self._on_change = on_change
         self._clock = clock
@@ -51,6 +52,9 @@ class Life:
         state = State(document["state"])
         if state not in (State.WAITING, State.OPEN):
             raise errors.BadSessionJson(where="$.state", reason=f"a session can't begin as {state}")
+        prefix = self._stream_prefixes.get(principal, "")
+        if not request.stream.startswith(prefix):
+            raise errors.ForeignStream(principal=principal, stream=request.stream, prefix=prefix)
         first = await self._first_identity(principal, request)
         if first != request.identity and (known := await self._sessions.read(first)) is not None:
             return reply_of(known)

@@ -60,11 +60,13 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Folded(msgspec.Struct, frozen=True):
-    """What became of the reports for one session: 'changed', 'same', 'closed' or 'unknown'."""
+    """What became of the reports for one session: 'changed', 'same', 'closed', 'unknown' or 'foreign'."""
 
     ref: Ref
     outcome: str
-    implausible_units: tuple[str, ...]
+    implausible_units: tuple[str, ...] = ()
+    owner: str = ""
+    """The principal of a session that is foreign to the one who reported."""
 
 
 def now_ms() -> int:
@@ -144,17 +146,21 @@ class Sessions:
             _row(identity, fields, document, at_ms) for identity, fields, document in found if fields[0] is not None
         ]
 
-    async def fold(self, reports: Mapping[tuple[str, int], Mapping[str, Totals]]) -> list[Folded]:
-        """Join reports into sessions, keyed by (identity, stream session id)."""
-        return await in_slices(list(reports.items()), self._fold_slice)
+    async def fold(
+        self, reports: Mapping[tuple[str, int], Mapping[str, Totals]], *, principal: str | None = None
+    ) -> list[Folded]:
+        """Join reports into sessions, keyed by (identity, stream session id). Only those of `principal`, if given."""
+        return await in_slices(list(reports.items()), functools.partial(self._fold_slice, principal))
 
-    async def _fold_slice(self, reports: Sequence[tuple[tuple[str, int], Mapping[str, Totals]]]) -> list[Folded]:
+    async def _fold_slice(
+        self, principal: str | None, reports: Sequence[tuple[tuple[str, int], Mapping[str, Totals]]]
+    ) -> list[Folded]:
         answers = await self._link.do_all(
-            [calls.fold(self._keys, *session_key, units) for session_key, units in reports]
+            [calls.fold(self._keys, *session_key, units, principal=principal) for session_key, units in reports]
         )
         return [
-            Folded(Ref(identity, stream.decode(), number), outcome.decode(), tuple(unit.decode() for unit in units))
-            for ((identity, number), _), (outcome, stream, units) in zip(reports, answers, strict=True)
+            _folded(Ref(identity, stream.decode(), number), outcome.decode(), names)
+            for ((identity, number), _), (outcome, stream, names) in zip(reports, answers, strict=True)
         ]
 
     async def marks(self, ref: Ref) -> dict[str, Totals]:
@@ -265,6 +271,12 @@ class Sessions:
         """Where a stream ends now; `0-0` if it is new."""
         [info] = await self._link.try_all([end_of(stream)])
         return last_id_in(info)
+
+
+def _folded(ref: Ref, outcome: str, names: Sequence[bytes]) -> Folded:
+    if outcome == "foreign":
+        return Folded(ref, outcome, owner=names[0].decode())
+    return Folded(ref, outcome, tuple(unit.decode() for unit in names))
 
 
 def end_of(stream: str) -> calls.Call:

@@ -76,12 +76,17 @@ end
 -- Reports of units, joined with what is known: counts to their maximum, times to the widest. Counts are cumulative, so of
 -- two reports of a unit one is ahead of the other in everything; one that is ahead in some and behind in others is
 -- implausible and left out, because a maximum can't be undone.
--- ARGV: streamSessionId, then for each unit: unit, bursts, samples, raw bytes, stored bytes, start, end
--- Gives {outcome, streamName, implausible units}; the outcome is 'changed', 'same', 'closed' or 'unknown'.
+-- ARGV: streamSessionId, then for each unit: unit, bursts, samples, raw bytes, stored bytes, start, end; last the
+-- principal whose reports they are, where it matters.
+-- Gives {outcome, streamName, implausible units}; the outcome is 'changed', 'same', 'closed' or 'unknown'. It is 'foreign'
+-- for a session of another principal, who stands in place of the units.
 local function fold(keys, args)
   local state = keys[2]
-  local known = redis.call('HMGET', state, 'streamSessionId', 'state', 'tStart', 'tEnd', 'streamName', unpack(COUNTS))
+  local principal = #args % UNIT_WORDS == 2 and table.remove(args)
+  local known = redis.call('HMGET', state, 'streamSessionId', 'state', 'tStart', 'tEnd', 'streamName', 'principal',
+    unpack(COUNTS))
   if known[1] ~= args[1] then return { 'unknown', '', {} } end
+  if principal and known[6] ~= principal then return { 'foreign', known[5], { known[6] or '' } } end
   if CLOSED[known[2]] then return { 'closed', known[5], {} } end
   local first, last = known[3], known[4]
   local implausible, changes = {}, {}
@@ -120,7 +125,7 @@ local function fold(keys, args)
   for place, name in ipairs(COUNTS) do
     if grown[place] > 0 then
       changes[#changes + 1] = name
-      changes[#changes + 1] = string.format('%.0f', tonumber(known[5 + place] or '0') + grown[place])
+      changes[#changes + 1] = string.format('%.0f', tonumber(known[6 + place] or '0') + grown[place])
     end
   end
   if first and first ~= '-' then
