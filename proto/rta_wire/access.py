@@ -24,7 +24,7 @@ _PASSWORD_FILE: Final = "password_file"  # noqa: S105 - a name, not a secret
 _TLS_FILES: Final = {"ca_file": "ssl_ca_certs", "cert_file": "ssl_certfile", "key_file": "ssl_keyfile"}
 FILES: Final = (_PASSWORD_FILE, *_TLS_FILES)
 _WITHOUT_TLS: Final = ("redis", "unix")
-_SECRET_IN_QUERY: Final = re.compile(r"((?:^|[?&])[a-z_]*password=)[^&]*", re.IGNORECASE)
+_SECRET_IN_QUERY: Final = re.compile(r"([?&]password=)[^&]*", re.IGNORECASE)
 
 
 class Way(msgspec.Struct, frozen=True):
@@ -62,14 +62,23 @@ def way(url: str, files: Mapping[str, str] | None = None, environ: Mapping[str, 
 def has_password(url: str) -> bool:
     """Whether a secret stands in a URL itself."""
     account, at, _ = url.partition("://")[2].rpartition("@")
-    return bool(at and account.partition(":")[2]) or bool(_SECRET_IN_QUERY.search(url.partition("?")[2]))
+    return bool(at and account.partition(":")[2]) or bool(_SECRET_IN_QUERY.search(url))
+
+
+def check_public(url: str) -> str:
+    """The URL itself, if everybody may see it."""
+    if has_password(url):
+        raise errors.Usage(
+            reason=f"A password on the command line can be read by everybody on this host ({safe(url)}). "
+            f"Put it into a file and name that in redis.password_file, or into {PASSWORD_VARIABLE} in the environment"
+        )
+    return url
 
 
 def safe(url: str) -> str:
     """A URL without its password, for people and logs."""
-    scheme, separator, rest = url.partition("://")
+    scheme, separator, rest = _SECRET_IN_QUERY.sub(r"\1***", url).partition("://")
     account, at, host = rest.rpartition("@")
-    host = _SECRET_IN_QUERY.sub(r"\1***", host)
     if not at:
         return f"{scheme}{separator}{host}"
     user, colon, _ = account.partition(":")
