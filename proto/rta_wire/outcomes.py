@@ -35,6 +35,9 @@ FULL: Final = "OOM"
 FORGOTTEN: Final = frozenset({"NOGROUP", "NOFUNCTION"})
 """Redis does not know what a supervisor had put there: it lost data."""
 
+OF_ONE_KEY: Final = frozenset({"WRONGTYPE", "ERR"})
+"""What a writer can bring about in its own streams: another type in their place, or no id left to append with."""
+
 READ_ONLY: Final = frozenset({"READONLY", "MASTERDOWN"})
 
 TABLE: Final[dict[str, Row]] = {

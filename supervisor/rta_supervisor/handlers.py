@@ -169,7 +169,9 @@ class Reports:
             whose = {"theirs": result.owner, "ours": batch.principal}
             await self._lane.bury(entry, errors.SessionConflict(identity=ref.identity, what="the principal", **whose))
         for unit in result.implausible_units:
-            reason = "some of its totals are ahead of an earlier report and some are behind"
+            reason = (
+                "some of its totals are ahead of an earlier report and some are behind, or they are impossibly high"
+            )
             await self._lane.bury(entry, errors.ImplausibleReport(unit=unit, identity=ref.identity, reason=reason))
 
 

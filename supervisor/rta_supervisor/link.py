@@ -148,6 +148,12 @@ class Link:
         return errors.RedisUnreachable(url=url, reason=found.said)
 
 
+def is_about_keys(error: Exception) -> bool:
+    """Whether an answer is about the keys of one session, and not about us: what their writer spoilt is its loss."""
+    found = outcomes.verdict(error)
+    return found is not None and found.code in outcomes.OF_ONE_KEY
+
+
 def unsuitable(info: Mapping[str, str], config: settings.RedisSettings) -> errors.RtaError | None:
     """Why a server won't do, judged by what it says of itself."""
     url = access.safe(config.url)

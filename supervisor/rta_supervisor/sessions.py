@@ -14,7 +14,7 @@ import msgspec
 from rta_supervisor import calls, log, settings
 from rta_supervisor.catalogue import Row
 from rta_supervisor.link import Link, Refused, pairs
-from rta_wire import keys
+from rta_wire import errors, keys
 from rta_wire.session import State
 from rta_wire.totals import Mark, Totals
 
@@ -165,15 +165,27 @@ class Sessions:
 
     async def marks(self, ref: Ref) -> dict[str, Totals]:
         """What stands in the stream, by unit. Marks are written with the data and never lag behind it."""
-        return _totals(await self._link.do("HGETALL", self._keys.marks(ref.stream, ref.stream_session_id)))
+        return self._totals(ref, await self._link.do("HGETALL", self._keys.marks(ref.stream, ref.stream_session_id)))
 
     async def fold_marks(self, ref: Ref, marks: Sequence[bytes] | None = None) -> bool:
         """Fold what stands in the stream like reports. Whether it held news."""
-        units = await self.marks(ref) if marks is None else _totals(marks)
+        units = await self.marks(ref) if marks is None else self._totals(ref, marks)
         if not units:
             return False
         [folded] = await self.fold({(ref.identity, ref.stream_session_id): units})
+        if folded.implausible_units:
+            self._log.error("marks_implausible", session=ref.identity, units=folded.implausible_units)
         return folded.outcome == "changed"
+
+    def _totals(self, ref: Ref, marks: Sequence[bytes]) -> dict[str, Totals]:
+        """Marks are the writers' to write: one that makes no sense is left out, and keeps nobody from anything."""
+        found: dict[str, Totals] = {}
+        for unit, mark in pairs(marks).items():
+            try:
+                found[unit.decode()] = Mark.from_text(mark.decode()).totals
+            except (errors.BadMessage, UnicodeDecodeError) as error:
+                self._log.error("mark_unreadable", session=ref.identity, unit=repr(unit[:64]), error=str(error))
+        return found
 
     async def heard_of(self, refs: Iterable[Ref]) -> None:
         """Note that the writers of sessions are alive."""
@@ -290,10 +302,6 @@ def last_id_in(info: Sequence[bytes] | Exception) -> str:
     if "no such key" in str(info):
         return "0-0"
     raise info
-
-
-def _totals(marks: Sequence[bytes]) -> dict[str, Totals]:
-    return {unit.decode(): Mark.from_text(mark.decode()).totals for unit, mark in pairs(marks).items()}
 
 
 def _known(identity: str, raw: Mapping[bytes, bytes], document: bytes | None) -> Known:

@@ -32,6 +32,9 @@ local COUNTS = { 'bursts', 'samples', 'rawBytes', 'storedBytes' }
 -- Words of a report: unit, four counts, start and end.
 local UNIT_WORDS = 7
 
+-- More than that nobody counts: a petabyte. Sums stay whole numbers, and fit into 64 bits.
+local COUNT_MAX = 2 ^ 50
+
 -- Lua's stack has room for some thousand words of a call.
 local CALL_MAX_WORDS = 2000
 
@@ -75,7 +78,7 @@ end
 
 -- Reports of units, joined with what is known: counts to their maximum, times to the widest. Counts are cumulative, so of
 -- two reports of a unit one is ahead of the other in everything; one that is ahead in some and behind in others is
--- implausible and left out, because a maximum can't be undone.
+-- implausible and left out, because a maximum can't be undone. So is one that jumps by more than anybody counts.
 -- ARGV: streamSessionId, then for each unit: unit, bursts, samples, raw bytes, stored bytes, start, end; last the
 -- principal whose reports they are, where it matters.
 -- Gives {outcome, streamName, implausible units}; the outcome is 'changed', 'same', 'closed' or 'unknown'. It is 'foreign'
@@ -102,7 +105,7 @@ local function fold(keys, args)
     local more = {}
     for place = 1, 4 do
       more[place] = tonumber(args[at + place]) - tonumber(old[place])
-      ahead, behind = ahead or more[place] > 0, behind or more[place] < 0
+      ahead, behind = ahead or more[place] > 0, behind or more[place] < 0 or more[place] > COUNT_MAX
     end
     if ahead and behind then
       implausible[#implausible + 1] = args[at]
