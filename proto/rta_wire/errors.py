@@ -77,6 +77,12 @@ class RedisFull(Unavailable):
     """The server at {url} is full: {reason}. Raise maxmemory or remove data, then try again."""
 
 
+class RedisRefused(RtaError):
+    """The server at {url} refuses that: {reason}."""
+
+    exit_code = 77
+
+
 class NoSupervisor(Unavailable):
     """No supervisor is running against {url}. Start one with: rta-supervisor run --redis-url {url}"""
 
@@ -133,6 +139,10 @@ class SessionClosed(RtaError):
 
 class SessionConflict(RtaError):
     """Session {identity!r} is open already with {what} {theirs!r}, not {ours!r}."""
+
+
+class ForeignStream(RtaError):
+    """Principal {principal!r} can't open a session in stream {stream!r}: its streams begin with {prefix!r}."""
 
 
 class RequestCancelled(RtaError):

@@ -32,9 +32,18 @@ def open_session(names: keys.Keys, identity: str, *, further: Mapping[str, Word]
     return _session_call("rtas_open_1", names, identity, *(new[name] for name in order), *pairs)
 
 
-def fold(names: keys.Keys, identity: str, stream_session_id: int, units: Mapping[str, Totals]) -> Call:
+def fold(
+    names: keys.Keys,
+    identity: str,
+    stream_session_id: int,
+    units: Mapping[str, Totals],
+    *,
+    principal: str | None = None,
+) -> Call:
+    """`principal`: who reported it. None: it stands in the stream, so it needs nobody's word."""
     words: Iterable[Word] = (word for unit, totals in units.items() for word in (unit, *totals.words()))
-    return _session_call("rtas_fold_1", names, identity, stream_session_id, *words)
+    who = () if principal is None else (principal,)
+    return _session_call("rtas_fold_1", names, identity, stream_session_id, *words, *who)
 
 
 def refresh(names: keys.Keys, identity: str, stream_session_id: int, *, now_ms: int, ttl_s: int) -> Call:

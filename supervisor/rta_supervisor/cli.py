@@ -7,11 +7,18 @@ import anyio
 import click
 
 from rta_supervisor import daemon, log, settings
-from rta_wire import __version__, errors
+from rta_wire import __version__, access, errors
+
+
+def _without_password(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
+    """Everybody on a host can read the command line of a process."""
+    return url if url is None else access.check_public(url)
+
 
 _redis_url = click.option(
     "--redis-url",
     metavar="URL",
+    callback=_without_password,
     help="Redis or Valkey to use, such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock.",
 )
 
@@ -37,7 +44,8 @@ def run(config: Path | None, redis_url: str | None, log_level: str | None, log_f
 
     \b
     Settings come from the file, then from the environment (RTA_REDIS__URL and so on), then from
-    the options here; the last one wins.
+    the options here; the last one wins. A password for Redis comes from redis.password_file, from
+    RTA_REDIS_PASSWORD or from the systemd credential redis-password.
     \b
     Example:  rta-supervisor run --config /etc/rta-supervisor/supervisor.toml
     """

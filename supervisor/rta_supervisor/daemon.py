@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 import anyio
+import redis.exceptions
 
 from rta_supervisor import log, notify, settings
 from rta_supervisor.archivist import Archivist
@@ -12,7 +13,7 @@ from rta_supervisor.beat import Beat
 from rta_supervisor.handlers import Reports, Requests
 from rta_supervisor.lanes import Hooks, Lane
 from rta_supervisor.life import Life
-from rta_supervisor.link import Link, Trouble, safe_url
+from rta_supervisor.link import Link, Refused, Trouble
 from rta_supervisor.node import Node
 from rta_supervisor.precedence import Precedence
 from rta_supervisor.recovery import Recovery
@@ -21,9 +22,14 @@ from rta_supervisor.sessions import Sessions
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_supervisor.trim import Trimmer
 from rta_supervisor.watchdog import Watchdog
-from rta_wire import __version__
+from rta_wire import __version__, access, errors
 
 GATHER_REPORTS: Final = 5
+
+STARTING_S: Final = 30.0
+"""For which systemd is asked to wait on, each time that a start has to make room first."""
+
+ROOM_PAUSE_S: Final = 0.5
 
 
 class Daemon:
@@ -56,6 +62,7 @@ class Daemon:
                 # What only we remember of the time before a loss, before it is asked what was lost.
                 self._archivist.flush_progress,
             ),
+            on_trouble=self._report_lane.note_silence,
         )
         self._stopping = anyio.Event()
         self._log = log.get(node=self._node.id)
@@ -66,6 +73,8 @@ class Daemon:
             await self._start()
             try:
                 await self._loop()
+            except BaseExceptionGroup as group:
+                raise self._reason(group) from group
             finally:
                 with anyio.CancelScope(shield=True):
                     await self._stop()
@@ -76,16 +85,31 @@ class Daemon:
     async def _start(self) -> None:
         await self._link.connect()
         try:
-            await self._recovery.make_whole()
+            await self._prepare()
         except Trouble as error:
             raise self._link.named(error) from error
         self._log.info(
             "supervisor_started",
             version=__version__,
-            redis=safe_url(self._config.redis.url),
+            redis=access.safe(self._config.redis.url),
             catalogue=str(self._catalogue.path),
         )
         notify.send("READY=1")
+
+    async def _prepare(self) -> None:
+        """Whatever has to be in Redis. One that is full and was ours before gets room first: nobody else makes any."""
+        while True:
+            try:
+                await self._recovery.make_whole()
+            except Refused as error:
+                if not isinstance(self._link.named(error), errors.RedisFull) or not await self._link.has_functions():
+                    raise
+                self._link.complaints.note(error)
+                notify.send(f"EXTEND_TIMEOUT_USEC={int(STARTING_S * 1e6)}")
+                await self._trimmer.sweep()
+                await anyio.sleep(ROOM_PAUSE_S)
+            else:
+                return
 
     async def _loop(self) -> None:
         duties: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
@@ -111,6 +135,16 @@ class Daemon:
             # The lanes are drained: nothing new comes, what they folded still has to be shown.
             background.cancel_scope.cancel()
 
+    def _reason(self, group: BaseExceptionGroup[BaseException]) -> BaseException:
+        """What a person can act on, where a task ended because Redis will never do what we ask."""
+        refused, _ = group.split((errors.RtaError, redis.exceptions.RedisError))
+        if refused is None:
+            return group
+        first: BaseException = refused
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        return first if isinstance(first, errors.RtaError) else self._link.named(first)
+
     async def _watch_redis(self) -> None:
         await self._recovery.run(Beat(self._link, self._config.keys, self._node.id), self._config.node.beat_s)
 
@@ -127,5 +161,5 @@ class Daemon:
             await self._archivist.flush()
             await self._node.unregister()
         except Trouble as error:
-            self._log.warning("redis_unavailable", error=str(error))
+            self._link.complaints.note(error)
         self._log.info("supervisor_stopped")

@@ -84,6 +84,10 @@ class Lane:
         self.listening_since_ms = now_ms()
         """Since when nothing that was sent waits to be read: before that, silence is ours."""
 
+    def note_silence(self) -> None:
+        """Nobody could be heard until now: Redis was away, or so full that nobody could write."""
+        self.listening_since_ms = now_ms()
+
     async def prepare(self) -> None:
         """Make the groups, from the beginning of each stream: what was sent before we came counts too."""
         await self._link.do_all([calls.begin_lane(self._keys, key) for key in self._principals])
@@ -111,8 +115,8 @@ class Lane:
                 else:
                     await self._work(entries, handler)
             except (*Outage, *Refusal) as error:
-                self._log.warning("redis_unavailable", error=str(error))
-                self.listening_since_ms = now_ms()
+                self._link.complaints.note(error)
+                self.note_silence()
                 leftovers_first = True
                 await anyio.sleep(OUTAGE_PAUSE_S)
             except DataLost as error:

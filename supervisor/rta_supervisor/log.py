@@ -8,12 +8,19 @@ import structlog
 
 from rta_supervisor import settings as settings_
 
+PLAIN = structlog.dev.plain_traceback
+"""The default shows the local variables of every frame, and secrets among them."""
+
 Log = structlog.typing.FilteringBoundLogger
 
 
 def configure(settings: settings_.LogSettings) -> None:
     console = settings.format == "console" or (settings.format == "auto" and sys.stdout.isatty())
-    renderer: Any = structlog.dev.ConsoleRenderer() if console else structlog.processors.JSONRenderer(default=str)
+    renderer: Any = (
+        structlog.dev.ConsoleRenderer(exception_formatter=PLAIN)
+        if console
+        else structlog.processors.JSONRenderer(default=str)
+    )
     processors: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,

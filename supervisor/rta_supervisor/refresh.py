@@ -57,7 +57,7 @@ class Refresher:
             self._on_progress(await self._sessions.refresh(touched, renewed=self._refreshed))
             self._refreshed |= touched
         except Trouble as error:
-            self._log.warning("redis_unavailable", error=str(error))
+            self._sessions.complaints.note(error)
             for ref in touched:
                 self.touch(ref)
 
@@ -76,7 +76,7 @@ class Refresher:
                     if known is not None:
                         await self._life.finish_off(known)
             except Trouble as error:
-                self._log.warning("redis_unavailable", error=str(error))
+                self._sessions.complaints.note(error)
 
     async def _keep(self, live: Sequence[Ref]) -> None:
         """Gates live as long as sessions and are looked at seldom: each look costs a call."""

@@ -20,6 +20,10 @@ DAY_S: Final = 24 * 3600
 
 class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: str = "redis://127.0.0.1:6379/0"
+    password_file: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
     timeout_s: float = 5.0
     startup_patience_s: float = 10.0
     allow_eviction: bool = False
@@ -27,6 +31,7 @@ class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class ControlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     principals: tuple[str, ...] = (keys_.DEFAULT_PRINCIPAL,)
+    stream_prefixes: dict[str, str] = {}
     batch: int = 1000
     retry_s: float = 30.0
     pickup_s: float = 120.0
@@ -188,6 +193,10 @@ def _check(settings: Settings) -> None:
         raise errors.BadConfiguration(where="control.principals", reason="it names nobody")
     for principal in settings.control.principals:
         keys_.check_principal(principal)
+    for principal, prefix in settings.control.stream_prefixes.items():
+        if principal not in settings.control.principals:
+            raise errors.BadConfiguration(where="control.stream_prefixes", reason=f"{principal!r} is no principal")
+        keys_.check_stream_name(prefix)
     _check_trim(settings)
 
 
