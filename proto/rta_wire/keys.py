@@ -27,6 +27,7 @@ T_END: Final = "tEnd"
 CONTROL_FIELD: Final = b"m"
 CONTROL_GROUP: Final = "supervisors"
 DEFAULT_PRINCIPAL: Final = "default"
+DEFAULT_OPERATOR: Final = "operator"
 
 _STREAM_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.STREAM_NAME_MAX_CHARS - 1}}}")
 _BRACES: Final = re.compile(r"[{}]")

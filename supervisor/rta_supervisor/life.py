@@ -4,7 +4,7 @@ Order matters across slots: the hash before the stream entry, so that a reader w
 JSON twice rather than never.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -39,6 +39,7 @@ class Life:
         self._keys = config.keys
         self._config = config.session
         self._stream_prefixes = config.control.stream_prefixes
+        self._operators = config.control.operators
         self._sessions = sessions
         self._on_change = on_change
         self._clock = clock
@@ -140,7 +141,7 @@ class Life:
         self, principal: str, request: control_pb2.CloseSession, *, asked_ms: int
     ) -> control_pb2.SessionReply | None:
         """End a session once everything that is expected has arrived; None while it has not and may still come."""
-        known = await self._own(principal, request.identity)
+        known = await self._own(principal, request.identity, others=self._operators)
         expected = Totals.from_message(request.expected)
         if not known.state.is_closed:
             await self._sessions.fold_marks(known.ref)
@@ -149,16 +150,18 @@ class Life:
             if not complete and deadlines.may_still_come(asked_ms, self._clock(), self._config):
                 return None
             event = lifecycle.ending(State(request.state), complete=complete)
-            known = await self.end(known, event, expected=expected)
+            known = await self.end(known, event, expected=expected, by=principal)
         await self._finish(known, known.state)
         return reply_of(known, missing=known.totals.short_of(expected))
 
-    async def end(self, known: Known, event: Event, *, expected: Totals | None = None) -> Known:
-        """Bring a session to its end, whoever asked."""
+    async def end(self, known: Known, event: Event, *, expected: Totals | None = None, by: str = "") -> Known:
+        """Bring a session to its end. `by`: who asked for it; empty where nobody did."""
         if known.lost_data and event is Event.CLOSE:
             event = Event.TRUNCATE
         ended = await self._apply(known, event)
         facts = {"session": ended.ref.identity, "state": ended.state.value, "samples": ended.totals.samples}
+        if by not in ("", ended.principal):
+            facts["by"] = by
         if expected is not None and (missing := ended.totals.short_of(expected)) is not None:
             facts |= {"missing_bursts": missing.bursts, "missing_samples": missing.samples}
         self._log.info("session_closed", **facts)
@@ -179,11 +182,12 @@ class Life:
             ref = known.ref
             await self._link.do(*calls.session_json(ref.stream, ref.stream_session_id, raw))
 
-    async def _own(self, principal: str, identity: str) -> Known:
+    async def _own(self, principal: str, identity: str, *, others: Collection[str] = ()) -> Known:
+        """A session of the one who asks, or, for `others`, of anybody."""
         known = await self._sessions.read(identity)
         if known is None:
             raise errors.UnknownSession(identity=identity)
-        if known.principal != principal:
+        if known.principal != principal and principal not in others:
             raise errors.SessionConflict(
                 identity=identity, what="the principal", theirs=known.principal, ours=principal
             )
