@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 import redis.exceptions
 
-from rta_supervisor import calls, settings
+from rta_supervisor import settings
 from rta_supervisor.link import Link, pairs, parse_info
 from rta_supervisor.sessions import now_ms
 from rta_wire import keys
@@ -112,26 +112,26 @@ class Overview:
         flat = await self._link.do("ZREVRANGE", self._keys.index(), 0, -1, "WITHSCORES")
         return {identity.decode(): int(float(score)) for identity, score in pairs(flat).items()}
 
+    async def session(self, identity: str) -> SessionLine | None:
+        """One of them, also after it has left the list of live ones and until it expires."""
+        fields, score = await self._link.do_all(
+            [("HMGET", self._keys.state(identity), *_FIELDS), ("ZSCORE", self._keys.index(), identity)]
+        )
+        if fields[0] is None:
+            return None
+        return _session(identity, fields, None if score is None else int(float(score)))
+
     async def sessions(self) -> list[SessionLine]:
         """Live ones: open, and closed a moment ago. The one that was heard of last comes first."""
         heard = await self.identities()
-        return await self.some_sessions(heard, heard)
-
-    async def some_sessions(self, identities: Iterable[str], heard: Mapping[str, int]) -> list[SessionLine]:
-        """Those of them that there are."""
-        wanted = list(identities)
+        wanted = list(heard)
         lines: list[SessionLine] = []
         for at in range(0, len(wanted), SLICE):
             part = wanted[at : at + SLICE]
             answers = await self._link.do_all([("HMGET", self._keys.state(identity), *_FIELDS) for identity in part])
             found = zip(part, answers, strict=True)
-            lines += [_session(one, fields, heard.get(one)) for one, fields in found if fields[0] is not None]
+            lines += [_session(one, fields, heard[one]) for one, fields in found if fields[0] is not None]
         return lines
-
-    async def documents(self, identities: Sequence[str]) -> list[bytes | None]:
-        """Session JSON of each, as its readers have it."""
-        wanted: list[calls.Call] = [("HGET", self._keys.session(one), keys.JSON) for one in identities]
-        return await self._link.do_all(wanted)
 
     async def streams(self, sessions: Iterable[SessionLine]) -> list[StreamLine]:
         """Streams that sessions of ours used, the largest first."""

@@ -9,6 +9,10 @@ import click
 
 MODULES: Final = {
     "status": "status",
+    "sessions": "sessions",
+    "streams": "streams",
+    "nodes": "nodes",
+    "completion": "completion",
 }
 """Where each command is, in the order in which help lists them."""
 

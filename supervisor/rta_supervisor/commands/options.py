@@ -1,16 +1,15 @@
 """Options that commands share: which Redis, which settings, tables or JSON."""
 
 import functools
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from rta_supervisor import settings
-from rta_wire import access
-
-Command = TypeVar("Command", bound=Callable[..., Any])
+from rta_wire import access, errors
 
 config = click.option(
     "--config", type=click.Path(path_type=Path), metavar="FILE", help="TOML file; see conf/supervisor.toml."
@@ -46,10 +45,8 @@ def configured(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def confirm(question: str, *, yes: bool) -> None:
     """Ask a person before something that can't be undone. Without one it has to be said beforehand."""
-    from rta_wire import errors  # noqa: PLC0415
-
     if yes:
         return
-    if not click.get_text_stream("stdin").isatty():
+    if not sys.stdin.isatty():
         raise errors.Usage(reason=f"{question} Nobody can be asked here: say --yes.")
     click.confirm(question, abort=True, err=True)
