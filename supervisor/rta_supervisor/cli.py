@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -83,10 +84,10 @@ def demo(redis_url: str | None, port: int | None, keep: bool, as_json: bool) -> 
     sys.exit(play.play(redis_url=redis_url, port=port, keep=keep, as_json=as_json))
 
 
-def main() -> int:
-    """Entry point of the console script."""
+def main(words: Sequence[str] | None = None) -> int:
+    """Entry point of the console script. `words`: what follows its name, else as Python was given it."""
     try:
-        code = cli.main(prog_name=NAME, standalone_mode=False)
+        code = cli.main(words, prog_name=NAME, standalone_mode=False)
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.Abort:

@@ -11,7 +11,11 @@ MODULES: Final = {
     "status": "status",
     "sessions": "sessions",
     "streams": "streams",
+    "tail": "tail",
+    "top": "top",
+    "dlq": "dlq",
     "nodes": "nodes",
+    "doctor": "doctor",
     "completion": "completion",
 }
 """Where each command is, in the order in which help lists them."""
