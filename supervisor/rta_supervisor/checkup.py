@@ -88,13 +88,12 @@ class Checkup:
             await self._link.do("PING")
             began_s = anyio.current_time()  # the first one connects
             await self._link.do("PING")
-        except redis.exceptions.AuthenticationError as error:
-            return bad(
-                check, f"{url} refuses the sign-in: {_first_line(error)}", "Check user and password in redis.url."
-            )
-        except link_.Outage as error:
+        except (*link_.Trouble, redis.exceptions.RedisError) as error:
+            problem = self._link.named(error)
+            if isinstance(problem, errors.RedisRefused):
+                return bad(check, str(problem), "Check user and password in the settings of redis.", problem.exit_code)
             remedy = "Start Redis there, or name another one with --redis-url, RTA_REDIS__URL or redis.url."
-            return bad(check, f"{url}: {_first_line(error)}", remedy, errors.Unavailable.exit_code)
+            return bad(check, f"{url}: {problem.facts['reason']}", remedy, problem.exit_code)
         took_ms = (anyio.current_time() - began_s) * 1000
         if took_ms > ROUND_TRIP_WARN_MS:
             remedy = "Look for slow commands (SLOWLOG GET) and at the network in between."
