@@ -25,7 +25,7 @@ RUNNABLE = ("console", "bash", "python")
 SHELL_WORDS = set("|&;<>$`*(){}'\"\\#~")
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_EXCUSE = re.compile(r"<!-- not run: (.+?)(?:; instead: (.+?))? -->\n\Z", re.DOTALL)
+_EXCUSE = re.compile(r"<!-- not run: (.+?)(?:; instead: (.+?))? -->")
 _LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 
 
@@ -55,7 +55,7 @@ class Step(NamedTuple):
 def blocks(page: Path) -> Iterator[Block]:
     text = page.read_text()
     for match in _FENCE.finditer(text):
-        excuse = _EXCUSE.search(text, 0, match.start())
+        excuse = _EXCUSE.fullmatch(text[: match.start()].rstrip("\n").rpartition("\n")[2])
         line = text.count("\n", 0, match.start()) + 1
         words = (excuse[1], excuse[2] or "") if excuse else ("", "")
         yield Block(str(page.relative_to(ROOT)), line, match[1], match[2], *words)
