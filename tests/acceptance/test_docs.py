@@ -1,5 +1,6 @@
 """The documentation is true: every command in it is run, and what it shows is what comes out."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import redis
 
 from rta_supervisor.embedded import server
 from rta_wire import encode
@@ -96,3 +98,41 @@ def test_the_runner_notices(tmp_path: Path) -> None:
     runner.run(
         pages.Block("page", 1, "console", "$ rta-supervisor status\nrta-supervisor: No Redis answers at …\n", "", "")
     )
+
+
+@pytest.mark.parametrize(
+    ("channels", "hz", "flush_s", "sessions"),
+    [(100, 100, 1.0, 1), (20, 10, 1.0, 5), (500, 50, 0.5, 2), (10, 10, 0.1, 1)],
+)
+def test_the_formula_for_memory_holds(
+    client: redis.Redis, channels: int, hz: int, flush_s: float, sessions: int
+) -> None:
+    """What the operating guide says a stream takes, against one that is filled like that and trimmed to the entry."""
+    max_entries = 500
+    noise = np.random.default_rng(1)
+    per_burst = round(hz * flush_s)
+    rows = np.tile(np.arange(per_burst) * (10**9 // hz), channels)
+    encoder = encode.Encoder()
+    start_ns = samples.START_NS
+    while int(client.xlen("stream:rig")) < max_entries * 1.1:
+        for number in range(sessions):
+            values = noise.normal(size=len(rows))
+            entries = [burst.data for burst in encoder.rows(_channels(channels, per_burst), rows + start_ns, values)]
+            with client.pipeline(transaction=False) as pipe:
+                for data in (*entries, encode.time_range(samples.START_NS, start_ns)):
+                    pipe.xadd("stream:rig", {"id": number, "data": data})
+                pipe.execute()
+        start_ns += round(flush_s * 1e9)
+    client.xtrim("stream:rig", maxlen=max_entries, approximate=False)
+    text = (pages.ROOT / "docs" / "operating.md").read_text()
+    names: dict[str, Any] = {}
+    exec(re.search(r"```python\n(import math.+?)```", text, re.DOTALL)[1], names)  # type: ignore[index]  # noqa: S102
+    expected = names["stream_bytes"](
+        channels, hz, flush_s, sessions=sessions, max_entries=max_entries, min_retention_s=0
+    )
+    measured = client.memory_usage("stream:rig", samples=0)
+    assert measured == pytest.approx(expected, rel=0.15)
+
+
+def _channels(count: int, each: int) -> Any:
+    return np.repeat(np.arange(count, dtype=np.uint32), each)

@@ -69,7 +69,7 @@ def test_an_evicting_server(url: str) -> None:
         assert "Set it to noeviction" in found.remedy
         with connection.connect(evicting.url) as client:
             client.execute_command("ACL", "SETUSER", "default", "on", "resetpass", ">hush")
-        assert levels(findings(evicting.url, code=78)) == {"reachable": "bad"}
+        assert levels(findings(evicting.url, code=77)) == {"reachable": "bad"}
     assert url
 
 
@@ -118,14 +118,18 @@ def test_a_supervisor_that_hangs(client: redis.Redis, url: str, supervisor: Supe
 
 
 def test_a_user_who_may_little(
-    client: redis.Redis, shared_server: server.EmbeddedServer, supervisor: Supervisor
+    client: redis.Redis,
+    shared_server: server.EmbeddedServer,
+    supervisor: Supervisor,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What can't be looked at is a warning, not the end; what an operator could not do is named."""
     client.execute_command(
         "ACL", "SETUSER", "guest", "on", ">hush", "~*", "&*", "+@read", "+@connection", "+info", "+acl"
     )
     try:
-        found = findings(f"unix://guest:hush@{shared_server.socket_path}")
+        monkeypatch.setenv("RTA_REDIS__URL", f"unix://guest:hush@{shared_server.socket_path}")
+        found = findings("")
     finally:
         client.execute_command("ACL", "DELUSER", "guest")
     assert "guest may not: XADD rtas:req:operator" in found["permissions"].found

@@ -29,10 +29,10 @@ class Ran(NamedTuple):
 
 
 def run(url: str, *words: str) -> Ran:
-    """A command from its words to its exit code."""
+    """A command from its words to its exit code. Without a URL it is left to the environment."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = cli.main([*words, "--redis-url", url])
+        code = cli.main([*words, *(("--redis-url", url) if url else ())])
     return Ran(code, out.getvalue(), err.getvalue())
 
 

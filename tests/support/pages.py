@@ -8,7 +8,6 @@ import contextlib
 import io
 import os
 import re
-import shlex
 import socket
 import subprocess
 import sys
@@ -103,7 +102,7 @@ class Runner:
         """Fails where a block does not do what the page says."""
         if block.excuse:
             if block.instead:
-                code, out = self._shell(block.instead)
+                code, out = self._execute(block.instead)
                 assert code == 0, f"{block.place}: {block.instead} ended with {code}: {out}"
         elif block.language == "python":
             code_ = compile(self._local(block.text), block.place, "exec")
@@ -113,16 +112,19 @@ class Runner:
                 self._step(block, step)
 
     def _step(self, block: Block, step: Step) -> None:
-        command = self._local(step.command)
-        words = command.split()
-        is_plain = words[0] == "rta-supervisor" and not SHELL_WORDS & set(command)
-        code, out = self._within(words[1:]) if is_plain else self._shell(command)
+        code, out = self._execute(step.command)
         what = f"{block.place}: $ {step.command}\n{out}"
         # A sentence of ours is what a command ends with that could not do its work.
         is_refused = step.shown.rstrip().rpartition("\n")[2].startswith("rta-supervisor: ")
         assert (code != 0) == is_refused, f"ended with {code}: {what}"
         if step.shown.strip():
             assert matches(step.shown, self._shown(out)), f"{what}\nThe page shows:\n{step.shown}"
+
+    def _execute(self, command: str) -> tuple[int, str]:
+        words = self._local(command).split()
+        if words[0] == "rta-supervisor" and not SHELL_WORDS & set(command):
+            return self._within(words[1:])
+        return self._shell(command)
 
     def _within(self, words: list[str]) -> tuple[int, str]:
         """One of our commands, without the time that a new process takes."""
@@ -131,7 +133,7 @@ class Runner:
         os.environ["RTA_REDIS__URL"] = self._url
         try:
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), contextlib.chdir(self._directory):
-                code = cli.main(shlex.split(" ".join(words)))
+                code = cli.main(words)
         finally:
             del os.environ["RTA_REDIS__URL"]
             if before is not None:
