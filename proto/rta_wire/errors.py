@@ -78,11 +78,7 @@ class RedisFull(Unavailable):
 
 
 class RedisRefused(RtaError):
-    """The server at {url} refuses a command: {reason}."""
-
-
-class NotPermitted(RtaError):
-    """The server at {url} does not permit it: {reason}. Sign in as a user whose ACL does, see conf/acl."""
+    """The server at {url} refuses that: {reason}."""
 
     exit_code = 77
 
@@ -161,6 +157,10 @@ class SessionClosed(RtaError):
 
 class SessionConflict(RtaError):
     """Session {identity!r} is open already with {what} {theirs!r}, not {ours!r}."""
+
+
+class ForeignStream(RtaError):
+    """Principal {principal!r} can't open a session in stream {stream!r}: its streams begin with {prefix!r}."""
 
 
 class RequestCancelled(RtaError):

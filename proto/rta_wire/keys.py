@@ -102,6 +102,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Hash: how many messages of a control stream are settled, and how many were evicted before that."""
         return f"{self.prefix}seen:{{{control_stream}}}"
 
+    def again(self, control_stream: str, letter_id: str) -> str:
+        """String: that a dead letter was put back on its control stream."""
+        return f"{self.prefix}again:{{{control_stream}}}:{letter_id}"
+
     def reply(self, request_id: str) -> str:
         """List with one reply."""
         return f"{self.prefix}reply:{request_id}"

@@ -3,6 +3,7 @@
 Properties that we do not know are kept as they came: the JSON stays a dict and is checked, not converted.
 """
 
+import collections
 import datetime as dt
 import enum
 import json
@@ -121,7 +122,7 @@ def _loads(text: str | bytes) -> Any:
         raise _bad("$", f"it has {len(raw)} bytes, more than {limits.SESSION_JSON_MAX_BYTES}")
     _check_depth(raw)
     try:
-        return json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant)
+        return json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
     except UnicodeDecodeError as error:
         raise _bad("$", "it is not valid UTF-8") from error
     except json.JSONDecodeError as error:
@@ -215,10 +216,17 @@ def _check_depth(raw: bytes) -> None:
 def _unique(pairs: list[tuple[str, Any]]) -> Json:
     document = dict(pairs)
     if len(document) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counts = collections.Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise _bad(f"$..{twice}", "the property stands there twice")
     return document
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise _bad("$", f"{text[:20]} is too large a number")
+    return number
 
 
 def _no_constant(name: str) -> None:

@@ -7,12 +7,14 @@ from typing import Final, Self
 
 import msgspec
 
-from rta_wire import control_pb2, errors
+from rta_wire import control_pb2, errors, limits
 from rta_wire.encode import Burst
 
 _NONE: Final = "-"
 
 EVERY_ROW: Final = 2**63 - 1
+COUNT_MAX: Final = 2**64 - 1
+SHOWN_CHARS: Final = 100
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -115,7 +117,11 @@ class Totals(msgspec.Struct, frozen=True):
                 None if word == _NONE else int(word) for word in words
             )
         except ValueError as error:
-            raise errors.BadMessage(reason=f"{words!r} are not totals") from error
+            raise errors.BadMessage(reason=f"{' '.join(words)[:SHOWN_CHARS]!r} are not totals") from error
+        if min(counts := (bursts or 0, samples or 0, raw_bytes or 0, stored_bytes or 0)) < 0 or max(counts) > COUNT_MAX:
+            raise errors.BadMessage(reason=f"{counts!r} are impossible totals")
+        if any(not limits.TIME_NS_MIN <= ns <= limits.TIME_NS_MAX for ns in (start_ns or 0, end_ns or 0)):
+            raise errors.BadMessage(reason=f"{start_ns} to {end_ns} is an impossible time range")
         return cls(bursts or 0, samples or 0, raw_bytes or 0, stored_bytes or 0, start_ns, end_ns)
 
     def to_message(self) -> control_pb2.Totals:
@@ -152,8 +158,11 @@ class Mark(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        epoch, rows, *words = text.split()
-        return cls(int(epoch), int(rows), Totals.from_words(words))
+        try:
+            epoch, rows, *words = text.split()
+            return cls(int(epoch), int(rows), Totals.from_words(words))
+        except ValueError as error:
+            raise errors.BadMessage(reason=f"{text[:SHOWN_CHARS]!r} is not a mark") from error
 
     def done(self, epoch: int) -> int:
         """How many rows of an epoch stand in the stream: none of a later one, every one of an earlier one."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from rta_wire import encode, keys
+from rta_wire import encode, keys, limits
 from rta_wire.totals import Totals
 
 Word = str | bytes | int | float
@@ -32,9 +32,18 @@ def open_session(names: keys.Keys, identity: str, *, further: Mapping[str, Word]
     return _session_call("rtas_open_1", names, identity, *(new[name] for name in order), *pairs)
 
 
-def fold(names: keys.Keys, identity: str, stream_session_id: int, units: Mapping[str, Totals]) -> Call:
+def fold(
+    names: keys.Keys,
+    identity: str,
+    stream_session_id: int,
+    units: Mapping[str, Totals],
+    *,
+    principal: str | None = None,
+) -> Call:
+    """`principal`: who reported it. None: it stands in the stream, so it needs nobody's word."""
     words: Iterable[Word] = (word for unit, totals in units.items() for word in (unit, *totals.words()))
-    return _session_call("rtas_fold_1", names, identity, stream_session_id, *words)
+    who = () if principal is None else (principal,)
+    return _session_call("rtas_fold_1", names, identity, stream_session_id, *words, *who)
 
 
 def refresh(names: keys.Keys, identity: str, stream_session_id: int, *, now_ms: int, ttl_s: int) -> Call:
@@ -112,6 +121,11 @@ def _after(entry_id: str) -> str:
 
 def missing_in_lane(names: keys.Keys, key: str) -> Call:
     return _lane_call("rtas_missing_1", names, key)
+
+
+def again(names: keys.Keys, key: str, letter_id: str, raw: bytes, *, ttl_s: int) -> Call:
+    words = (raw, limits.CONTROL_MAX_ENTRIES, ttl_s)
+    return ("FCALL", "rtas_again_1", 2, key, names.again(key, letter_id), *words)
 
 
 def reply(names: keys.Keys, request_id: str, raw: bytes, *, ttl_s: int) -> Call:

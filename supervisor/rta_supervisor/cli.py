@@ -4,6 +4,7 @@ import functools
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +44,8 @@ def run(config: Path | None, redis_url: str | None, log_level: str | None, log_f
 
     \b
     Settings come from the file, then from the environment (RTA_REDIS__URL and so on), then from
-    the options here; the last one wins.
+    the options here; the last one wins. A password for Redis comes from redis.password_file, from
+    RTA_REDIS_PASSWORD or from the systemd credential redis-password.
     \b
     Example:  rta-supervisor run --config /etc/rta-supervisor/supervisor.toml
     """
@@ -90,10 +92,10 @@ def demo(redis_url: str | None, port: int | None, keep: bool, as_json: bool) -> 
     sys.exit(play.play(redis_url=redis_url, port=port, keep=keep, as_json=as_json))
 
 
-def main() -> int:
-    """Entry point of the console script."""
+def main(words: Sequence[str] | None = None) -> int:
+    """Entry point of the console script. `words`: what follows its name, else as Python was given it."""
     try:
-        code = cli.main(prog_name=NAME, standalone_mode=False)
+        code = cli.main(words, prog_name=NAME, standalone_mode=False)
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.Abort:

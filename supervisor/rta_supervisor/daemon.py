@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Final
 
 import anyio
+import redis.exceptions
 
 from rta_supervisor import counting, log, metrics, notify, redaction, reload, settings, status
 from rta_supervisor.archivist import Archivist
@@ -16,7 +17,7 @@ from rta_supervisor.handlers import Reports, Requests
 from rta_supervisor.health import Health
 from rta_supervisor.lanes import Hooks, Lane
 from rta_supervisor.life import Life
-from rta_supervisor.link import Link, Trouble, safe_url
+from rta_supervisor.link import Link, Refused, Trouble
 from rta_supervisor.node import Node
 from rta_supervisor.precedence import Precedence
 from rta_supervisor.progress import Progress
@@ -31,7 +32,7 @@ from rta_supervisor.trim import Trimmer
 from rta_supervisor.watchdog import Watchdog
 from rta_supervisor.web import app, server
 from rta_supervisor.web.parts import Parts
-from rta_wire import __version__, errors
+from rta_wire import __version__, access, errors
 
 GATHER_REPORTS: Final = 5
 JOIN_PAUSE_S: Final = 0.5
@@ -73,6 +74,7 @@ class Daemon:
                 # What only we remember of the time before a loss, before it is asked what was lost.
                 self._archivist.flush_progress,
             ),
+            on_trouble=self._report_lane.note_silence,
         )
         self._progress = Progress()
         self._health = Health(config.redis, self._progress.stuck)
@@ -100,7 +102,7 @@ class Daemon:
                 self._log.info("supervisor_stopped")
                 sides.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            raise _sentence_in(group) or group from None
+            raise self._reason(group) from group
         finally:
             await self._catalogue.close()
             await self._link.close()
@@ -134,20 +136,29 @@ class Daemon:
                     await self._recovery.make_whole()
                     break
                 except (errors.RedisUnreachable, errors.RedisFull, *Trouble) as error:
+                    self._link.complaints.note(error)
                     self._health.hinder(f"waiting for Redis: {error}")
-                    self._log.warning("redis_unavailable", error=str(error))
                     notify.send(f"READY=1\nSTATUS=Waiting for Redis: {error}")
+                    await self._make_room(error)
                     await anyio.sleep(JOIN_PAUSE_S)
             self._health.hinder("")
             self._log.info(
                 "supervisor_started",
                 version=__version__,
-                redis=safe_url(self._config.redis.url),
+                redis=access.safe(self._config.redis.url),
                 catalogue=str(self._catalogue.path),
             )
             notify.send(f"READY=1\nSTATUS={self._describe()}")
             return True
         return False
+
+    async def _make_room(self, error: BaseException) -> None:
+        """In a Redis that is full and was ours before: nobody else makes any."""
+        if isinstance(error, Refused) and isinstance(self._link.named(error), errors.RedisFull):
+            try:
+                await self._trimmer.sweep()
+            except Trouble as trouble:
+                self._link.complaints.note(trouble)
 
     async def _work(self) -> None:
         try:
@@ -185,6 +196,16 @@ class Daemon:
                 self._log.error("drain_incomplete", drain_s=self._config.node.drain_s)
             # The lanes are drained: nothing new comes, what they folded still has to be shown.
             background.cancel_scope.cancel()
+
+    def _reason(self, group: BaseExceptionGroup[BaseException]) -> BaseException:
+        """What a person can act on, where a task ended because Redis will never do what we ask."""
+        refused, _ = group.split((errors.RtaError, redis.exceptions.RedisError))
+        if refused is None:
+            return group
+        first: BaseException = refused
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        return first if isinstance(first, errors.RtaError) else self._link.named(first)
 
     async def _watch_redis(self) -> None:
         await self._recovery.run(Beat(self._link, self._config.keys, self._node.id), self._config.node.beat_s)
@@ -250,16 +271,6 @@ class Daemon:
                     await self._recorder.flush()
                 await self._node.unregister()
             except Trouble as error:
-                self._log.warning("redis_unavailable", error=str(error))
+                self._link.complaints.note(error)
         if scope.cancelled_caught:
             self._log.error("stop_incomplete", stop_s=STOP_S)
-
-
-def _sentence_in(group: BaseExceptionGroup[BaseException]) -> errors.RtaError | None:
-    """The error that a person can do something about, where that is what ended us."""
-    for error in group.exceptions:
-        if isinstance(error, errors.RtaError):
-            return error
-        if isinstance(error, BaseExceptionGroup) and (found := _sentence_in(error)):
-            return found
-    return None

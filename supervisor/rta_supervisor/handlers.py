@@ -159,8 +159,7 @@ class Reports:
     async def handle(self, entries: Sequence[Entry]) -> Done:
         at_ms = now_ms()
         earliest_ns, latest_ns = deadlines.plausible_ns(at_ms, self._config.session)
-        joined = reports.Joined(earliest_ns=earliest_ns, latest_ns=latest_ns)
-        sources: dict[reports.Key, Entry] = {}
+        batches = _Batches(earliest_ns, latest_ns)
         patience_s = len(entries) * GIVE_WAY_S
         for number, entry in enumerate(entries, 1):
             if number % LET_OTHERS_AFTER == 0:
@@ -168,10 +167,12 @@ class Reports:
             try:
                 if not entry.is_fresh:
                     self._check_age(entry, at_ms)
-                sources[joined.add(entry.raw)] = entry
+                batch = batches[entry.principal]
+                batch.sources[batch.joined.add(entry.raw)] = entry
             except errors.RtaError as error:
                 await self._lane.bury(entry, error)
-        await self._fold(joined, sources)
+        for batch in batches.values():
+            await self._fold(batch)
         counting.counts.reports += len(entries)
         return Done(entries)
 
@@ -179,22 +180,48 @@ class Reports:
         if at_ms - entry.sent_ms >= self._config.control.expire_s * 1000:
             raise errors.BadMessage(reason=f"it could not be handled for {self._config.control.expire_s} s")
 
-    async def _fold(self, joined: reports.Joined, sources: dict[reports.Key, Entry]) -> None:
-        results = await self._sessions.fold(joined.sessions)
+    async def _fold(self, batch: "_Batch") -> None:
+        results = await self._sessions.fold(batch.joined.sessions, principal=batch.principal)
         await self._sessions.heard_of(result.ref for result in results if result.outcome in ("changed", "same"))
         for result in results:
             if result.outcome == "changed":
                 self._refresher.touch(result.ref)
-            await self._bury_refused(result, sources)
+            await self._bury_refused(result, batch)
 
-    async def _bury_refused(self, result: Folded, sources: dict[reports.Key, Entry]) -> None:
+    async def _bury_refused(self, result: Folded, batch: "_Batch") -> None:
         ref = result.ref
-        entry = sources[ref.identity, ref.stream_session_id]
+        entry = batch.sources[ref.identity, ref.stream_session_id]
         if result.outcome == "unknown":
             await self._lane.bury(entry, errors.UnknownSession(identity=ref.identity))
+        if result.outcome == "foreign":
+            whose = {"theirs": result.owner, "ours": batch.principal}
+            await self._lane.bury(entry, errors.SessionConflict(identity=ref.identity, what="the principal", **whose))
         for unit in result.implausible_units:
-            reason = "some of its totals are ahead of an earlier report and some are behind"
+            reason = (
+                "some of its totals are ahead of an earlier report and some are behind, or they are impossibly high"
+            )
             await self._lane.bury(entry, errors.ImplausibleReport(unit=unit, identity=ref.identity, reason=reason))
+
+
+class _Batch:
+    """Reports of one principal: who says it is part of what is said."""
+
+    def __init__(self, principal: str, joined: reports.Joined) -> None:
+        self.principal = principal
+        self.joined = joined
+        self.sources: dict[reports.Key, Entry] = {}
+
+
+class _Batches(dict[str, _Batch]):
+    """By principal, made on first sight: all that a report pays for it is a look into a dict."""
+
+    def __init__(self, earliest_ns: int, latest_ns: int) -> None:
+        super().__init__()
+        self._bounds = {"earliest_ns": earliest_ns, "latest_ns": latest_ns}
+
+    def __missing__(self, principal: str) -> _Batch:
+        made = self[principal] = _Batch(principal, reports.Joined(**self._bounds))
+        return made
 
 
 def _unpacked(entry: Entry) -> control.Message | errors.RtaError:

@@ -15,7 +15,7 @@ from rta_supervisor.link import DataLost, Link, Outage, Refusal, Trouble, pairs
 from rta_supervisor.sessions import now_ms
 from rta_wire import errors, keys, limits
 
-BLOCK_MS: Final = int(settings.READ_WAITS_S * 1000)
+BLOCK_MS: Final = 1000
 BLOCK_DEFERRED_MS: Final = 100
 OUTAGE_PAUSE_S: Final = 0.5
 ACKNOWLEDGE_MAX: Final = 1000
@@ -83,12 +83,18 @@ class Lane:
         self._keys = config.keys
         self._principals = {key_of(principal): principal for principal in principals or config.control.principals}
         self._log = log.get(lane=name)
+        # An answer that is given up before Redis gives it never comes.
+        self._block_ms = min(BLOCK_MS, int(link.config.timeout_s * 1000 / 2))
         self._deferred: list[Entry] = []
         self.listening_since_ms = now_ms()
         """Since when nothing that was sent waits to be read: before that, silence is ours."""
 
     def reconfigure(self, config: settings.Settings) -> None:
         self._config = msgspec.structs.replace(config.control, batch=self._config.batch)
+
+    def note_silence(self) -> None:
+        """Nobody could be heard until now: Redis was away, or so full that nobody could write."""
+        self.listening_since_ms = now_ms()
 
     async def prepare(self) -> None:
         """Make the groups, from the beginning of each stream: what was sent before we came counts too."""
@@ -118,8 +124,8 @@ class Lane:
                 else:
                     await self._work(entries, handler)
             except (*Outage, *Refusal) as error:
-                self._log.warning("redis_unavailable", error=str(error))
-                self.listening_since_ms = now_ms()
+                self._link.complaints.note(error)
+                self.note_silence()
                 leftovers_first = True
                 await anyio.sleep(OUTAGE_PAUSE_S)
             except DataLost as error:
@@ -170,7 +176,7 @@ class Lane:
         if len(self._deferred) >= self._config.max_unacknowledged:
             await anyio.sleep(BLOCK_DEFERRED_MS / 1000)
             return []
-        block_ms = BLOCK_DEFERRED_MS if self._deferred else BLOCK_MS
+        block_ms = BLOCK_DEFERRED_MS if self._deferred else self._block_ms
         return await self._gather(consumer, block_ms=block_ms)
 
     async def _gather(self, consumer: str, *, block_ms: int | None = None) -> list[Entry]:

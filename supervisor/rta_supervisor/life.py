@@ -10,7 +10,7 @@ import msgspec
 
 from rta_supervisor import calls, counting, deadlines, lifecycle, log, settings
 from rta_supervisor.lifecycle import Effect, Event
-from rta_supervisor.link import Link
+from rta_supervisor.link import Link, checked
 from rta_supervisor.sessions import Clock, Known, Ref, Sessions, end_of, last_id_in, now_ms
 from rta_wire import control_pb2, errors, keys, session
 from rta_wire.session import State
@@ -38,6 +38,7 @@ class Life:
         self._link = link
         self._keys = config.keys
         self._config = config.session
+        self._stream_prefixes = config.control.stream_prefixes
         self._operators = config.control.operators
         self._sessions = sessions
         self._on_change = on_change
@@ -55,6 +56,9 @@ class Life:
         state = State(document["state"])
         if state not in (State.WAITING, State.OPEN):
             raise errors.BadSessionJson(where="$.state", reason=f"a session can't begin as {state}")
+        prefix = self._stream_prefixes.get(principal, "")
+        if not request.stream.startswith(prefix):
+            raise errors.ForeignStream(principal=principal, stream=request.stream, prefix=prefix)
         first = await self._first_identity(principal, request)
         if first != request.identity and (known := await self._sessions.read(first)) is not None:
             counting.counts.opened_again += 1
@@ -82,7 +86,7 @@ class Life:
     ) -> Known:
         number, end = await self._link.try_all([("INCRBY", keys.LAST_STREAM_SESSION_ID, 1), end_of(request.stream)])
         if isinstance(number, Exception):
-            raise number
+            raise checked(number)
         ref = Ref(request.identity, request.stream, number)
         position = last_id_in(end)
         if await self.put_new(ref, document, state=state, principal=principal, position=position):

@@ -11,8 +11,8 @@ import redis.exceptions
 import redis.maint_notifications
 import redis.retry
 
-from rta_supervisor import batches, calls, settings
-from rta_wire import errors
+from rta_supervisor import batches, calls, complaints, settings
+from rta_wire import access, errors, outcomes
 
 LUA: Final = Path(__file__).parent / "lua"
 MIN_REDIS: Final = (7, 0)
@@ -23,14 +23,11 @@ Outage = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSErr
 """Errors that say that Redis is away: what was sent may or may not have been done."""
 
 
-Refusal = (
-    redis.exceptions.OutOfMemoryError,
-    redis.exceptions.ReadOnlyError,
-    redis.exceptions.TryAgainError,
-    redis.exceptions.ClusterDownError,
-    redis.exceptions.MasterDownError,
-)
-"""Answers that say that Redis can't now and may later: nothing was done."""
+class Refused(Exception):
+    """An answer that says that Redis can't now and may later: nothing was done. The answer is the cause."""
+
+
+Refusal = (Refused,)
 
 
 class DataLost(Exception):
@@ -41,9 +38,15 @@ Trouble = (*Outage, *Refusal, DataLost)
 """Everything that passes by itself or is made good by another task: wait and try again."""
 
 
-def _checked(error: redis.exceptions.RedisError) -> Exception:
-    text = str(error)
-    return DataLost(text) if "NOGROUP" in text or "Function not found" in text else error
+def checked(error: Exception) -> Exception:
+    """An error that Redis answered, as the table sorts it. What will never work stays as it is."""
+    found = outcomes.verdict(error)
+    if found is None or found.sort is not outcomes.Sort.NOT_DONE:
+        return error
+    kind = DataLost if found.code in outcomes.FORGOTTEN else Refused
+    sorted_ = kind(str(error))
+    sorted_.__cause__ = error
+    return sorted_
 
 
 class Link:
@@ -51,18 +54,23 @@ class Link:
 
     def __init__(self, config: settings.RedisSettings) -> None:
         self.config = config
+        self.complaints = complaints.Complaints()
+        way = access.way(config.url, {name: getattr(config, name) for name in access.FILES})
         try:
             self.client = redis.asyncio.Redis.from_url(
-                config.url,
+                way.url,
                 socket_timeout=config.timeout_s,
                 socket_connect_timeout=config.timeout_s,
                 retry=redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0),
                 maint_notifications_config=redis.maint_notifications.MaintNotificationsConfig(enabled=False),
                 protocol=2,
                 parser_class=batches.Parser,
+                # Not told to the server: an ACL that allows it keeps a Redis 7.0 from starting.
+                driver_info=None,
+                **way.options,
             )
         except ValueError as error:
-            raise errors.BadConfiguration(where="redis.url", reason=str(error)) from error
+            raise access.unusable(way.url, error) from error
         # Answers as Redis gave them: redis-py's own shapes change with its version and cost time on the hot path.
         self.client.response_callbacks.clear()
 
@@ -75,14 +83,20 @@ class Link:
         """All of them in one round trip, in order. Not a transaction; the first error is raised after all have run."""
         answers = await self.try_all(batch)
         if error := batches.first_error(answers):
-            raise _checked(error)
+            raise checked(error)
         return answers
 
     async def try_all(self, batch: Sequence[calls.Call]) -> list[Any]:
         """The same, with errors among the answers."""
         if not batch:
             return []
-        return await batches.exchange(self.client.connection_pool, batch)
+        try:
+            return await batches.exchange(self.client.connection_pool, batch)
+        except Outage as error:
+            found = outcomes.verdict(error)
+            if found is not None and found.sort is outcomes.Sort.NEVER:
+                raise self.named(error) from error
+            raise
 
     async def close(self) -> None:
         await self.client.aclose()
@@ -93,36 +107,56 @@ class Link:
         while True:
             try:
                 return await self.check()
-            except redis.exceptions.AuthenticationError as error:
-                raise errors.BadConfiguration(where="redis.url", reason=f"the server refuses it: {error}") from error
-            except Outage as error:
+            except redis.exceptions.ResponseError as error:
+                raise self.named(error) from error
+            except (*Outage, *Refusal) as error:
                 if anyio.current_time() >= deadline_s:
                     raise self.named(error) from error
                 await anyio.sleep(RETRY_PAUSE_S)
 
     async def check(self) -> None:
         """Refuse a server on which sessions would be lost or functions are not there, and say what to do."""
-        if problem := unsuitable(parse_info(await self.do("INFO", "everything")), self.config):
-            raise problem
+        problem = unsuitable(parse_info(await self.do("INFO", "everything")), self.config)
+        if problem is None or (isinstance(problem, errors.RedisFull) and await self.has_functions()):
+            # One that is full and knows us is taken: only we make room there.
+            return
+        raise problem
 
     async def load_functions(self) -> None:
         """Put our Lua libraries on the server. Their names carry a version: an older supervisor keeps its own."""
         for path in sorted(LUA.glob("*.lua")):
             await self.do("FUNCTION", "LOAD", "REPLACE", path.read_text())
 
+    async def has_functions(self) -> bool:
+        """Whether all of our libraries are there already."""
+        wanted = {path.read_text().partition("\n")[0].partition("name=")[2].encode() for path in LUA.glob("*.lua")}
+        found = await self.do("FUNCTION", "LIST", "LIBRARYNAME", "rtas_*")
+        return wanted <= {pairs(library)[b"library_name"] for library in found}
+
     def named(self, error: BaseException) -> errors.RtaError:
         """What to tell a person about trouble with Redis."""
-        url, reason = safe_url(self.config.url), _first_line(error)
-        if isinstance(error, redis.exceptions.OutOfMemoryError):
-            return errors.RedisFull(url=url, reason=reason)
-        if isinstance(error, redis.exceptions.ReadOnlyError):
-            return errors.RedisUnsuitable(url=url, reason="it is read-only. Name the primary")
-        return errors.RedisUnreachable(url=url, reason=reason)
+        url = access.safe(self.config.url)
+        found = outcomes.verdict(error.__cause__ or error if isinstance(error, Refused | DataLost) else error)
+        if found is None:
+            return errors.RedisUnreachable(url=url, reason=outcomes.first_line(error))
+        if found.code == outcomes.FULL:
+            return errors.RedisFull(url=url, reason=found.said)
+        if found.code in outcomes.READ_ONLY:
+            return errors.RedisUnsuitable(url=url, reason=f"{found.meaning}. Name the primary")
+        if found.sort is outcomes.Sort.NEVER:
+            return errors.RedisRefused(url=url, reason=str(found))
+        return errors.RedisUnreachable(url=url, reason=found.said)
+
+
+def is_about_keys(error: Exception) -> bool:
+    """Whether an answer is about the keys of one session, and not about us: what their writer spoilt is its loss."""
+    found = outcomes.verdict(error)
+    return found is not None and found.code in outcomes.OF_ONE_KEY
 
 
 def unsuitable(info: Mapping[str, str], config: settings.RedisSettings) -> errors.RtaError | None:
     """Why a server won't do, judged by what it says of itself."""
-    url = safe_url(config.url)
+    url = access.safe(config.url)
     product, minimum = ("Valkey", MIN_VALKEY) if "valkey_version" in info else ("Redis", MIN_REDIS)
     version = info.get("valkey_version") or info.get("redis_version", "0.0")
     if tuple(int(part) for part in version.split(".")[:2]) < minimum:
@@ -146,20 +180,9 @@ def pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
+safe_url = access.safe
+
+
 def parse_info(raw: bytes) -> dict[str, str]:
     lines = (line.partition(":") for line in raw.decode(errors="replace").splitlines() if not line.startswith("#"))
     return {name: value for name, separator, value in lines if separator}
-
-
-def safe_url(url: str) -> str:
-    """The URL without its password, for people and logs."""
-    scheme, separator, rest = url.partition("://")
-    account, at, host = rest.rpartition("@")
-    if not at:
-        return url
-    user = account.partition(":")[0]
-    return f"{scheme}{separator}{user}:***@{host}"
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0].rstrip(".")

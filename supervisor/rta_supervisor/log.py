@@ -19,6 +19,9 @@ from rta_supervisor import redaction
 from rta_supervisor import settings as settings_
 from rta_supervisor.repeats import Repeats
 
+PLAIN = structlog.dev.plain_traceback
+"""The default shows the local variables of every frame, and secrets among them."""
+
 Log = structlog.typing.FilteringBoundLogger
 Event = structlog.typing.EventDict
 
@@ -126,7 +129,7 @@ def printable(text: str) -> str:
 def _console() -> list[Any]:
     renderer = structlog.dev.ConsoleRenderer(
         colors=sys.stdout.isatty() and "NO_COLOR" not in os.environ,
-        exception_formatter=structlog.dev.plain_traceback,
+        exception_formatter=PLAIN,
     )
 
     def escaped(_: Any, __: str, event: Event) -> Event:
@@ -170,7 +173,7 @@ class _Bridge(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
-        say = get(logger=record.name)
+        say = get(library=record.name)
         if record.levelno >= logging.ERROR:
             say.error("library_error", message=message, exc_info=record.exc_info)
         else:

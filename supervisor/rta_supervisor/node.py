@@ -6,7 +6,7 @@ import uuid
 
 import anyio
 
-from rta_supervisor import log, progress, settings
+from rta_supervisor import progress, settings
 from rta_supervisor.link import Link, Trouble
 from rta_supervisor.sessions import now_ms
 from rta_wire import __version__
@@ -29,9 +29,10 @@ class Node:
                 ("HSET", key, *facts),
                 ("EXPIRE", key, self._config.ttl_s),
                 ("ZADD", self._keys.nodes(), now_ms() + self._config.ttl_s * 1000, self.id),
-                ("ZREMRANGEBYSCORE", self._keys.nodes(), "-inf", now_ms() - self._config.ttl_s * 1000),
             ]
         )
+        # Not in a full Redis, which renews nobody: the others are alive as well.
+        await self._link.do("ZREMRANGEBYSCORE", self._keys.nodes(), "-inf", now_ms() - self._config.ttl_s * 1000)
 
     async def unregister(self) -> None:
         await self._link.do_all(
@@ -50,4 +51,4 @@ class Node:
             try:
                 await self.register()
             except Trouble as error:
-                log.get().warning("redis_unavailable", error=str(error))
+                self._link.complaints.note(error)

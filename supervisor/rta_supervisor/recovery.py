@@ -31,13 +31,16 @@ class Recovery:
         *,
         is_catalogue_required: bool,
         prepare: Sequence[Callable[[], Awaitable[None]]],
+        on_trouble: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_trouble`: told each time that the counter could not be raised, because Redis is away or full."""
         self._link = link
         self._sessions = sessions
         self._life = life
         self._catalogue = catalogue
         self._is_catalogue_required = is_catalogue_required
         self._prepare = prepare
+        self._on_trouble = on_trouble
         self._lock = anyio.Lock()
         self._log = log.get()
 
@@ -49,7 +52,10 @@ class Recovery:
                 if reason := await beat.data_loss():
                     await self.recover(reason)
             except Trouble as error:
-                self._log.warning("redis_unavailable", error=str(error))
+                self._on_trouble()
+                self._link.complaints.note(error)
+            else:
+                self._link.complaints.over()
             await anyio.sleep(every_s)
 
     async def recover(self, reason: str) -> None:

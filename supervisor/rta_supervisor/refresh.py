@@ -68,7 +68,7 @@ class Refresher:
             if touched:
                 counting.counts.refresh_delay_s.observe(anyio.current_time() - since_s)
         except Trouble as error:
-            self._log.warning("redis_unavailable", error=str(error))
+            self._sessions.complaints.note(error)
             for ref in touched:
                 self.touch(ref)
 
@@ -88,7 +88,7 @@ class Refresher:
                     if known is not None:
                         await self._life.finish_off(known)
             except Trouble as error:
-                self._log.warning("redis_unavailable", error=str(error))
+                self._sessions.complaints.note(error)
 
     async def _keep(self, live: Sequence[Ref]) -> None:
         """Gates live as long as sessions and are looked at seldom: each look costs a call."""

@@ -13,8 +13,8 @@ import msgspec
 
 from rta_supervisor import calls, counting, log, settings
 from rta_supervisor.catalogue import Row
-from rta_supervisor.link import Link, pairs
-from rta_wire import keys
+from rta_supervisor.link import Link, Refused, pairs
+from rta_wire import errors, keys
 from rta_wire.session import State
 from rta_wire.totals import Mark, Totals
 
@@ -62,11 +62,13 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Folded(msgspec.Struct, frozen=True):
-    """What became of the reports for one session: 'changed', 'same', 'closed' or 'unknown'."""
+    """What became of the reports for one session: 'changed', 'same', 'closed', 'unknown' or 'foreign'."""
 
     ref: Ref
     outcome: str
-    implausible_units: tuple[str, ...]
+    implausible_units: tuple[str, ...] = ()
+    owner: str = ""
+    """The principal of a session that is foreign to the one who reported."""
 
 
 def now_ms() -> int:
@@ -106,6 +108,7 @@ class Sessions:
         self._config = config.session
         self._clock = clock
         self._log = log.get()
+        self.complaints = link.complaints
 
     def reconfigure(self, config: settings.Settings) -> None:
         self._config = config.session
@@ -148,38 +151,59 @@ class Sessions:
             _row(identity, fields, document, at_ms) for identity, fields, document in found if fields[0] is not None
         ]
 
-    async def fold(self, reports: Mapping[tuple[str, int], Mapping[str, Totals]]) -> list[Folded]:
-        """Join reports into sessions, keyed by (identity, stream session id)."""
-        return await in_slices(list(reports.items()), self._fold_slice)
+    async def fold(
+        self, reports: Mapping[tuple[str, int], Mapping[str, Totals]], *, principal: str | None = None
+    ) -> list[Folded]:
+        """Join reports into sessions, keyed by (identity, stream session id). Only those of `principal`, if given."""
+        return await in_slices(list(reports.items()), functools.partial(self._fold_slice, principal))
 
-    async def _fold_slice(self, reports: Sequence[tuple[tuple[str, int], Mapping[str, Totals]]]) -> list[Folded]:
+    async def _fold_slice(
+        self, principal: str | None, reports: Sequence[tuple[tuple[str, int], Mapping[str, Totals]]]
+    ) -> list[Folded]:
         answers = await self._link.do_all(
-            [calls.fold(self._keys, *session_key, units) for session_key, units in reports]
+            [calls.fold(self._keys, *session_key, units, principal=principal) for session_key, units in reports]
         )
         _count(answers)
         return [
-            Folded(Ref(identity, answer[1].decode(), number), answer[0].decode(), tuple(map(bytes.decode, answer[2])))
+            _folded(Ref(identity, answer[1].decode(), number), answer[0].decode(), answer[2])
             for ((identity, number), _), answer in zip(reports, answers, strict=True)
         ]
 
     async def marks(self, ref: Ref) -> dict[str, Totals]:
         """What stands in the stream, by unit. Marks are written with the data and never lag behind it."""
-        return _totals(await self._link.do("HGETALL", self._keys.marks(ref.stream, ref.stream_session_id)))
+        return self._totals(ref, await self._link.do("HGETALL", self._keys.marks(ref.stream, ref.stream_session_id)))
 
     async def fold_marks(self, ref: Ref, marks: Sequence[bytes] | None = None) -> bool:
         """Fold what stands in the stream like reports. Whether it held news."""
-        units = await self.marks(ref) if marks is None else _totals(marks)
+        units = await self.marks(ref) if marks is None else self._totals(ref, marks)
         if not units:
             return False
         [folded] = await self.fold({(ref.identity, ref.stream_session_id): units})
+        if folded.implausible_units:
+            self._log.error("marks_implausible", session=ref.identity, units=folded.implausible_units)
         return folded.outcome == "changed"
+
+    def _totals(self, ref: Ref, marks: Sequence[bytes]) -> dict[str, Totals]:
+        """Marks are the writers' to write: one that makes no sense is left out, and keeps nobody from anything."""
+        found: dict[str, Totals] = {}
+        for unit, mark in pairs(marks).items():
+            try:
+                found[unit.decode()] = Mark.from_text(mark.decode()).totals
+            except (errors.BadMessage, UnicodeDecodeError) as error:
+                self._log.error("mark_unreadable", session=ref.identity, unit=repr(unit[:64]), error=str(error))
+        return found
 
     async def heard_of(self, refs: Iterable[Ref]) -> None:
         """Note that the writers of sessions are alive."""
         at_ms = self._clock()
         words = [word for ref in refs for word in (at_ms, ref.identity)]
-        if words:
+        if not words:
+            return
+        try:
             await self._link.do("ZADD", self._keys.index(), "XX", *words)
+        except Refused as error:
+            # A full Redis takes no notes, and messages have to go to make room. The watchdog knows that it was full.
+            self.complaints.note(error)
 
     async def refresh(self, refs: Iterable[Ref], *, renewed: Container[Ref] = ()) -> list[Shown]:
         """Show readers the time ranges that they have not seen, and keep open sessions alive.
@@ -268,6 +292,12 @@ class Sessions:
         return last_id_in(info)
 
 
+def _folded(ref: Ref, outcome: str, names: Sequence[bytes]) -> Folded:
+    if outcome == "foreign":
+        return Folded(ref, outcome, owner=names[0].decode())
+    return Folded(ref, outcome, tuple(unit.decode() for unit in names))
+
+
 def end_of(stream: str) -> calls.Call:
     """Asks where a stream ends; `last_id_in` reads the answer."""
     return ("XINFO", "STREAM", keys.stream(stream))
@@ -289,10 +319,6 @@ def _count(folded: Sequence[Sequence[Any]]) -> None:
             grown.setdefault(answer[1], []).append(answer[UNCHANGED_WORDS:])
     for stream, rows in grown.items():
         counting.counts.grow(stream.decode(), [sum(column) for column in zip(*rows, strict=True)])
-
-
-def _totals(marks: Sequence[bytes]) -> dict[str, Totals]:
-    return {unit.decode(): Mark.from_text(mark.decode()).totals for unit, mark in pairs(marks).items()}
 
 
 def _known(identity: str, raw: Mapping[bytes, bytes], document: bytes | None) -> Known:

@@ -16,12 +16,14 @@ from rta_wire import errors
 from rta_wire import keys as keys_
 
 DAY_S: Final = 24 * 3600
-READ_WAITS_S: Final = 1.0
-"""How long a read of a control stream waits in Redis. An answer that is given up before that never comes."""
 
 
 class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: str = "redis://127.0.0.1:6379/0"
+    password_file: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
     timeout_s: float = 5.0
     startup_patience_s: float = 1.0
     allow_eviction: bool = False
@@ -30,6 +32,7 @@ class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ControlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     principals: tuple[str, ...] = (keys_.DEFAULT_PRINCIPAL,)
     operators: tuple[str, ...] = (keys_.DEFAULT_OPERATOR,)
+    stream_prefixes: dict[str, str] = {}
     batch: int = 1000
     retry_s: float = 30.0
     pickup_s: float = 120.0
@@ -187,6 +190,10 @@ def _check(settings: Settings) -> None:
         raise errors.BadConfiguration(where="control.principals", reason="it names nobody")
     for principal in settings.control.askers:
         keys_.check_principal(principal)
+    for principal, prefix in settings.control.stream_prefixes.items():
+        if principal not in settings.control.principals:
+            raise errors.BadConfiguration(where="control.stream_prefixes", reason=f"{principal!r} is no principal")
+        keys_.check_stream_name(prefix)
     _check_trim(settings)
     _check_http(settings.http)
 
@@ -195,11 +202,10 @@ def _check_timings(settings: Settings) -> None:
     """Times that can't be, each by itself or with another."""
     control, session, node = settings.control, settings.session, settings.node
     above_0 = "it is not above 0"
-    read_waits = f"it is not above {READ_WAITS_S:g}, the seconds that a read waits for news"
     refused_before = "it is not between 0 and control.expire_s: the close would be refused before it is over"
     expires_first = "it is less than two session.idle_refresh_s"
     impossible = (
-        ("redis.timeout_s", settings.redis.timeout_s <= READ_WAITS_S, read_waits),
+        ("redis.timeout_s", settings.redis.timeout_s <= 0, above_0),
         ("redis.startup_patience_s", settings.redis.startup_patience_s < 0, "it is below 0"),
         ("control.batch", control.batch < 1, above_0),
         ("control.max_unacknowledged", control.max_unacknowledged < 1, above_0),

@@ -92,7 +92,7 @@ class Trimmer:
             try:
                 await self.sweep()
             except Trouble as error:
-                self._log.warning("redis_unavailable", error=str(error))
+                self._link.complaints.note(error)
 
     async def sweep(self) -> Swept:
         """Look at every stream once."""

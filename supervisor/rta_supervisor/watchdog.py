@@ -43,7 +43,7 @@ class Watchdog:
             try:
                 await self.look()
             except Trouble as error:
-                self._log.warning("redis_unavailable", error=str(error))
+                self._sessions.complaints.note(error)
 
     async def look(self) -> None:
         """One round."""

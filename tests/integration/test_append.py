@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rta_supervisor.embedded import server
 from rta_wire import errors, keys
 from rta_wire.totals import Totals
-from rta_writers import connection, talk
+from rta_writers import connection, patience
 from rta_writers.append import Appender
 from rta_writers.target import Target
 from tests.support import proxy, samples
@@ -189,7 +189,7 @@ def test_a_full_server_is_waited_for_and_then_named(
     monkeypatch: pytest.MonkeyPatch, client: redis.Redis, appender: Make
 ) -> None:
     """Memory full ends in its own error after the writer's patience, and nothing is half-written."""
-    monkeypatch.setattr(talk, "OUTAGE_PATIENCE_S", 0.3)
+    monkeypatch.setattr(patience, "FULL_PATIENCE_S", 0.3)
     client.config_set("maxmemory", 1)
     try:
         with pytest.raises(errors.RedisFull):
@@ -202,7 +202,7 @@ def test_a_full_server_is_waited_for_and_then_named(
 
 def test_a_server_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch, target: Target) -> None:
     """Past the patience the error says where nobody answered, and that trying again may help."""
-    monkeypatch.setattr(talk, "OUTAGE_PATIENCE_S", 0.3)
+    monkeypatch.setattr(patience, "OUTAGE_PATIENCE_S", 0.3)
     with connection.connect("unix:///nonexistent/socket") as nowhere:
         with pytest.raises(errors.RedisUnreachable) as caught:
             put(Appender(nowhere, target, unit="u", epoch=0), 1)

@@ -28,7 +28,7 @@ QUICK = {
 
 
 class Supervisor:
-    """One running daemon and its log."""
+    """One running daemon and its log. Without a URL, that of the environment counts."""
 
     def __init__(self, url: str, environment: Mapping[str, str] | None = None, module: str = "rta_supervisor") -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="rtas-test-"))
@@ -36,7 +36,7 @@ class Supervisor:
         self.log_path = self.directory / "log"
         with Ready(self.directory / "ready") as ready, self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", module, "run", "--redis-url", url, "--log-format", "json"],
+                [sys.executable, "-m", module, "run", *(("--redis-url", url) if url else ()), "--log-format", "json"],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **QUICK, **own, **(environment or {})},

@@ -7,20 +7,16 @@ import weakref
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
-import redis
-
-from rta_wire import control, control_pb2, errors, keys, limits, session
+from rta_wire import access, control, control_pb2, errors, keys, limits, session
 from rta_wire.session import State
 from rta_wire.totals import Totals
-from rta_writers import connection
+from rta_writers import connection, patience
 from rta_writers.target import Target
 
 DEFAULT_TIMEOUT_S: Final = 60.0
 HEARTBEAT_S: Final = 15.0
 BLOCK_S: Final = 2.0
 SHORTEST_BLOCK_S: Final = 0.01
-OUTAGE_PATIENCE_S: Final = 30.0
-OUTAGE_PAUSE_S: Final = 0.2
 
 
 class SessionClient:
@@ -95,6 +91,7 @@ class SessionClient:
         """Until a session is in a state; at once where it is. One that ended in another state can't get there."""
         deadline_s = time.monotonic() + timeout_s
         current: State | None = None
+        borne = patience.Patience(self.url, most_s=timeout_s)
         while (left_s := deadline_s - time.monotonic()) > 0:
             try:
                 with self._redis.pubsub(ignore_subscribe_messages=False) as announcements:
@@ -106,8 +103,8 @@ class SessionClient:
                         if current is not None and current.is_closed:
                             raise errors.SessionClosed(identity=identity, state=current.value)
                         left_s = deadline_s - time.monotonic()
-            except connection.Outage:
-                time.sleep(min(OUTAGE_PAUSE_S, left_s))
+            except patience.Trouble as error:
+                borne.bear(error)
         raise errors.NotInTime(identity=identity, state=current or "unknown", wanted=state, timeout_s=timeout_s)
 
     def _state_of(self, identity: str) -> State | None:
@@ -122,15 +119,14 @@ class SessionClient:
         """Send a request and wait for its reply. A short outage of Redis is waited out: a request may come twice."""
         raw = control.pack(control.check(request))
         deadline_s = time.monotonic() + self.timeout_s
+        borne = patience.Patience(self.url, most_s=self.timeout_s)
         while True:
             try:
                 self._check_supervisor()
                 entry_id = self._send(self._keys.requests(self.principal), raw)
                 return control.unpack_reply(self._wait_for_reply(request, entry_id, deadline_s))
-            except connection.Outage as error:
-                if time.monotonic() > min(deadline_s, deadline_s - self.timeout_s + OUTAGE_PATIENCE_S):
-                    raise connection.unreachable(self.url, error) from error
-                time.sleep(OUTAGE_PAUSE_S)
+            except patience.Trouble as error:
+                borne.bear(error)
 
     def _send(self, key: str, raw: bytes) -> bytes:
         # Bounded, so that writers without a supervisor do not fill the memory; what is evicted unread is reported.
@@ -156,7 +152,7 @@ class SessionClient:
     def _check_supervisor(self) -> None:
         nodes = cast("list[bytes]", self._redis.zrange(self._keys.nodes(), 0, -1))
         if not any(self._redis.exists(self._keys.node(node.decode())) for node in nodes):
-            raise errors.NoSupervisor(url=self.url.rpartition("@")[2])
+            raise errors.NoSupervisor(url=access.safe(self.url))
 
 
 class ClosedSession:
@@ -227,5 +223,6 @@ def _beat(client: SessionClient, message: control_pb2.Heartbeat, over: threading
     while not over.wait(HEARTBEAT_S):
         try:
             client.report(message)
-        except (*connection.Outage, redis.exceptions.RedisError):
-            continue  # the next one may get through; silence is what the supervisor watches for
+        except patience.Trouble as error:
+            # The next one may get through; silence is what the supervisor watches for.
+            patience.log.warning("no heartbeat of session %r: %s", message.identity, patience.named(client.url, error))

@@ -8,7 +8,7 @@ import redis.exceptions
 import redis.maint_notifications
 import redis.retry
 
-from rta_wire import errors
+from rta_wire import access
 
 TIMEOUT_S: Final = 5.0
 
@@ -18,19 +18,18 @@ Outage = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSErr
 
 def connect(url: str) -> redis.Redis:
     """A client for the URL. Connects when it is first used."""
+    way = access.way(url)
     try:
         return redis.Redis.from_url(
-            url,
+            way.url,
             socket_timeout=TIMEOUT_S,
             socket_connect_timeout=TIMEOUT_S,
             retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0),
             maint_notifications_config=redis.maint_notifications.MaintNotificationsConfig(enabled=False),
             legacy_responses=False,
+            # Not told to the server: an ACL that allows it keeps a Redis 7.0 from starting.
+            driver_info=None,
+            **way.options,
         )
     except ValueError as error:
-        raise errors.BadConfiguration(where=f"Redis URL {url!r}", reason=str(error)) from error
-
-
-def unreachable(url: str, error: BaseException) -> errors.RedisUnreachable:
-    reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-    return errors.RedisUnreachable(url=url.rpartition("@")[2], reason=reason)
+        raise access.unusable(way.url, error) from error

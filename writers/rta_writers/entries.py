@@ -11,7 +11,7 @@ import redis
 import redis.exceptions
 
 from rta_wire import columns, data_pb2, decode, errors, keys, plan, reader, series
-from rta_writers import connection, reading
+from rta_writers import connection, patience, reading
 
 ENTRIES_PER_READ: Final = 128
 BATCH_ROWS: Final = 262_144
@@ -124,10 +124,10 @@ def _parts(client: redis.Redis, options: reading.Options, where: reading.Range) 
 def _together(pipe: Any, options: reading.Options) -> tuple[Any, Any]:
     try:
         raw, info = pipe.execute(raise_on_error=False)
-    except connection.Outage as error:
-        raise connection.unreachable(options.redis_url, error) from error
+    except patience.Trouble as error:
+        raise patience.named(options.redis_url, error) from error
     if isinstance(raw, redis.exceptions.ResponseError):
-        raise raw
+        raise patience.named(options.redis_url, raw) from raw
     return raw, None if isinstance(info, redis.exceptions.ResponseError) else info
 
 

@@ -6,11 +6,10 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 import msgspec
-import redis
 
 from rta_wire import control_pb2, errors, keys
 from rta_wire.session import State
-from rta_writers import client, connection
+from rta_writers import client, connection, patience
 
 
 class SessionGroup:
@@ -65,8 +64,11 @@ class SessionGroup:
                         self._sessions.report(
                             control_pb2.Heartbeat(identity=identity, stream_session_id=int(cast("bytes", number)))
                         )
-            except (*connection.Outage, redis.exceptions.RedisError):
-                continue  # the next one may get through; silence is what the supervisor watches for
+            except patience.Trouble as error:
+                # The next one may get through; silence is what the supervisor watches for.
+                patience.log.warning(
+                    "no heartbeats of group %s: %s", self.name, patience.named(self._sessions.url, error)
+                )
 
     def __enter__(self) -> Self:
         return self

@@ -2,8 +2,8 @@
 
 import redis
 
-from rta_wire import control, control_pb2, errors, keys, session
-from rta_writers import client, connection, talk
+from rta_wire import control, control_pb2, keys, session
+from rta_writers import client, connection, patience, talk
 from rta_writers.options import Options
 from rta_writers.target import Target
 
@@ -68,8 +68,6 @@ def check(options: Options) -> None:
                 return
             target = options.target(options.session, options.stream_session_id)
             state = redis_client.get(target.keys.gate(target.stream, target.stream_session_id))
-        except connection.Outage as error:
-            raise connection.unreachable(options.redis_url, error) from error
-        except redis.exceptions.ResponseError as error:
-            raise errors.RedisUnsuitable(url=options.redis_url.rpartition("@")[2], reason=str(error)) from error
+        except patience.Trouble as error:
+            raise patience.named(options.redis_url, error) from error
     talk.check_gate(state, target)

@@ -11,7 +11,7 @@ import redis
 import redis.exceptions
 
 from rta_wire import decode, errors, keys, pack, plan, reader
-from rta_writers import connection, words
+from rta_writers import patience, words
 from rta_writers.options import LAYOUT, PLACE, layouts
 
 log: Final = logging.getLogger("rta_writers")
@@ -241,5 +241,9 @@ def report_gap(options: Options, stream: str, after: str, count: int | None) -> 
 def _ask(options: Options, call: Callable[[], Any]) -> Any:
     try:
         return call()
-    except connection.Outage as error:
-        raise connection.unreachable(options.redis_url, error) from error
+    except redis.exceptions.ResponseError as error:
+        if "no such key" in str(error):
+            raise
+        raise patience.named(options.redis_url, error) from error
+    except patience.Trouble as error:
+        raise patience.named(options.redis_url, error) from error

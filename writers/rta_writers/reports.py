@@ -5,11 +5,10 @@ from collections.abc import Iterable
 from typing import Final
 
 import redis
-import redis.exceptions
 
-from rta_wire import control, control_pb2, errors, keys, limits
+from rta_wire import control, control_pb2, errors, keys, limits, outcomes
 from rta_wire.totals import Totals
-from rta_writers import connection
+from rta_writers import connection, patience
 from rta_writers.target import Target
 
 POLL_S: Final = 0.02
@@ -44,9 +43,11 @@ def _send(client: redis.Redis, target: Target, message: control.Report) -> None:
             maxlen=limits.CONTROL_MAX_ENTRIES,
             approximate=True,
         )
-    except (*connection.Outage, redis.exceptions.OutOfMemoryError):
+    except patience.Trouble as error:
+        found = outcomes.verdict(error)
+        if found is None or found.sort is outcomes.Sort.NEVER:
+            raise patience.named(target.redis_url, error) from error
         # The marks stand beside the data and are folded at close: a lost report only delays the time range.
-        return
 
 
 def wait_until_folded(client: redis.Redis, written: Iterable[tuple[Target, str, Totals]], *, timeout_s: float) -> None:

@@ -1,18 +1,14 @@
 """One connection of a writer: many commands in one go, answers when they are wanted, and patience in an outage."""
 
-import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import redis
 import redis.exceptions
 
 from rta_wire import errors
-from rta_writers import connection
+from rta_writers import patience
 from rta_writers.target import Target
-
-OUTAGE_PATIENCE_S: Final = 30.0
-OUTAGE_PAUSE_S: Final = 0.2
 
 T = TypeVar("T")
 Call = tuple[Any, ...]
@@ -59,22 +55,18 @@ class Talk:
 
     def patiently(self, step: Callable[[], T], forget: Callable[[], None]) -> T:
         """Ride out a short outage, or a server that is full. `step` can be repeated after `forget`."""
-        deadline_s = time.monotonic() + OUTAGE_PATIENCE_S
+        borne = patience.Patience(self._target.redis_url)
         while True:
             try:
-                return step()
-            except (*connection.Outage, redis.exceptions.OutOfMemoryError) as error:
+                done = step()
+            except patience.Trouble as error:
                 self.outages += 1
                 self.hang_up()
                 forget()
-                if time.monotonic() > deadline_s:
-                    raise self._given_up(error) from error
-                time.sleep(OUTAGE_PAUSE_S)
-
-    def _given_up(self, error: BaseException) -> errors.RtaError:
-        if isinstance(error, redis.exceptions.OutOfMemoryError):
-            return errors.RedisFull(url=self._target.redis_url.rpartition("@")[2], reason=str(error))
-        return connection.unreachable(self._target.redis_url, error)
+                borne.bear(error)
+            else:
+                borne.over()
+                return done
 
 
 def check_gate(state: bytes | None, target: Target) -> None:

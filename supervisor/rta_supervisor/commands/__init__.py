@@ -9,11 +9,15 @@ import click
 
 MODULES: Final = {
     "check-config": "check_config",
-    "stats": "stats",
     "status": "status",
     "sessions": "sessions",
     "streams": "streams",
+    "tail": "tail",
+    "top": "top",
+    "stats": "stats",
+    "dlq": "dlq",
     "nodes": "nodes",
+    "doctor": "doctor",
     "completion": "completion",
 }
 """Where each command is, in the order in which help lists them."""

@@ -29,13 +29,5 @@ def run(loaded: settings.Settings, work: Callable[[Link], Awaitable[T]]) -> T:
 
 
 def named(link: Link, error: Exception) -> errors.RtaError:
-    """What to tell a person."""
-    if isinstance(error, redis.exceptions.AuthenticationError):
-        return errors.BadConfiguration(where="redis.url", reason=f"the server refuses it: {error}")
-    if isinstance(error, DataLost):
-        return errors.NoSupervisor(url=safe_url(link.config.url))
-    if isinstance(error, redis.exceptions.NoPermissionError):
-        return errors.NotPermitted(url=safe_url(link.config.url), reason=str(error).splitlines()[0])
-    if isinstance(error, redis.exceptions.ResponseError) and not isinstance(error, Refusal):
-        return errors.RedisRefused(url=safe_url(link.config.url), reason=str(error).splitlines()[0])
-    return link.named(error)
+    """What to tell a person. What a supervisor loads is not there where none has run."""
+    return errors.NoSupervisor(url=safe_url(link.config.url)) if isinstance(error, DataLost) else link.named(error)

@@ -9,14 +9,22 @@ from typing import Any
 import click
 
 from rta_supervisor import settings
-from rta_wire import errors
+from rta_wire import access, errors
 
 config = click.option(
     "--config", type=click.Path(path_type=Path), metavar="FILE", help="TOML file; see conf/supervisor.toml."
 )
+
+
+def _without_password(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
+    """Everybody on a host can read the command line of a process."""
+    return url if url is None else access.check_public(url)
+
+
 redis_url = click.option(
     "--redis-url",
     metavar="URL",
+    callback=_without_password,
     help="Redis or Valkey to use, such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")

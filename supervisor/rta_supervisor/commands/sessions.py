@@ -141,7 +141,7 @@ def _page(found: Shown) -> Group:
         units.add_row(
             shown.safe(name), shown.count(totals.bursts), shown.count(totals.samples), shown.moment_ns(totals.end_ns)
         )
-    text = Text(msgspec.json.format(raw, indent=2).decode())
+    text = Text(shown.pretty(raw))
     parts: list[RenderableType] = [shown.facts(pairs), "", *((units, "") if found.units else ()), text]
     return Group(*parts)
 

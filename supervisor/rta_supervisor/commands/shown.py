@@ -39,6 +39,11 @@ def json(value: Any) -> None:
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
 
 
+def pretty(raw: bytes) -> str:
+    """JSON from outside, indented."""
+    return "\n".join(map(safe, msgspec.json.format(raw, indent=2).decode().splitlines()))
+
+
 def table(*columns: str, right: Iterable[str] = ()) -> Table:
     """`right`: columns of numbers."""
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", padding=(0, 1))

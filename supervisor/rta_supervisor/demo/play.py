@@ -19,9 +19,9 @@ from rich.table import Table
 from rta_supervisor import settings
 from rta_supervisor.demo import cars, processes, proof
 from rta_supervisor.embedded import java, server
-from rta_supervisor.link import Link, safe_url
-from rta_wire import errors, keys
-from rta_writers import connection
+from rta_supervisor.link import Link
+from rta_wire import access, errors, keys
+from rta_writers import connection, patience
 
 LOG_TAIL_LINES: Final = 15
 FAILED: Final = 1
@@ -48,7 +48,7 @@ def play(*, redis_url: str | None, port: int | None, keep: bool, as_json: bool) 
         signal.signal(number, interrupt)
     try:
         with tempfile.TemporaryDirectory(prefix="rtas-demo-") as work, _redis(redis_url, port) as url:
-            console.print(f"[bold]server[/]      {safe_url(url)}{'' if redis_url else ' (embedded)'}")
+            console.print(f"[bold]server[/]      {access.safe(url)}{'' if redis_url else ' (embedded)'}")
             code = _play_on(url, names, Path(work), console, keep=keep, as_json=as_json)
     except KeyboardInterrupt:
         interrupted = True
@@ -66,8 +66,8 @@ def _play_on(url: str, names: cars.Names, work: Path, console: Console, *, keep:
                 console.print("[bold]supervisor[/]  running")
                 seconds = _run_job(url, names, work, console)
             reads = proof.read_all(client, names)
-        except connection.Outage as error:
-            raise connection.unreachable(url, error) from error
+        except patience.Trouble as error:
+            raise patience.named(url, error) from error
         finally:
             with contextlib.suppress(*connection.Outage):
                 clean_up(client, names, keep=keep)

@@ -60,6 +60,7 @@ local function missing(keys, args)
   return lost
 end
 
-redis.register_function('rtas_begin_1', begin)
-redis.register_function('rtas_settle_1', settle)
-redis.register_function('rtas_missing_1', missing)
+-- What takes messages away has to work where there is no room.
+redis.register_function { function_name = 'rtas_begin_1', callback = begin, flags = { 'allow-oom' } }
+redis.register_function { function_name = 'rtas_settle_1', callback = settle, flags = { 'allow-oom' } }
+redis.register_function { function_name = 'rtas_missing_1', callback = missing, flags = { 'allow-oom' } }

@@ -32,6 +32,9 @@ local COUNTS = { 'bursts', 'samples', 'rawBytes', 'storedBytes' }
 -- Words of a report: unit, four counts, start and end.
 local UNIT_WORDS = 7
 
+-- More than that nobody counts: a petabyte. Sums stay whole numbers, and fit into 64 bits.
+local COUNT_MAX = 2 ^ 50
+
 -- Lua's stack has room for some thousand words of a call.
 local CALL_MAX_WORDS = 2000
 
@@ -75,14 +78,19 @@ end
 
 -- Reports of units, joined with what is known: counts to their maximum, times to the widest. Counts are cumulative, so of
 -- two reports of a unit one is ahead of the other in everything; one that is ahead in some and behind in others is
--- implausible and left out, because a maximum can't be undone.
--- ARGV: streamSessionId, then for each unit: unit, bursts, samples, raw bytes, stored bytes, start, end
--- Gives {outcome, streamName, implausible units}; the outcome is 'changed', 'same', 'closed' or 'unknown'. Where it
+-- implausible and left out, because a maximum can't be undone. So is one that jumps by more than anybody counts.
+-- ARGV: streamSessionId, then for each unit: unit, bursts, samples, raw bytes, stored bytes, start, end; last the
+-- principal whose reports they are, where it matters.
+-- Gives {outcome, streamName, implausible units}; the outcome is 'changed', 'same', 'closed' or 'unknown'. It is 'foreign'
+-- for a session of another principal, who stands in place of the units. Where it
 -- changed, the four counts by which it grew come after that.
 local function fold(keys, args)
   local state = keys[2]
-  local known = redis.call('HMGET', state, 'streamSessionId', 'state', 'tStart', 'tEnd', 'streamName', unpack(COUNTS))
+  local principal = #args % UNIT_WORDS == 2 and table.remove(args)
+  local known = redis.call('HMGET', state, 'streamSessionId', 'state', 'tStart', 'tEnd', 'streamName', 'principal',
+    unpack(COUNTS))
   if known[1] ~= args[1] then return { 'unknown', '', {} } end
+  if principal and known[6] ~= principal then return { 'foreign', known[5], { known[6] or '' } } end
   if CLOSED[known[2]] then return { 'closed', known[5], {} } end
   local first, last = known[3], known[4]
   local implausible, changes = {}, {}
@@ -98,7 +106,7 @@ local function fold(keys, args)
     local more = {}
     for place = 1, 4 do
       more[place] = tonumber(args[at + place]) - tonumber(old[place])
-      ahead, behind = ahead or more[place] > 0, behind or more[place] < 0
+      ahead, behind = ahead or more[place] > 0, behind or more[place] < 0 or more[place] > COUNT_MAX
     end
     if ahead and behind then
       implausible[#implausible + 1] = args[at]
@@ -121,7 +129,7 @@ local function fold(keys, args)
   for place, name in ipairs(COUNTS) do
     if grown[place] > 0 then
       changes[#changes + 1] = name
-      changes[#changes + 1] = string.format('%.0f', tonumber(known[5 + place] or '0') + grown[place])
+      changes[#changes + 1] = string.format('%.0f', tonumber(known[6 + place] or '0') + grown[place])
     end
   end
   if first and first ~= '-' then
@@ -197,9 +205,10 @@ local function raise_floor(keys, args)
 end
 
 redis.register_function('rtas_open_1', open)
-redis.register_function('rtas_fold_1', fold)
+-- What frees messages and what keeps sessions has to work where there is no room.
+redis.register_function { function_name = 'rtas_fold_1', callback = fold, flags = { 'allow-oom' } }
 redis.register_function('rtas_refresh_1', refresh)
 redis.register_function('rtas_put_json_1', put_json)
-redis.register_function('rtas_let_go_1', let_go)
-redis.register_function('rtas_note_loss_1', note_loss)
-redis.register_function('rtas_raise_floor_1', raise_floor)
+redis.register_function { function_name = 'rtas_let_go_1', callback = let_go, flags = { 'allow-oom' } }
+redis.register_function { function_name = 'rtas_note_loss_1', callback = note_loss, flags = { 'allow-oom' } }
+redis.register_function { function_name = 'rtas_raise_floor_1', callback = raise_floor, flags = { 'allow-oom' } }

@@ -117,7 +117,7 @@ end
 redis.register_function('rtas_announce_1', announce)
 redis.register_function('rtas_seal_1', seal)
 redis.register_function('rtas_finish_1', finish)
-redis.register_function('rtas_keep_1', keep)
--- What makes room has to work where there is none.
+-- What makes room, and what keeps sessions, has to work where there is none.
+redis.register_function { function_name = 'rtas_keep_1', callback = keep, flags = { 'allow-oom' } }
 redis.register_function { function_name = 'rtas_trim_1', callback = trim, flags = { 'allow-oom' } }
 redis.register_function { function_name = 'rtas_remove_1', callback = remove, flags = { 'allow-oom' } }

@@ -1,0 +1,175 @@
+"""What an error says about the command that got it: one table for writers and the supervisor.
+
+Redis answers most errors before it does anything; a lost connection says nothing at all. Whoever repeats a command
+looks here first. Knows redis-py's errors by their names only: the wire imports no client.
+"""
+
+import enum
+import re
+from typing import Any, Final
+
+import msgspec
+
+
+class Sort(enum.StrEnum):
+    """What to do about a command that failed."""
+
+    NOT_DONE = "certainly not executed"
+    """Try again, as often as there is patience."""
+
+    UNKNOWN = "may have been executed"
+    """Try again only where a repetition is found out: behind an append, or with a request id."""
+
+    NEVER = "will never work"
+    """Fail, with the reason."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One line of the table: what an error means, in words that follow the server's address."""
+
+    sort: Sort
+    meaning: str
+
+
+FULL: Final = "OOM"
+FORGOTTEN: Final = frozenset({"NOGROUP", "NOFUNCTION"})
+"""Redis does not know what a supervisor had put there: it lost data."""
+
+OF_ONE_KEY: Final = frozenset({"WRONGTYPE", "ERR"})
+"""What a writer can bring about in its own streams: another type in their place, or no id left to append with."""
+
+READ_ONLY: Final = frozenset({"READONLY", "MASTERDOWN"})
+
+TABLE: Final[dict[str, Row]] = {
+    "OOM": Row(Sort.NOT_DONE, "it is full"),
+    "LOADING": Row(Sort.NOT_DONE, "it is loading its data"),
+    "BUSY": Row(Sort.NOT_DONE, "a script keeps it busy"),
+    "MISCONF": Row(Sort.NOT_DONE, "it can't save to its disk and takes no writes"),
+    "NOREPLICAS": Row(Sort.NOT_DONE, "it has fewer replicas than it needs to take writes"),
+    "READONLY": Row(Sort.NOT_DONE, "it is a read-only replica"),
+    "MASTERDOWN": Row(Sort.NOT_DONE, "it is a replica without a primary"),
+    "CLUSTERDOWN": Row(Sort.NOT_DONE, "its cluster is down"),
+    "TRYAGAIN": Row(Sort.NOT_DONE, "it is moving these keys to another node"),
+    "MOVED": Row(Sort.NOT_DONE, "another node of its cluster has the key"),
+    "ASK": Row(Sort.NOT_DONE, "it is moving the key to another node"),
+    "EXECABORT": Row(Sort.NOT_DONE, "it discarded the transaction"),
+    "UNBLOCKED": Row(Sort.NOT_DONE, "it ended a command that was waiting"),
+    "MAXCLIENTS": Row(Sort.NOT_DONE, "it has all the connections that it takes"),
+    "NOGROUP": Row(Sort.NOT_DONE, "it forgot a consumer group"),
+    "NOFUNCTION": Row(Sort.NOT_DONE, "it forgot a function"),
+    "CONNECT": Row(Sort.NOT_DONE, "nobody answers there"),
+    "POOL": Row(Sort.NOT_DONE, "all connections of this program are in use"),
+    "RESET": Row(Sort.UNKNOWN, "the connection was lost"),
+    "TIMEOUT": Row(Sort.UNKNOWN, "it did not answer in time"),
+    "NOAUTH": Row(Sort.NEVER, "it wants a password"),
+    "WRONGPASS": Row(Sort.NEVER, "it does not take this user or password"),
+    "NOPERM": Row(Sort.NEVER, "its ACL does not allow that"),
+    "DENIED": Row(Sort.NEVER, "its protected mode lets only local clients in"),
+    "TLS": Row(Sort.NEVER, "the two ends don't agree on TLS"),
+    "WRONGTYPE": Row(Sort.NEVER, "a key holds something else than it should"),
+    "CROSSSLOT": Row(Sort.NEVER, "keys of one command are in different slots"),
+    "NOSCRIPT": Row(Sort.NEVER, "it does not know the script"),
+    "NOPROTO": Row(Sort.NEVER, "it does not speak this version of its protocol"),
+    "ERR": Row(Sort.NEVER, "it does not take the command"),
+}
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What one error comes to."""
+
+    code: str
+    sort: Sort
+    meaning: str
+    said: str
+    """The words of the error itself, in one line."""
+
+    def __str__(self) -> str:
+        return f"{self.meaning} ({self.code}: {self.said})"
+
+
+def verdict(error: BaseException) -> Verdict | None:
+    """The row for an error of redis-py or of the operating system, None for any other."""
+    code = _code(error)
+    if code is None:
+        return None
+    row = TABLE.get(code, TABLE["ERR"])
+    return Verdict(code, row.sort, row.meaning, first_line(error))
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, for a sentence to go on after it."""
+    return (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+
+
+_BY_TEXT: Final = (
+    ("max number of clients", "MAXCLIENTS"),
+    ("Function not found", "NOFUNCTION"),
+    ("NOGROUP", "NOGROUP"),
+)
+"""Answers that have no code of their own, or have it somewhere inside."""
+
+_BY_CLASS: Final = {
+    "MaxConnectionsError": "POOL",
+    "BusyLoadingError": "LOADING",
+    "OutOfMemoryError": "OOM",
+    "ReadOnlyError": "READONLY",
+    "ExecAbortError": "EXECABORT",
+    "NoScriptError": "NOSCRIPT",
+    "NoPermissionError": "NOPERM",
+    "MasterDownError": "MASTERDOWN",
+    "ClusterDownError": "CLUSTERDOWN",
+    "TryAgainError": "TRYAGAIN",
+    "MovedError": "MOVED",
+    "AskError": "ASK",
+    "ClusterCrossSlotError": "CROSSSLOT",
+    "AuthenticationError": "WRONGPASS",
+}
+"""redis-py takes the code off the text of these, and before 8 it did not keep it."""
+
+_ABORTED: Final = re.compile(r"discarded because of: ([A-Z]+)\b")
+_CODE: Final = re.compile(r"-?([A-Z][A-Z0-9]+)\b")
+_TLS: Final = re.compile(r"\bSSL\b.*(CERTIFICATE|ALERT|WRONG_VERSION_NUMBER|HANDSHAKE)", re.IGNORECASE | re.DOTALL)
+_CONNECTING: Final = re.compile(r"\bconnecting to\b", re.IGNORECASE)
+
+
+def _code(error: BaseException) -> str | None:
+    classes = [cls.__name__ for cls in type(error).__mro__ if cls.__module__.startswith("redis.")]
+    text = str(error)
+    if not classes:
+        return _of_system(error, text) if isinstance(error, OSError) else None
+    if aborted := _ABORTED.search(text):
+        text = aborted[1]
+    for part, code in _BY_TEXT:
+        if part in text:
+            return code
+    if aborted and text in TABLE:
+        return text
+    status: Any = getattr(error, "status_code", None)
+    if status in TABLE:
+        return str(status)
+    for name in classes:
+        if name in _BY_CLASS:
+            return _BY_CLASS[name]
+    if "ConnectionError" in classes or "TimeoutError" in classes:
+        return _of_connection(text, is_timeout="TimeoutError" in classes)
+    found = _CODE.match(text)
+    return found[1] if found and found[1] in TABLE else "ERR"
+
+
+def _of_connection(text: str, *, is_timeout: bool) -> str:
+    if _TLS.search(text):
+        return "TLS"
+    if _CONNECTING.search(text):
+        return "CONNECT"
+    found = _CODE.match(text)
+    if found and found[1] in TABLE:
+        return found[1]
+    return "TIMEOUT" if is_timeout else "RESET"
+
+
+def _of_system(error: OSError, text: str) -> str:
+    if _TLS.search(f"{type(error).__name__} {text}"):
+        return "TLS"
+    if isinstance(error, ConnectionRefusedError | FileNotFoundError) or type(error).__name__ == "gaierror":
+        return "CONNECT"
+    return "TIMEOUT" if isinstance(error, TimeoutError) else "RESET"

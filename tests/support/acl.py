@@ -1,0 +1,41 @@
+"""The ACL files of conf/acl, filled in as an operator would, and a server that runs with them."""
+
+import contextlib
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import redis
+
+from rta_supervisor.embedded import server
+
+FILES = Path(__file__).parents[2] / "conf" / "acl"
+PASSWORD = "only-for-tests"  # noqa: S105 - of a server that lives for a minute
+PRINCIPALS = ("rig-4", "rig-5")
+
+
+def lines() -> list[str]:
+    """One user for each role, writers for two principals, and tests themselves as the default user."""
+    digest = hashlib.sha256(PASSWORD.encode()).hexdigest()
+    texts = {path.stem: path.read_text().replace("PASSWORD_SHA256", digest) for path in sorted(FILES.glob("*.acl"))}
+    writer = texts.pop("writer")
+    writers = [writer.replace("PRINCIPAL", name).replace("PREFIX", f"{name}.") for name in PRINCIPALS]
+    return ["user default on nopass ~* &* +@all\n", *texts.values(), *writers]
+
+
+@contextlib.contextmanager
+def running() -> Iterator[server.EmbeddedServer]:
+    with tempfile.TemporaryDirectory(prefix="rtas-acl-") as folder:
+        path = Path(folder) / "users.acl"
+        path.write_text("".join(lines()))
+        # Nothing but the ACL stands in anybody's way.
+        options = {"aclfile": str(path), "enable-debug-command": "yes", "enable-module-command": "yes"}
+        with server.running(options=options) as own:
+            yield own
+
+
+def granted(client: redis.Redis, user: str) -> set[str]:
+    """The commands that a user has, one by one."""
+    words = next(line.split() for line in map(str, client.acl_list()) if line.split()[1] == user)
+    return {word.removeprefix("+") for word in words[words.index("-@all") + 1 :]}
