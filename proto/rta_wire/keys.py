@@ -77,6 +77,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """String that changes with each append of a unit, to be watched. The mark itself stands in `marks`."""
         return f"{self.marks(stream_name, stream_session_id)}:{unit}"
 
+    def shown(self, stream_name: str, stream_session_id: int) -> str:
+        """Hash: what the stream was last told about a session, so that nothing older is told after it."""
+        return f"{self.prefix}shown:{{{stream(stream_name)}}}:{stream_session_id}"
+
     def staged(self, stream_name: str, stream_session_id: int, attempt: str) -> str:
         """Hash: bursts of one attempt by their place, waiting for the commit of its epoch."""
         return f"{self.prefix}sg:{{{stream(stream_name)}}}:{stream_session_id}:{attempt}"
@@ -112,6 +116,14 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def state_channel(self, identity: str) -> str:
         """Channel on which the states of a session are announced."""
         return f"{self.prefix}state:{identity}"
+
+    def lease(self, duty: str) -> str:
+        """String with a TTL: the supervisor that does a duty now."""
+        return f"{self.prefix}lease:{duty}"
+
+    def alive(self, node_id: str) -> str:
+        """String with a TTL: a supervisor that works on its messages. Without it others take them."""
+        return f"{self.prefix}alive:{node_id}"
 
     def beat(self, node_id: str) -> str:
         """Counter that a supervisor raises: a value that it did not expect means that Redis lost data."""

@@ -12,6 +12,7 @@ from rta_supervisor.archivist import Archivist
 from rta_supervisor.beat import Beat
 from rta_supervisor.handlers import Reports, Requests
 from rta_supervisor.lanes import Hooks, Lane
+from rta_supervisor.lease import Leases
 from rta_supervisor.life import Life
 from rta_supervisor.link import Link, Refused, Trouble
 from rta_supervisor.node import Node
@@ -39,6 +40,7 @@ class Daemon:
         self._config = config
         self._link = Link(config.redis)
         self._node = Node(self._link, config)
+        self._leases = Leases(self._link, config, self._node.id)
         self._catalogue = SqliteCatalogue.configured(config)
         self._sessions = Sessions(self._link, config)
         self._archivist = Archivist(self._link, self._sessions, self._catalogue, config)
@@ -58,7 +60,7 @@ class Daemon:
             *(self._link, self._sessions, self._life, self._catalogue),
             is_catalogue_required=config.catalogue.required,
             prepare=(
-                *(self._request_lane.prepare, self._report_lane.prepare, self._node.register),
+                *(self._request_lane.prepare, self._report_lane.prepare, self._node.register, self._leases.renew),
                 # What only we remember of the time before a loss, before it is asked what was lost.
                 self._archivist.flush_progress,
             ),
@@ -115,12 +117,13 @@ class Daemon:
         duties: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
             "signals": self._watch_signals,
             "node": self._node.run,
+            "leases": self._leases.run,
             "beat": self._watch_redis,
             "refresh": self._refresher.run,
-            "idle_refresh": self._refresher.run_idle,
-            "watchdog": self._watchdog.run,
+            "idle_refresh": lambda: self._refresher.run_idle(self._leases.of("idle_refresh")),
+            "watchdog": lambda: self._watchdog.run(self._leases.of("watchdog")),
             "archivist": self._archivist.run,
-            "trim": self._trimmer.run,
+            "trim": lambda: self._trimmer.run(self._leases.of("trim")),
         }
         hooks = Hooks(on_data_loss=self._recovery.recover, on_gap=self._refresher.rescan)
         async with anyio.create_task_group() as background:
@@ -159,6 +162,7 @@ class Daemon:
         try:
             await self._refresher.flush()
             await self._archivist.flush()
+            await self._leases.release()
             await self._node.unregister()
         except Trouble as error:
             self._link.complaints.note(error)

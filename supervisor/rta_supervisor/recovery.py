@@ -127,6 +127,7 @@ class Recovery:
         """A session that Redis forgot, with the id that it had."""
         ref = Ref(row.identity, row.stream, row.stream_session_id)
         position = await self._sessions.last_entry_id(row.stream)
+        told = await self._sessions.told_version(ref)
         document = session.parse(row.json)
         is_new = await self._life.put_new(
             *(ref, document),
@@ -134,7 +135,7 @@ class Recovery:
             principal=row.principal,
             position=position,
             openedMs=row.opened_ms,
-            version=row.version + 1,
+            version=max(row.version, told) + 1,
         )
         known = await self._sessions.read(row.identity)
         if known is None or known.ref != ref or known.state.is_closed:
