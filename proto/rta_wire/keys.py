@@ -50,6 +50,8 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session_template: str = "sessions:{identity}"
 
     def __post_init__(self) -> None:
+        if _BRACES.search(self.prefix):
+            raise errors.BadConfiguration(where="keys.prefix", reason="it must not contain a brace")
         if self.session_template.count("{identity}") != 1 or re.search(
             r"[{}]", self.session_template.replace("{identity}", "")
         ):
@@ -125,9 +127,12 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """String with a TTL: a supervisor that works on its messages. Without it others take them."""
         return f"{self.prefix}alive:{node_id}"
 
-    def beat(self, node_id: str) -> str:
-        """Counter that a supervisor raises: a value that it did not expect means that Redis lost data."""
-        return f"{self.prefix}beat:{node_id}"
+    def beat(self, node_id: str, tag: str = "") -> str:
+        """Counter that a supervisor raises: a value that it did not expect means that Redis lost data.
+
+        With a tag it lives on a server of our choice.
+        """
+        return f"{self.prefix}beat:{node_id}" + (f":{{{tag}}}" if tag else "")
 
     def index(self) -> str:
         """Sorted set: live sessions by last activity, in ms."""

@@ -5,7 +5,7 @@ read again; what can never be applied goes to the dead letters with its reason.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import anyio
 import msgspec
@@ -17,6 +17,7 @@ from rta_wire import errors, keys, limits
 
 BLOCK_MS: Final = 1000
 BLOCK_DEFERRED_MS: Final = 100
+BLOCK_DIVIDED_MS: Final = 50
 BLOCKS_PER_LEASE: Final = 20
 OUTAGE_PAUSE_S: Final = 0.5
 ACKNOWLEDGE_MAX: Final = 1000
@@ -216,17 +217,39 @@ class Lane:
     async def _read(
         self, consumer: str, after: dict[str, str], *, is_fresh: bool, block_ms: int | None = None
     ) -> list[Entry]:
-        wait = () if block_ms is None else ("BLOCK", block_ms)
-        answer = await self._link.do(
-            *("XREADGROUP", "GROUP", keys.CONTROL_GROUP, consumer, "COUNT", self._config.batch, *wait),
-            *("STREAMS", *after.keys(), *after.values()),
-        )
+        if self._link.is_divided(after):
+            answer = await self._read_each(consumer, after, block_ms)
+        else:
+            answer = await self._link.do(*self._read_call(consumer, after, block_ms))
         return [
             Entry(name, self._principals[name], id_.decode(), _message(fields), is_fresh)
             for key, entries in answer or ()
             for name in (key.decode(),)
             for id_, fields in entries
         ]
+
+    def _read_call(self, consumer: str, after: dict[str, str], block_ms: int | None) -> calls.Call:
+        wait = () if block_ms is None else ("BLOCK", block_ms)
+        return (
+            *("XREADGROUP", "GROUP", keys.CONTROL_GROUP, consumer, "COUNT", self._config.batch, *wait),
+            *("STREAMS", *after.keys(), *after.values()),
+        )
+
+    async def _read_each(self, consumer: str, after: dict[str, str], block_ms: int | None) -> list[Any]:
+        """Control streams in different slots: one command for each, and short waits, since all wait for the longest."""
+        block_ms = None if block_ms is None else min(block_ms, BLOCK_DIVIDED_MS)
+        found: list[Any] = []
+
+        async def read(key: str, last: str) -> None:
+            found.extend(await self._link.do(*self._read_call(consumer, {key: last}, block_ms)) or ())
+
+        try:
+            async with anyio.create_task_group() as readers:
+                for key, last in after.items():
+                    readers.start_soon(read, key, last)
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from group
+        return found
 
     async def _work(self, entries: Sequence[Entry], handler: Handler) -> None:
         if not entries:

@@ -119,7 +119,7 @@ class Life:
         """The first entry, and the session in every list that it belongs to."""
         ref = known.ref
         ttl_s = self._config.open_ttl_s
-        await self._link.do_all(
+        await self._link.do_in_order(
             [
                 calls.announce(self._keys, ref.stream, ref.stream_session_id, known.told, ttl_s=ttl_s),
                 ("SADD", keys.STREAMS, ref.stream),

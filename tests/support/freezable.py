@@ -62,7 +62,7 @@ async def _frozen(link: Link, call: calls.Call, share: float) -> Any:
     """Some of the bytes, then nothing for a long time, then the rest."""
     raw = batches.pack(call)
     cut = round(len(raw) * share)
-    pool = link.client.connection_pool
+    pool = link.route.pool  # type: ignore[attr-defined]
     connection: Any = await pool.get_connection()
     try:
         await connection.send_packed_command(raw[:cut])
