@@ -51,7 +51,6 @@ class Daemon:
         self._report_lane = Lane("reports", config.keys.reports, self._link, config, gather_batches=GATHER_REPORTS)
         precedence = Precedence()
         self._requests = Requests(self._link, self._request_lane, self._life, config, precedence)
-        self._reports = Reports(self._report_lane, self._sessions, self._refresher, config, precedence)
         self._watchdog = Watchdog(
             self._sessions, self._life, config.session, lambda: self._report_lane.listening_since_ms
         )
@@ -65,6 +64,9 @@ class Daemon:
                 self._archivist.flush_progress,
             ),
             on_trouble=self._report_lane.note_silence,
+        )
+        self._reports = Reports(
+            self._report_lane, self._sessions, self._refresher, config, precedence, witness=self._recovery.witness
         )
         self._stopping = anyio.Event()
         self._log = log.get(node=self._node.id)

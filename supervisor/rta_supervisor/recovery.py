@@ -14,7 +14,9 @@ from rta_supervisor.catalogue import Catalogue, Row
 from rta_supervisor.life import Life
 from rta_supervisor.link import Link, Trouble
 from rta_supervisor.sessions import Known, Ref, Sessions
+from rta_supervisor.witness import Witness
 from rta_wire import errors, keys, session
+from rta_wire.totals import Totals
 
 PAGE: Final = 500
 
@@ -38,6 +40,7 @@ class Recovery:
         self._sessions = sessions
         self._life = life
         self._catalogue = catalogue
+        self.witness = Witness()
         self._is_catalogue_required = is_catalogue_required
         self._prepare = prepare
         self._on_trouble = on_trouble
@@ -88,7 +91,7 @@ class Recovery:
                 except errors.BadSessionJson as error:
                     # One row that somebody spoilt keeps nobody else's session from coming back.
                     self._log.error("session_not_restored", session=row.identity, reason=str(error))
-        return restored, lossy
+        return restored, lossy + await self._mark_witnessed()
 
     async def _torn(self, rows: Sequence[Row]) -> list[Row]:
         """Those of which Redis knows less than the catalogue. On most days there are none, and many sessions."""
@@ -158,14 +161,40 @@ class Recovery:
         missing = known.totals.short_of(row.totals)
         if missing is None or known.lost_data:
             return known.lost_data
+        await self._note_loss(known, samples_reported=row.totals.samples)
+        return True
+
+    async def _mark_witnessed(self) -> int:
+        """The same by what was reported lately and the catalogue may not have yet. Gives how many more miss data."""
+        reported = self.witness.reported()
+        count = 0
+        for (identity, number), units in reported.items():
+            known = await self._sessions.read(identity)
+            if known is None or known.ref.stream_session_id != number or known.state.is_closed or known.lost_data:
+                continue
+            if all(_covers(known, unit, totals) for unit, totals in units.items()):
+                continue
+            await self._sessions.fold_marks(known.ref)
+            known = await self._sessions.read(identity) or known
+            if not all(_covers(known, unit, totals) for unit, totals in units.items()):
+                await self._note_loss(known, samples_reported=sum(totals.samples for totals in units.values()))
+                count += 1
+        return count
+
+    async def _note_loss(self, known: Known, *, samples_reported: int) -> None:
         await self._sessions.note_loss(known.ref)
         self._log.error(
             "session_lost_data",
-            session=row.identity,
-            samples_reported=row.totals.samples,
+            session=known.ref.identity,
+            samples_reported=samples_reported,
             samples_found=known.totals.samples,
         )
-        return True
+
+
+def _covers(known: Known, unit: str, totals: Totals) -> bool:
+    """Whether a unit is known to have written so much."""
+    words = known.units.get(unit)
+    return words is not None and Totals.from_words(words.split()).covers(totals)
 
 
 def _is_whole(row: Row, known: Known | None) -> bool:

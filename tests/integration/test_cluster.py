@@ -122,6 +122,15 @@ async def test_moved_and_half_moved_slots_are_found(link: Link, cluster: cluster
     await link.do_all([("UNLINK", name) for name in tagged])
 
 
+async def test_every_node_has_to_keep_what_it_has(link: Link, cluster: clusters.Cluster) -> None:
+    """One that evicts is enough to refuse the Cluster."""
+    await link.check()
+    cluster.clients[1].config_set("maxmemory-policy", "allkeys-lru")
+    with pytest.raises(errors.RedisUnsuitable, match="noeviction"):
+        await link.check()
+    cluster.clients[1].config_set("maxmemory-policy", "noeviction")
+
+
 def test_a_whole_life_in_a_cluster(
     client: redis.Redis, cluster: clusters.Cluster, sessions: rta_writers.SessionClient
 ) -> None:
