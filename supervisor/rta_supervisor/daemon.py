@@ -10,6 +10,7 @@ import redis.exceptions
 from rta_supervisor import log, notify, settings
 from rta_supervisor.archivist import Archivist
 from rta_supervisor.beat import Beat
+from rta_supervisor.follower import Follower
 from rta_supervisor.handlers import Reports, Requests
 from rta_supervisor.lanes import Hooks, Lane
 from rta_supervisor.lease import Leases
@@ -65,6 +66,11 @@ class Daemon:
             ),
             on_trouble=self._report_lane.note_silence,
         )
+        self._follower = Follower(
+            *(self._link, self._sessions, self._catalogue, config),
+            note=self._archivist.note,
+            end_again=self._recovery.end_again,
+        )
         self._reports = Reports(
             self._report_lane, self._sessions, self._refresher, config, precedence, witness=self._recovery.witness
         )
@@ -104,7 +110,7 @@ class Daemon:
         """Whatever has to be in Redis. One that is full and was ours before gets room first: nobody else makes any."""
         while True:
             try:
-                await self._recovery.make_whole()
+                await self._recovery.make_whole(is_start=True)
             except Refused as error:
                 if not isinstance(self._link.named(error), errors.RedisFull) or not await self._link.has_functions():
                     raise
@@ -125,6 +131,7 @@ class Daemon:
             "idle_refresh": lambda: self._refresher.run_idle(self._leases.of("idle_refresh")),
             "watchdog": lambda: self._watchdog.run(self._leases.of("watchdog")),
             "archivist": self._archivist.run,
+            "follower": self._follower.run,
             "trim": lambda: self._trimmer.run(self._leases.of("trim")),
         }
         hooks = Hooks(on_data_loss=self._recovery.recover, on_gap=self._refresher.rescan)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import anyio
+import msgspec
 
 from rta_supervisor import calls, lifecycle, log
 from rta_supervisor.beat import Beat
@@ -15,7 +16,8 @@ from rta_supervisor.life import Life
 from rta_supervisor.link import Link, Trouble
 from rta_supervisor.sessions import Known, Ref, Sessions
 from rta_supervisor.witness import Witness
-from rta_wire import errors, keys, session
+from rta_wire import address, errors, keys, session
+from rta_wire.session import State
 from rta_wire.totals import Totals
 
 PAGE: Final = 500
@@ -67,15 +69,18 @@ class Recovery:
             restored, lossy = await self.make_whole()
             self._log.warning("redis_made_whole", sessions_restored=restored, sessions_with_loss=lossy)
 
-    async def make_whole(self) -> tuple[int, int]:
+    async def make_whole(self, *, is_start: bool = False) -> tuple[int, int]:
         """Everything that has to be there. Gives how many sessions were put back and how many miss data."""
         await self._link.load_functions()
         for prepare in self._prepare:
             await prepare()
         try:
+            last_id = int(await self._link.do("GET", keys.LAST_STREAM_SESSION_ID) or 0)
             await self._raise_floor(await self._catalogue.highest_id())
-            await self._end_again()
+            await self.end_again()
             rows = await self._catalogue.unfinished()
+            if is_start and self._link.address.kind is not address.Kind.CLUSTER:
+                rows = await self._without_ended(rows, last_id)
         except errors.CatalogueUnavailable as error:
             if self._is_catalogue_required:
                 raise
@@ -111,7 +116,25 @@ class Recovery:
         ]
         await self._link.do(*calls.raise_floor(max([floor, *seen])))
 
-    async def _end_again(self) -> None:
+    async def _without_ended(self, rows: Sequence[Row], last_id: int) -> list[Row]:
+        """While we were away others may have ended sessions, and they expired.
+
+        A Redis that has given out an id of a session and does not know the session has not lost it: with the session it
+        would have lost the count. In a Cluster the two live on different servers, and nothing follows.
+        """
+        left: list[Row] = []
+        ended: list[Row] = []
+        for at in range(0, len(rows), PAGE):
+            page = rows[at : at + PAGE]
+            known = await self._sessions.read_all([row.identity for row in page])
+            for row, one in zip(page, known, strict=True):
+                (ended if one is None and row.stream_session_id <= last_id else left).append(row)
+        for row in ended:
+            self._log.warning("session_ended_elsewhere", session=row.identity, id=row.stream_session_id)
+        await self._catalogue.save([msgspec.structs.replace(row, state=State.ABANDONED) for row in ended])
+        return left
+
+    async def end_again(self) -> None:
         """Closed is final: what an old snapshot shows as open ends as it has ended."""
         live, _ = await self._sessions.live()
         rows: dict[str, Row] = {}

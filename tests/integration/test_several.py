@@ -4,6 +4,7 @@ import contextlib
 import signal
 import time
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -12,10 +13,14 @@ import redis
 
 import rta_writers
 from rta_supervisor import calls, heirs, lease, settings
+from rta_supervisor.archivist import Archivist
+from rta_supervisor.follower import Follower
 from rta_supervisor.life import Life
 from rta_supervisor.lifecycle import Event
 from rta_supervisor.link import Link
+from rta_supervisor.recovery import Recovery
 from rta_supervisor.sessions import Ref, Sessions
+from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_supervisor.trim import Swept, Trimmer
 from rta_supervisor.watchdog import Watchdog
 from rta_wire import control_pb2, keys, session
@@ -196,6 +201,36 @@ async def test_messages_of_the_dead_are_inherited_once(link: Link, client: redis
     assert counts == [12, 0]
     left: Any = client.xinfo_consumers(key, keys.CONTROL_GROUP)
     assert {one["name"]: one["pending"] for one in left} == {b"a": 12, b"alive": 3}
+
+
+async def test_a_host_hears_of_what_others_ended(link: Link, tmp_path: Path) -> None:
+    """Its own catalogue says so too, and a session that ended and expired meanwhile does not come back."""
+    shared = config()
+    sessions = Sessions(link, shared)
+    catalogue = SqliteCatalogue(tmp_path / "here.sqlite")
+    archivist = Archivist(link, sessions, catalogue, shared)
+    here = Life(link, shared, sessions, archivist.note)
+    elsewhere = Life(link, shared, sessions, lambda _: None)
+    for identity in ("seen", "expired"):
+        text = session.dump(session.build(identity)).decode()
+        await here.open("default", control_pb2.OpenSession(identity=identity, stream="rig", session_json=text))
+    await archivist.flush()
+    assert [row.identity for row in await catalogue.unfinished()] == ["seen", "expired"]
+    for identity in ("seen", "expired"):
+        known = await sessions.read(identity)
+        assert known is not None
+        await elsewhere.end(known, Event.FAIL)
+    await link.do("UNLINK", NAMES.session("expired"))
+    await link.do("UNLINK", NAMES.state("expired"))
+    recovery = Recovery(link, sessions, here, catalogue, is_catalogue_required=True, prepare=())
+    follower = Follower(link, sessions, catalogue, shared, note=archivist.note, end_again=recovery.end_again)
+    await follower.follow()
+    await archivist.flush()
+    assert [row.identity for row in await catalogue.unfinished()] == ["expired"]
+    assert (await recovery.make_whole(is_start=True))[0] == 0
+    assert await catalogue.unfinished() == []
+    assert await sessions.read("expired") is None
+    await catalogue.close()
 
 
 @contextlib.contextmanager
