@@ -50,6 +50,8 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session_template: str = "sessions:{identity}"
 
     def __post_init__(self) -> None:
+        if _BRACES.search(self.prefix):
+            raise errors.BadConfiguration(where="keys.prefix", reason="it must not contain a brace")
         if self.session_template.count("{identity}") != 1 or re.search(
             r"[{}]", self.session_template.replace("{identity}", "")
         ):
@@ -76,6 +78,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def fence(self, stream_name: str, stream_session_id: int, unit: str) -> str:
         """String that changes with each append of a unit, to be watched. The mark itself stands in `marks`."""
         return f"{self.marks(stream_name, stream_session_id)}:{unit}"
+
+    def shown(self, stream_name: str, stream_session_id: int) -> str:
+        """Hash: what the stream was last told about a session, so that nothing older is told after it."""
+        return f"{self.prefix}shown:{{{stream(stream_name)}}}:{stream_session_id}"
 
     def staged(self, stream_name: str, stream_session_id: int, attempt: str) -> str:
         """Hash: bursts of one attempt by their place, waiting for the commit of its epoch."""
@@ -113,9 +119,20 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Channel on which the states of a session are announced."""
         return f"{self.prefix}state:{identity}"
 
-    def beat(self, node_id: str) -> str:
-        """Counter that a supervisor raises: a value that it did not expect means that Redis lost data."""
-        return f"{self.prefix}beat:{node_id}"
+    def lease(self, duty: str) -> str:
+        """String with a TTL: the supervisor that does a duty now."""
+        return f"{self.prefix}lease:{duty}"
+
+    def alive(self, node_id: str) -> str:
+        """String with a TTL: a supervisor that works on its messages. Without it others take them."""
+        return f"{self.prefix}alive:{node_id}"
+
+    def beat(self, node_id: str, tag: str = "") -> str:
+        """Counter that a supervisor raises: a value that it did not expect means that Redis lost data.
+
+        With a tag it lives on a server of our choice.
+        """
+        return f"{self.prefix}beat:{node_id}" + (f":{{{tag}}}" if tag else "")
 
     def index(self) -> str:
         """Sorted set: live sessions by last activity, in ms."""

@@ -10,8 +10,10 @@ import redis.exceptions
 from rta_supervisor import log, notify, settings
 from rta_supervisor.archivist import Archivist
 from rta_supervisor.beat import Beat
+from rta_supervisor.follower import Follower
 from rta_supervisor.handlers import Reports, Requests
 from rta_supervisor.lanes import Hooks, Lane
+from rta_supervisor.lease import Leases
 from rta_supervisor.life import Life
 from rta_supervisor.link import Link, Refused, Trouble
 from rta_supervisor.node import Node
@@ -39,6 +41,7 @@ class Daemon:
         self._config = config
         self._link = Link(config.redis)
         self._node = Node(self._link, config)
+        self._leases = Leases(self._link, config, self._node.id)
         self._catalogue = SqliteCatalogue.configured(config)
         self._sessions = Sessions(self._link, config)
         self._archivist = Archivist(self._link, self._sessions, self._catalogue, config)
@@ -49,7 +52,6 @@ class Daemon:
         self._report_lane = Lane("reports", config.keys.reports, self._link, config, gather_batches=GATHER_REPORTS)
         precedence = Precedence()
         self._requests = Requests(self._link, self._request_lane, self._life, config, precedence)
-        self._reports = Reports(self._report_lane, self._sessions, self._refresher, config, precedence)
         self._watchdog = Watchdog(
             self._sessions, self._life, config.session, lambda: self._report_lane.listening_since_ms
         )
@@ -58,11 +60,19 @@ class Daemon:
             *(self._link, self._sessions, self._life, self._catalogue),
             is_catalogue_required=config.catalogue.required,
             prepare=(
-                *(self._request_lane.prepare, self._report_lane.prepare, self._node.register),
+                *(self._request_lane.prepare, self._report_lane.prepare, self._node.register, self._leases.renew),
                 # What only we remember of the time before a loss, before it is asked what was lost.
                 self._archivist.flush_progress,
             ),
             on_trouble=self._report_lane.note_silence,
+        )
+        self._follower = Follower(
+            *(self._link, self._sessions, self._catalogue, config),
+            note=self._archivist.note,
+            end_again=self._recovery.end_again,
+        )
+        self._reports = Reports(
+            self._report_lane, self._sessions, self._refresher, config, precedence, witness=self._recovery.witness
         )
         self._stopping = anyio.Event()
         self._log = log.get(node=self._node.id)
@@ -100,7 +110,7 @@ class Daemon:
         """Whatever has to be in Redis. One that is full and was ours before gets room first: nobody else makes any."""
         while True:
             try:
-                await self._recovery.make_whole()
+                await self._recovery.make_whole(is_start=True)
             except Refused as error:
                 if not isinstance(self._link.named(error), errors.RedisFull) or not await self._link.has_functions():
                     raise
@@ -115,12 +125,14 @@ class Daemon:
         duties: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
             "signals": self._watch_signals,
             "node": self._node.run,
+            "leases": self._leases.run,
             "beat": self._watch_redis,
             "refresh": self._refresher.run,
-            "idle_refresh": self._refresher.run_idle,
-            "watchdog": self._watchdog.run,
+            "idle_refresh": lambda: self._refresher.run_idle(self._leases.of("idle_refresh")),
+            "watchdog": lambda: self._watchdog.run(self._leases.of("watchdog")),
             "archivist": self._archivist.run,
-            "trim": self._trimmer.run,
+            "follower": self._follower.run,
+            "trim": lambda: self._trimmer.run(self._leases.of("trim")),
         }
         hooks = Hooks(on_data_loss=self._recovery.recover, on_gap=self._refresher.rescan)
         async with anyio.create_task_group() as background:
@@ -159,6 +171,7 @@ class Daemon:
         try:
             await self._refresher.flush()
             await self._archivist.flush()
+            await self._leases.release()
             await self._node.unregister()
         except Trouble as error:
             self._link.complaints.note(error)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import anyio
+import msgspec
 
 from rta_supervisor import calls, lifecycle, log
 from rta_supervisor.beat import Beat
@@ -14,7 +15,10 @@ from rta_supervisor.catalogue import Catalogue, Row
 from rta_supervisor.life import Life
 from rta_supervisor.link import Link, Trouble
 from rta_supervisor.sessions import Known, Ref, Sessions
-from rta_wire import errors, keys, session
+from rta_supervisor.witness import Witness
+from rta_wire import address, errors, keys, session
+from rta_wire.session import State
+from rta_wire.totals import Totals
 
 PAGE: Final = 500
 
@@ -38,6 +42,7 @@ class Recovery:
         self._sessions = sessions
         self._life = life
         self._catalogue = catalogue
+        self.witness = Witness()
         self._is_catalogue_required = is_catalogue_required
         self._prepare = prepare
         self._on_trouble = on_trouble
@@ -64,15 +69,18 @@ class Recovery:
             restored, lossy = await self.make_whole()
             self._log.warning("redis_made_whole", sessions_restored=restored, sessions_with_loss=lossy)
 
-    async def make_whole(self) -> tuple[int, int]:
+    async def make_whole(self, *, is_start: bool = False) -> tuple[int, int]:
         """Everything that has to be there. Gives how many sessions were put back and how many miss data."""
         await self._link.load_functions()
         for prepare in self._prepare:
             await prepare()
         try:
+            last_id = int(await self._link.do("GET", keys.LAST_STREAM_SESSION_ID) or 0)
             await self._raise_floor(await self._catalogue.highest_id())
-            await self._end_again()
+            await self.end_again()
             rows = await self._catalogue.unfinished()
+            if is_start and self._link.address.kind is not address.Kind.CLUSTER:
+                rows = await self._without_ended(rows, last_id)
         except errors.CatalogueUnavailable as error:
             if self._is_catalogue_required:
                 raise
@@ -88,7 +96,7 @@ class Recovery:
                 except errors.BadSessionJson as error:
                     # One row that somebody spoilt keeps nobody else's session from coming back.
                     self._log.error("session_not_restored", session=row.identity, reason=str(error))
-        return restored, lossy
+        return restored, lossy + await self._mark_witnessed()
 
     async def _torn(self, rows: Sequence[Row]) -> list[Row]:
         """Those of which Redis knows less than the catalogue. On most days there are none, and many sessions."""
@@ -108,7 +116,25 @@ class Recovery:
         ]
         await self._link.do(*calls.raise_floor(max([floor, *seen])))
 
-    async def _end_again(self) -> None:
+    async def _without_ended(self, rows: Sequence[Row], last_id: int) -> list[Row]:
+        """While we were away others may have ended sessions, and they expired.
+
+        A Redis that has given out an id of a session and does not know the session has not lost it: with the session it
+        would have lost the count. In a Cluster the two live on different servers, and nothing follows.
+        """
+        left: list[Row] = []
+        ended: list[Row] = []
+        for at in range(0, len(rows), PAGE):
+            page = rows[at : at + PAGE]
+            known = await self._sessions.read_all([row.identity for row in page])
+            for row, one in zip(page, known, strict=True):
+                (ended if one is None and row.stream_session_id <= last_id else left).append(row)
+        for row in ended:
+            self._log.warning("session_ended_elsewhere", session=row.identity, id=row.stream_session_id)
+        await self._catalogue.save([msgspec.structs.replace(row, state=State.ABANDONED) for row in ended])
+        return left
+
+    async def end_again(self) -> None:
         """Closed is final: what an old snapshot shows as open ends as it has ended."""
         live, _ = await self._sessions.live()
         rows: dict[str, Row] = {}
@@ -127,6 +153,7 @@ class Recovery:
         """A session that Redis forgot, with the id that it had."""
         ref = Ref(row.identity, row.stream, row.stream_session_id)
         position = await self._sessions.last_entry_id(row.stream)
+        told = await self._sessions.told_version(ref)
         document = session.parse(row.json)
         is_new = await self._life.put_new(
             *(ref, document),
@@ -134,7 +161,7 @@ class Recovery:
             principal=row.principal,
             position=position,
             openedMs=row.opened_ms,
-            version=row.version + 1,
+            version=max(row.version, told) + 1,
         )
         known = await self._sessions.read(row.identity)
         if known is None or known.ref != ref or known.state.is_closed:
@@ -157,14 +184,40 @@ class Recovery:
         missing = known.totals.short_of(row.totals)
         if missing is None or known.lost_data:
             return known.lost_data
+        await self._note_loss(known, samples_reported=row.totals.samples)
+        return True
+
+    async def _mark_witnessed(self) -> int:
+        """The same by what was reported lately and the catalogue may not have yet. Gives how many more miss data."""
+        reported = self.witness.reported()
+        count = 0
+        for (identity, number), units in reported.items():
+            known = await self._sessions.read(identity)
+            if known is None or known.ref.stream_session_id != number or known.state.is_closed or known.lost_data:
+                continue
+            if all(_covers(known, unit, totals) for unit, totals in units.items()):
+                continue
+            await self._sessions.fold_marks(known.ref)
+            known = await self._sessions.read(identity) or known
+            if not all(_covers(known, unit, totals) for unit, totals in units.items()):
+                await self._note_loss(known, samples_reported=sum(totals.samples for totals in units.values()))
+                count += 1
+        return count
+
+    async def _note_loss(self, known: Known, *, samples_reported: int) -> None:
         await self._sessions.note_loss(known.ref)
         self._log.error(
             "session_lost_data",
-            session=row.identity,
-            samples_reported=row.totals.samples,
+            session=known.ref.identity,
+            samples_reported=samples_reported,
             samples_found=known.totals.samples,
         )
-        return True
+
+
+def _covers(known: Known, unit: str, totals: Totals) -> bool:
+    """Whether a unit is known to have written so much."""
+    words = known.units.get(unit)
+    return words is not None and Totals.from_words(words.split()).covers(totals)
 
 
 def _is_whole(row: Row, known: Known | None) -> bool:

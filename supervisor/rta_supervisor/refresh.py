@@ -5,7 +5,7 @@ from typing import Final
 
 import anyio
 
-from rta_supervisor import log, settings
+from rta_supervisor import lease, log, settings
 from rta_supervisor.life import Life
 from rta_supervisor.link import Trouble
 from rta_supervisor.sessions import Ref, Sessions, Shown
@@ -61,12 +61,14 @@ class Refresher:
             for ref in touched:
                 self.touch(ref)
 
-    async def run_idle(self) -> None:
+    async def run_idle(self, turns: lease.Turns = lease.ALWAYS) -> None:
         """Renew `lastUpdated` and the lifetime of every open session, until cancelled."""
         while True:
-            await anyio.sleep(self._config.idle_refresh_s / IDLE_PASSES)
+            until_ms = await turns.next(self._config.idle_refresh_s / IDLE_PASSES)
+            refreshed, self._refreshed = self._refreshed, set()
+            if until_ms is None:
+                continue
             try:
-                refreshed, self._refreshed = self._refreshed, set()
                 idle, closed = await self._sessions.live(besides={ref.identity for ref in refreshed})
                 await self._sessions.refresh(idle)
                 self._refreshed.update(idle)

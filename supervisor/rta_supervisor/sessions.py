@@ -58,6 +58,11 @@ class Known(msgspec.Struct, frozen=True):
     units: dict[str, str]
     """Totals of each unit, as the words that stand in Redis."""
 
+    @property
+    def told(self) -> calls.Told:
+        """What its stream is told of it."""
+        return calls.Told(self.document, self.version)
+
 
 class Folded(msgspec.Struct, frozen=True):
     """What became of the reports for one session: 'changed', 'same', 'closed', 'unknown' or 'foreign'."""
@@ -194,7 +199,7 @@ class Sessions:
         if not words:
             return
         try:
-            await self._link.do("ZADD", self._keys.index(), "XX", *words)
+            await self._link.do("ZADD", self._keys.index(), "XX", "GT", *words)
         except Refused as error:
             # A full Redis takes no notes, and messages have to go to make room. The watchdog knows that it was full.
             self.complaints.note(error)
@@ -207,21 +212,16 @@ class Sessions:
         return await in_slices(list(refs), functools.partial(self._refresh_slice, renewed))
 
     async def _refresh_slice(self, renewed: Container[Ref], refs: Sequence[Ref]) -> list[Shown]:
-        at_ms = self._clock()
         ttl_s = self._config.open_ttl_s
         answers = await self._link.do_all(
             [
-                calls.refresh(
-                    *(self._keys, ref.identity, ref.stream_session_id),
-                    now_ms=at_ms,
-                    ttl_s=0 if ref in renewed else ttl_s,
-                )
+                calls.refresh(self._keys, ref.identity, ref.stream_session_id, ttl_s=0 if ref in renewed else ttl_s)
                 for ref in refs
             ]
         )
         await self._link.do_all(
             [
-                calls.time_range(ref.stream, ref.stream_session_id, int(answer[5]), int(answer[6]))
+                calls.show(self._keys, ref.stream, ref.stream_session_id, (answer[5], answer[6]), ttl_s=ttl_s)
                 for ref, answer in zip(refs, answers, strict=True)
                 if answer and answer[0]
             ]
@@ -237,8 +237,8 @@ class Sessions:
 
     async def live(self, besides: Container[str] = ()) -> tuple[list[Ref], list[Ref]]:
         """Every session in the index: those that are open, and those that are closed and still have to be put away."""
-        index = await self._link.do("ZRANGE", self._keys.index(), 0, -1)
-        identities = [identity for identity in map(bytes.decode, index) if identity not in besides]
+        scores = pairs(await self._link.do("ZRANGE", self._keys.index(), 0, -1, "WITHSCORES"))
+        identities = [identity for identity in map(bytes.decode, scores) if identity not in besides]
         names = (keys.STREAM_NAME, keys.STREAM_SESSION_ID, "state")
         places = await self._link.do_all([("HMGET", self._keys.state(identity), *names) for identity in identities])
         open_refs: list[Ref] = []
@@ -252,7 +252,8 @@ class Sessions:
             refs.append(Ref(identity, stream.decode(), int(number)))
         if gone:
             self._log.warning("sessions_expired", sessions=gone)
-            await self._link.do("ZREM", self._keys.index(), *gone)
+            seen = [(identity, scores[identity.encode()]) for identity in gone]
+            await self._link.do(*calls.forget(self._keys.index(), seen))
         return open_refs, closed_refs
 
     async def are_in_place(self, refs: Sequence[Ref]) -> list[bool]:
@@ -279,6 +280,10 @@ class Sessions:
     async def note_loss(self, ref: Ref) -> None:
         """Note that Redis lost data of a session: it can't end as complete."""
         await self._link.do(*calls.note_loss(self._keys, ref.identity, ref.stream_session_id))
+
+    async def told_version(self, ref: Ref) -> int:
+        """The version of the newest JSON that its stream was told."""
+        return int(await self._link.do("HGET", self._keys.shown(ref.stream, ref.stream_session_id), "version") or 0)
 
     async def last_entry_id(self, stream: str) -> str:
         """Where a stream ends now; `0-0` if it is new."""

@@ -16,6 +16,7 @@ from rta_wire import keys as keys_
 
 ENVIRONMENT_PREFIX: Final = "RTA_"
 DAY_S: Final = 24 * 3600
+LEASE_MIN_S: Final = 0.2
 
 
 class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,6 +109,7 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ttl_s: int = 60
     renew_s: float = 30.0
     beat_s: float = 1.0
+    lease_s: float = 10.0
 
 
 class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -180,8 +182,6 @@ def _check(settings: Settings) -> None:
         raise errors.BadConfiguration(where="log.level", reason="it is one of debug, info, warning, error")
     if settings.log.format not in ("auto", "json", "console"):
         raise errors.BadConfiguration(where="log.format", reason="it is one of auto, json, console")
-    if settings.node.renew_s * 2 > settings.node.ttl_s:
-        raise errors.BadConfiguration(where="node.renew_s", reason="it is more than half of node.ttl_s")
     if settings.session.idle_refresh_s * 2 > settings.session.open_ttl_s:
         raise errors.BadConfiguration(where="session.open_ttl_s", reason="it is less than two idle refreshes")
     if settings.control.retry_s >= settings.control.expire_s:
@@ -197,7 +197,15 @@ def _check(settings: Settings) -> None:
         if principal not in settings.control.principals:
             raise errors.BadConfiguration(where="control.stream_prefixes", reason=f"{principal!r} is no principal")
         keys_.check_stream_name(prefix)
+    _check_node(settings.node)
     _check_trim(settings)
+
+
+def _check_node(node: NodeSettings) -> None:
+    if node.renew_s * 2 > node.ttl_s:
+        raise errors.BadConfiguration(where="node.renew_s", reason="it is more than half of node.ttl_s")
+    if node.lease_s < LEASE_MIN_S:
+        raise errors.BadConfiguration(where="node.lease_s", reason=f"it is less than {LEASE_MIN_S} s")
 
 
 def _check_trim(settings: Settings) -> None:

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 
-import anyio
-
-from rta_supervisor import deadlines, log, settings
+from rta_supervisor import calls, deadlines, lease, log, settings
 from rta_supervisor.life import Life
 from rta_supervisor.lifecycle import Event
 from rta_supervisor.link import Trouble
@@ -31,25 +29,29 @@ class Watchdog:
         self._clock = clock
         self._log = log.get()
 
-    async def run(self) -> None:
+    async def run(self, turns: lease.Turns = lease.ALWAYS) -> None:
         """Until cancelled."""
         while True:
-            await anyio.sleep(self._config.writer_silent_s / LOOKS_PER_DEADLINE)
+            until_ms = await turns.next(self._config.writer_silent_s / LOOKS_PER_DEADLINE)
+            if until_ms is None:
+                continue
             try:
-                await self.look()
+                await self.look(until_ms)
+            except lease.Over:
+                self._log.warning("lease_lost", duty="watchdog")
             except Trouble as error:
                 self._sessions.complaints.note(error)
 
-    async def look(self) -> None:
-        """One round."""
+    async def look(self, until_ms: int = calls.FOREVER) -> None:
+        """One round, under a lease that ends then."""
         at_ms = self._clock()
         silent = await self._sessions.silent_since(at_ms - int(self._config.writer_silent_s * 1000))
         for identity, heard_ms in silent.items():
             silence = deadlines.Silence(heard_ms, self._listening_since_ms())
             if deadlines.is_abandoned(silence, at_ms, self._config):
-                await self._abandon(identity, silent_ms=at_ms - heard_ms)
+                await self._abandon(identity, silent_ms=at_ms - heard_ms, until_ms=until_ms)
 
-    async def _abandon(self, identity: str, *, silent_ms: int) -> None:
+    async def _abandon(self, identity: str, *, silent_ms: int, until_ms: int) -> None:
         known = await self._sessions.read(identity)
         if known is None:
             return
@@ -63,4 +65,4 @@ class Watchdog:
             await self._sessions.fold_marks(known.ref)
             return
         self._log.warning("writer_silent", session=identity, silent_s=silent_ms // 1000)
-        await self._life.end(known, Event.ABANDON)
+        await self._life.end(known, Event.ABANDON, until_ms=until_ms)

@@ -13,7 +13,10 @@ from typing import Any
 from rta_supervisor import calls, cli
 from rta_supervisor.link import Link
 
-NOT_ABOUT_SESSIONS = ("rtas_begin_1", "rtas_missing_1", "rtas_raise_floor_1")
+NOT_ABOUT_SESSIONS = (
+    *("rtas_begin_1", "rtas_missing_1", "rtas_raise_floor_1"),
+    *("rtas_take_1", "rtas_release_1", "rtas_retire_1"),
+)
 EFFECTS = ("FCALL", "XADD", "SADD", "ZADD", "INCRBY", "HSET", "SET")
 
 _left = int(os.environ["RTA_TEST_KILL_AT"])

@@ -108,7 +108,7 @@ def batches(options: reading.Options, where: reading.Range, bounds: Bounds) -> I
 def _parts(client: redis.Redis, options: reading.Options, where: reading.Range) -> Iterator[list[reader.Entry]]:
     position = where.after
     while True:
-        pipe = client.pipeline(transaction=True)
+        pipe = connection.server(client, keys.stream(where.stream)).pipeline(transaction=True)
         pipe.xrange(keys.stream(where.stream), min=f"({position}", max=where.until, count=ENTRIES_PER_READ)
         pipe.xinfo_stream(keys.stream(where.stream))
         raw, info = _together(pipe, options)
