@@ -30,27 +30,27 @@ def commit(options: Options, outcomes: Sequence[Outcome], *, epoch: int) -> None
     if not outcomes:
         return
     job = job_of(outcomes[0].unit)
-    with connection.connect(options.redis_url) as client:
-        if options.delivery is Delivery.STAGED:
-            written = _move(client, options, outcomes, job=job, epoch=epoch)
-        else:
-            written = [(share.target, outcome.unit, share.totals) for outcome in outcomes for share in outcome.shares]
-        if options.delivery is Delivery.EXACTLY_ONCE:
-            _compare(client, outcomes, job=job, epoch=epoch)
-        if options.wait:
-            reports.wait_until_folded(client, written, timeout_s=options.wait_timeout_s)
+    client = connection.shared(options.redis_url)
+    if options.delivery is Delivery.STAGED:
+        written = _move(client, options, outcomes, job=job, epoch=epoch)
+    else:
+        written = [(share.target, outcome.unit, share.totals) for outcome in outcomes for share in outcome.shares]
+    if options.delivery is Delivery.EXACTLY_ONCE:
+        _compare(client, outcomes, job=job, epoch=epoch)
+    if options.wait:
+        reports.wait_until_folded(client, written, timeout_s=options.wait_timeout_s)
 
 
 def abort(options: Options, outcomes: Iterable[Outcome]) -> None:
     """Nobody will commit what these tasks staged."""
-    with connection.connect(options.redis_url) as client:
-        try:
-            for outcome in outcomes:
-                for share in outcome.shares:
-                    if share.staged is not None:
-                        staging.discard(client, share.target, [share.staged])
-        except connection.Outage:
-            return  # it expires
+    client = connection.shared(options.redis_url)
+    try:
+        for outcome in outcomes:
+            for share in outcome.shares:
+                if share.staged is not None:
+                    staging.discard(client, share.target, [share.staged])
+    except connection.Outage:
+        return  # it expires
 
 
 def _move(client: redis.Redis, options: Options, outcomes: Sequence[Outcome], *, job: str, epoch: int) -> list[Folded]:

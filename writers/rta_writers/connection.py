@@ -1,5 +1,6 @@
 """A connection to Redis on which nothing is repeated behind our back: only code that knows what it sent repeats it."""
 
+import functools
 from typing import Final
 
 import redis
@@ -11,6 +12,7 @@ import redis.retry
 from rta_wire import access
 
 TIMEOUT_S: Final = 5.0
+SHARED_MAX: Final = 8
 
 Outage = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError)
 """Errors that say that Redis is away: what was sent may or may not have been done."""
@@ -33,3 +35,9 @@ def connect(url: str) -> redis.Redis:
         )
     except ValueError as error:
         raise access.unusable(way.url, error) from error
+
+
+@functools.lru_cache(maxsize=SHARED_MAX)
+def shared(url: str) -> redis.Redis:
+    """A client that lives as long as its process: Spark asks short questions of the same workers at every trigger."""
+    return connect(url)

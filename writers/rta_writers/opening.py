@@ -61,13 +61,14 @@ class Opener:
 
 def check(options: Options) -> None:
     """On the driver, before any task: Redis answers, and the session is open."""
-    with connection.connect(options.redis_url) as redis_client:
-        try:
-            if options.session is None or options.stream_session_id is None:
-                redis_client.ping()
-                return
-            target = options.target(options.session, options.stream_session_id)
-            state = redis_client.get(target.keys.gate(target.stream, target.stream_session_id))
-        except patience.Trouble as error:
-            raise patience.named(options.redis_url, error) from error
+    redis_client = connection.shared(options.redis_url)
+    try:
+        if options.session is None or options.stream_session_id is None:
+            redis_client.ping()
+            return
+        target = options.target(options.session, options.stream_session_id)
+        state: Any = redis_client.get(target.keys.gate(target.stream, target.stream_session_id))
+    except patience.Trouble as error:
+        connection.shared.cache_clear()  # a password may be another one by now
+        raise patience.named(options.redis_url, error) from error
     talk.check_gate(state, target)

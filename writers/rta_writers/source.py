@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from rta_wire import errors
-from rta_writers import committing, forms, opening, reading, source_read
+from rta_writers import committing, forms, opening, reading, source_read, worker
 from rta_writers.metrics import Metrics
 from rta_writers.options import Options
 from rta_writers.task import Outcome, Task
@@ -120,6 +120,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 def _write(
     batches: Iterator[pa.RecordBatch], options: Options, metrics: Metrics | None, *, unit: str, epoch: int
 ) -> Written:
+    worker.settle()
     first = next(batches, None)
     if first is None:
         return Written(Outcome(unit, epoch))
@@ -142,6 +143,7 @@ def _write(
 
 def _checked(given: dict[str, str], schema: sql.StructType) -> Options:
     """Refuse what can't be written before any task starts."""
+    worker.settle()
     options = Options.read(given)
     try:
         columns = to_arrow_schema(schema, timezone="UTC")
