@@ -310,6 +310,23 @@ def test_a_partition_that_vanished_is_found_at_the_commit(target: Target) -> Non
         committing.commit(settings, [first, second], epoch=0)
 
 
+def test_a_session_that_a_replay_does_not_name_is_missed(sessions: rta_writers.SessionClient) -> None:
+    """The first attempt wrote to three sessions; a replay in another run of the driver names none or two of them."""
+    first = pa.record_batch({"session": ["a", "b", "c"], "channel": [1, 1, 1], "time": [1, 2, 3], "value": [1.0] * 3})
+    killed = rta_writers.sessions(sessions, stream="rig")
+    run(Options.read(killed.options), first, unit="job/0", epoch=4)
+    killed._over.set()
+    with rta_writers.sessions(sessions, stream="rig") as group:
+        settings = Options.read(group.options)
+        kept = run(settings, first.slice(0, 2), unit="job/0", epoch=4)
+        with pytest.raises(errors.RowsChanged, match="session 'c'"):
+            committing.commit(settings, [kept], epoch=4)
+        with pytest.raises(errors.RowsChanged, match="session 'a'"):
+            committing.commit(settings, [Outcome("job/0", 4)], epoch=4)
+        committing.commit(settings, [Outcome("job/0", 5)], epoch=5)
+        committing.commit(settings, [run(settings, first, unit="job/0", epoch=4)], epoch=4)
+
+
 def test_rows_name_their_sessions(
     monkeypatch: pytest.MonkeyPatch, client: redis.Redis, sessions: rta_writers.SessionClient
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import redis
 
-from rta_wire import errors
+from rta_wire import errors, keys
 from rta_wire.totals import Mark, Totals
 from rta_writers import connection, reports, staging
 from rta_writers.options import Delivery, Options
@@ -30,27 +30,27 @@ def commit(options: Options, outcomes: Sequence[Outcome], *, epoch: int) -> None
     if not outcomes:
         return
     job = job_of(outcomes[0].unit)
-    with connection.connect(options.redis_url) as client:
-        if options.delivery is Delivery.STAGED:
-            written = _move(client, options, outcomes, job=job, epoch=epoch)
-        else:
-            written = [(share.target, outcome.unit, share.totals) for outcome in outcomes for share in outcome.shares]
-        if options.delivery is Delivery.EXACTLY_ONCE:
-            _compare(client, outcomes, job=job, epoch=epoch)
-        if options.wait:
-            reports.wait_until_folded(client, written, timeout_s=options.wait_timeout_s)
+    client = connection.shared(options.redis_url)
+    if options.delivery is Delivery.STAGED:
+        written = _move(client, options, outcomes, job=job, epoch=epoch)
+    else:
+        written = [(share.target, outcome.unit, share.totals) for outcome in outcomes for share in outcome.shares]
+    if options.delivery is Delivery.EXACTLY_ONCE:
+        _compare(client, options, outcomes, job=job, epoch=epoch)
+    if options.wait:
+        reports.wait_until_folded(client, written, timeout_s=options.wait_timeout_s)
 
 
 def abort(options: Options, outcomes: Iterable[Outcome]) -> None:
     """Nobody will commit what these tasks staged."""
-    with connection.connect(options.redis_url) as client:
-        try:
-            for outcome in outcomes:
-                for share in outcome.shares:
-                    if share.staged is not None:
-                        staging.discard(client, share.target, [share.staged])
-        except connection.Outage:
-            return  # it expires
+    client = connection.shared(options.redis_url)
+    try:
+        for outcome in outcomes:
+            for share in outcome.shares:
+                if share.staged is not None:
+                    staging.discard(client, share.target, [share.staged])
+    except connection.Outage:
+        return  # it expires
 
 
 def _move(client: redis.Redis, options: Options, outcomes: Sequence[Outcome], *, job: str, epoch: int) -> list[Folded]:
@@ -73,14 +73,23 @@ def _move(client: redis.Redis, options: Options, outcomes: Sequence[Outcome], *,
     return written
 
 
-def _compare(client: redis.Redis, outcomes: Sequence[Outcome], *, job: str, epoch: int) -> None:
+def _compare(client: redis.Redis, options: Options, outcomes: Sequence[Outcome], *, job: str, epoch: int) -> None:
     """A unit that wrote in this epoch and is not among its tasks any more: the rows were divided in another way."""
     units: dict[Target, set[str]] = {}
     for outcome in outcomes:
         for share in outcome.shares:
             units.setdefault(share.target, set()).add(outcome.unit)
-    for target, here in units.items():
-        marks: Any = client.hgetall(target.keys.marks(target.stream, target.stream_session_id))
+    if options.session is None:
+        for target in _seen(client, options, job):
+            units.setdefault(target, set())
+    else:
+        assert options.stream_session_id is not None
+        units.setdefault(options.target(options.session, options.stream_session_id), set())
+    pipe = client.pipeline(transaction=False)
+    for target in units:
+        pipe.hgetall(target.keys.marks(target.stream, target.stream_session_id))
+    answers: Any = pipe.execute()
+    for (target, here), marks in zip(units.items(), answers, strict=True):
         for raw_unit, text in marks.items():
             unit = raw_unit.decode()
             mark = Mark.from_text(text.decode())
@@ -91,3 +100,22 @@ def _compare(client: redis.Redis, outcomes: Sequence[Outcome], *, job: str, epoc
                     epoch=epoch,
                     how=f"{mark.rows} rows of that partition stand there, and it has none now",
                 )
+
+
+def _seen(client: redis.Redis, options: Options, job: str) -> list[Target]:
+    """Sessions that rows of the job ever named, in this run or in one before, and that are still there."""
+    key = options.keys.members(job)
+    found: Any = client.smembers(key)
+    identities = sorted(raw.decode() for raw in found)
+    pipe = client.pipeline(transaction=False)
+    for identity in identities:
+        pipe.hget(options.keys.state(identity), keys.STREAM_SESSION_ID)
+    numbers: Any = pipe.execute()
+    gone = [identity for identity, number in zip(identities, numbers, strict=True) if number is None]
+    if gone:
+        client.srem(key, *gone)
+    return [
+        options.target(identity, int(number))
+        for identity, number in zip(identities, numbers, strict=True)
+        if number is not None
+    ]

@@ -1,5 +1,6 @@
 """A connection to Redis on which nothing is repeated behind our back: only code that knows what it sent repeats it."""
 
+import functools
 from typing import Any, Final
 
 import redis
@@ -12,6 +13,7 @@ from rta_wire import access, address
 from rta_writers import several
 
 TIMEOUT_S: Final = 5.0
+SHARED_MAX: Final = 8
 
 Outage = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError)
 """Errors that say that Redis is away: what was sent may or may not have been done."""
@@ -51,3 +53,9 @@ def look_around(client: Any) -> None:
     """After trouble: in a Cluster another node may have the keys now."""
     if isinstance(client, several.ClusterClient):
         client.look_around()
+
+
+@functools.lru_cache(maxsize=SHARED_MAX)
+def shared(url: str) -> redis.Redis:
+    """A client that lives as long as its process: Spark asks short questions of the same workers at every trigger."""
+    return connect(url)
