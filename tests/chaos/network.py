@@ -96,17 +96,23 @@ class Network:
 
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(serve())
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.run_until_complete(self._let_go())
         self._loop.close()
+
+    async def _let_go(self) -> None:
+        """Connections close in turns of the loop after the one that asked them to."""
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        self._reset()
+        for _ in range(3):
+            await asyncio.sleep(0)
 
     def _stop(self) -> None:
         assert self._server is not None
         self._server.close()
         self._flowing.set()
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
 
     def _reset(self) -> None:
         for wire in list(self._wires):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from tests.chaos import closing, losses, storm
+from tests.chaos import closing, losses, spark_runs, storm
 from tests.chaos.result import Result
 
 Advance = Callable[[], None]
@@ -89,17 +89,36 @@ def _short() -> list[Part]:
 
 
 def _chaos() -> list[Part]:
-    return _full(storms=2, loss_rounds=1, losses_per_kind=2, closes=3)
+    return [*_full(storms=2, loss_rounds=2, closes=3), *_spark(partitions=6, driver_runs=1)]
 
 
 def _soak() -> list[Part]:
-    return _full(storms=25, loss_rounds=5, losses_per_kind=4, closes=20)
+    return [*_full(storms=26, loss_rounds=21, closes=20), *_spark(partitions=100, driver_runs=17)]
 
 
-def _full(*, storms: int, loss_rounds: int, losses_per_kind: int, closes: int) -> list[Part]:
+def _spark(*, partitions: int, driver_runs: int) -> list[Part]:
+    """Runs with a real Spark. A driver is killed three times in a run."""
+    tasks = {"tasks": partitions}
+    doubled = {"twins": max(4, partitions // 5), "executors": 3}
+    plain = {"tasks": 4}
+    return [
+        _part("Spark tasks", (partial(spark_runs.run_batches, runs=tasks), len(tasks)), 1, each_once),
+        _part("Spark twins and executors", (partial(spark_runs.run_batches, runs=doubled), len(doubled)), 1, each_once),
+        _part("Spark drivers", (partial(spark_runs.run_drivers, kills=3), 3), driver_runs, each_once),
+        _part("Spark with other partitions", (spark_runs.run_repartitioned, 2), 1, each_once),
+        _part(
+            "Spark tasks, at least once",
+            (partial(spark_runs.run_batches, runs=plain, delivery="at-least-once"), len(plain)),
+            *(1, doubles),
+            is_control=True,
+        ),
+    ]
+
+
+def _full(*, storms: int, loss_rounds: int, closes: int) -> list[Part]:
     return [
         _part("storm", _storm(1), storms, each_once),
-        _part("losses", _losses(losses.KINDS * losses_per_kind), loss_rounds, none_silent),
+        _part("losses", _losses(losses.KINDS), loss_rounds, none_silent),
         _part("closing", _closing(closes, barrier=True), 1, each_once),
         _part("plain XADD in a storm", _storm(0.25, is_plain=True), 1, doubles, is_control=True),
         _part("plain XADD, no barrier", _closing(2, barrier=False, is_plain=True), 1, loses, is_control=True),

@@ -10,11 +10,14 @@ from rich.table import Table
 from tests.chaos.plan import Part
 from tests.chaos.result import Result
 
+Outcome = tuple[Part, Result, str]
+"""A part, what came out of it, and what is wrong with that."""
+
 COLUMNS: Final = ("runs of", "runs", "s", "samples", "lost", "twice", "order", "lossy", "silent", "verdict")
 """Samples read, acknowledged and gone, there twice, out of order; sessions that miss some, and those not reported."""
 
 
-def show(console: Console, outcome: list[tuple[Part, Result, str]]) -> None:
+def show(console: Console, outcome: list[Outcome]) -> None:
     table = Table(*COLUMNS, title="what became of acknowledged samples")
     for part, result, complaint in outcome:
         verdict = result.verdict
@@ -38,7 +41,7 @@ def show(console: Console, outcome: list[tuple[Part, Result, str]]) -> None:
             console.print(f"[red]{part.name}[/]: {complaint}")
 
 
-def totals(outcome: list[tuple[Part, Result, str]]) -> Counter[str]:
+def totals(outcome: list[Outcome]) -> Counter[str]:
     found: Counter[str] = Counter()
     for part, result, _ in outcome:
         if not part.is_control:
@@ -46,7 +49,7 @@ def totals(outcome: list[tuple[Part, Result, str]]) -> Counter[str]:
     return found
 
 
-def as_json(seed: str, size: str, outcome: list[tuple[Part, Result, str]]) -> dict[str, Any]:
+def as_json(seed: str, size: str, outcome: list[Outcome]) -> dict[str, Any]:
     return {
         "seed": seed,
         "size": size,

@@ -25,6 +25,9 @@ TICK_S: Final = 0.01
 PAUSE_S: Final = 0.01
 END_PATIENCE_S: Final = 120
 
+WATCHFUL: Final = {"RTA_SESSION__WRITER_SILENT_S": "12"}
+"""Writers report all the time here. Who takes them for silent has a clock that jumped."""
+
 FAULTS: Final[Mapping[str, int]] = {
     "supervisor killed": 8,
     "supervisor frozen": 4,
@@ -83,7 +86,7 @@ class Clerk:
 
 def run(seed: str, advance: Callable[[], None], *, faults: Mapping[str, int], is_plain: bool = False) -> Result:
     """One storm, from calm to calm."""
-    with world.made(seed, world.KEEPS, supervisors=SUPERVISORS, is_plain=is_plain) as own:
+    with world.made(seed, world.KEEPS, supervisors=SUPERVISORS, is_plain=is_plain, settings=WATCHFUL) as own:
         tail = Tail(own.port, STREAM)
         for first in range(0, UNITS, 2):
             own.open(f"long-{first // 2}", range(first, first + 2))

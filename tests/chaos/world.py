@@ -34,7 +34,15 @@ FORGETS: Final = {"appendonly": "no", "save": "", "dbfilename": "dump.rdb"}
 class World:
     """Everything that a run needs, and what was done to it."""
 
-    def __init__(self, seed: str, options: Mapping[str, str], *, is_plain: bool = False) -> None:
+    def __init__(
+        self,
+        seed: str,
+        options: Mapping[str, str],
+        *,
+        is_plain: bool = False,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self._settings = settings
         self.seed = seed
         self.is_plain = is_plain
         self.chooser = random.Random(seed)  # noqa: S311 - a run that can be repeated needs no secrets
@@ -73,7 +81,7 @@ class World:
 
     def start_supervisor(self) -> parts.Supervisor:
         self._started += 1
-        own = parts.Supervisor(f"redis://127.0.0.1:{self.network.port}", self.directory, self._started)
+        own = parts.Supervisor(f"redis://127.0.0.1:{self.network.port}", self.directory, self._started, self._settings)
         self.supervisors.append(own)
         return own
 
@@ -155,9 +163,16 @@ def patiently(ask: Callable[[], T]) -> T:
 
 
 @contextlib.contextmanager
-def made(seed: str, options: Mapping[str, str], *, supervisors: int, is_plain: bool = False) -> Iterator[World]:
+def made(
+    seed: str,
+    options: Mapping[str, str],
+    *,
+    supervisors: int,
+    is_plain: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[World]:
     """A world for the length of a block, with supervisors that are ready."""
-    world = World(seed, options, is_plain=is_plain)
+    world = World(seed, options, is_plain=is_plain, settings=settings)
     try:
         for _ in range(supervisors):
             world.start_supervisor()
