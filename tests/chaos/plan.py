@@ -89,22 +89,22 @@ def _short() -> list[Part]:
 
 
 def _chaos() -> list[Part]:
-    return [*_full(storms=2, loss_rounds=2, closes=3), *_spark(partitions=6, driver_runs=1)]
+    return [*_full(storms=2, loss_rounds=2, closes=3), *_spark(partitions=6, driver_runs=1, kills=2)]
 
 
 def _soak() -> list[Part]:
-    return [*_full(storms=26, loss_rounds=21, closes=20), *_spark(partitions=100, driver_runs=17)]
+    return [*_full(storms=26, loss_rounds=21, closes=20), *_spark(partitions=100, driver_runs=5, kills=10)]
 
 
-def _spark(*, partitions: int, driver_runs: int) -> list[Part]:
-    """Runs with a real Spark. A driver is killed three times in a run."""
+def _spark(*, partitions: int, driver_runs: int, kills: int) -> list[Part]:
+    """Runs with a real Spark. A query's driver is killed `kills` times in a run."""
     tasks = {"tasks": partitions}
     doubled = {"twins": max(4, partitions // 5), "executors": 3}
     plain = {"tasks": 4}
     return [
         _part("Spark tasks", (partial(spark_runs.run_batches, runs=tasks), len(tasks)), 1, each_once),
         _part("Spark twins and executors", (partial(spark_runs.run_batches, runs=doubled), len(doubled)), 1, each_once),
-        _part("Spark drivers", (partial(spark_runs.run_drivers, kills=3), 3), driver_runs, each_once),
+        _part("Spark drivers", (partial(spark_runs.run_drivers, kills=kills), kills), driver_runs, each_once),
         _part("Spark with other partitions", (spark_runs.run_repartitioned, 2), 1, each_once),
         _part(
             "Spark tasks, at least once",
