@@ -175,8 +175,9 @@ class Appender:
             raise self._changed(f"its first {done} rows are not those that stand there")
 
     def _gap(self, done: int) -> errors.AppendGap:
-        facts = {"unit": self._unit, "identity": self._target.identity, "epoch": self._epoch}
-        return errors.AppendGap(**facts, done=done, row=self.row)
+        return errors.AppendGap(
+            unit=self._unit, identity=self._target.identity, epoch=self._epoch, done=done, row=self.row
+        )
 
     def _changed(self, how: str) -> errors.RowsChanged:
         return errors.RowsChanged(unit=self._unit, identity=self._target.identity, epoch=self._epoch, how=how)
