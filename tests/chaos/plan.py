@@ -89,11 +89,11 @@ def _short() -> list[Part]:
 
 
 def _chaos() -> list[Part]:
-    return [*_full(storms=2, loss_rounds=2, closes=3), *_spark(partitions=6, driver_runs=1, kills=2)]
+    return [*_full(storms=2, strength=1, loss_rounds=2, closes=3), *_spark(partitions=6, driver_runs=1, kills=2)]
 
 
 def _soak() -> list[Part]:
-    return [*_full(storms=26, loss_rounds=21, closes=20), *_spark(partitions=100, driver_runs=5, kills=10)]
+    return [*_full(storms=13, strength=2, loss_rounds=20, closes=20), *_spark(partitions=100, driver_runs=5, kills=10)]
 
 
 def _spark(*, partitions: int, driver_runs: int, kills: int) -> list[Part]:
@@ -115,9 +115,9 @@ def _spark(*, partitions: int, driver_runs: int, kills: int) -> list[Part]:
     ]
 
 
-def _full(*, storms: int, loss_rounds: int, closes: int) -> list[Part]:
+def _full(*, storms: int, strength: float, loss_rounds: int, closes: int) -> list[Part]:
     return [
-        _part("storm", _storm(1), storms, each_once),
+        _part("storm", _storm(strength), storms, each_once),
         _part("losses", _losses(losses.KINDS), loss_rounds, none_silent),
         _part("closing", _closing(closes, barrier=True), 1, each_once),
         _part("plain XADD in a storm", _storm(0.25, is_plain=True), 1, doubles, is_control=True),
