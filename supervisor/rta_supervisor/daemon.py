@@ -10,6 +10,7 @@ import redis.exceptions
 from rta_supervisor import log, notify, settings
 from rta_supervisor.archivist import Archivist
 from rta_supervisor.beat import Beat
+from rta_supervisor.clock import Timekeeper
 from rta_supervisor.follower import Follower
 from rta_supervisor.handlers import Reports, Requests
 from rta_supervisor.lanes import Hooks, Lane
@@ -20,7 +21,7 @@ from rta_supervisor.node import Node
 from rta_supervisor.precedence import Precedence
 from rta_supervisor.recovery import Recovery
 from rta_supervisor.refresh import Refresher
-from rta_supervisor.sessions import Sessions
+from rta_supervisor.sessions import Sessions, now_ms
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_supervisor.trim import Trimmer
 from rta_supervisor.watchdog import Watchdog
@@ -40,6 +41,7 @@ class Daemon:
     def __init__(self, config: settings.Settings) -> None:
         self._config = config
         self._link = Link(config.redis)
+        self._timekeeper = Timekeeper(self._link, now_ms, config.node.beat_s)
         self._node = Node(self._link, config)
         self._leases = Leases(self._link, config, self._node.id)
         self._catalogue = SqliteCatalogue.configured(config)
@@ -53,7 +55,10 @@ class Daemon:
         precedence = Precedence()
         self._requests = Requests(self._link, self._request_lane, self._life, config, precedence)
         self._watchdog = Watchdog(
-            self._sessions, self._life, config.session, lambda: self._report_lane.listening_since_ms
+            self._sessions,
+            self._life,
+            config.session,
+            lambda: max(self._report_lane.listening_since_ms, now_ms.steady_since_ms),
         )
         self._trimmer = Trimmer(self._link, config)
         self._recovery = Recovery(
@@ -95,6 +100,7 @@ class Daemon:
     async def _start(self) -> None:
         await self._link.connect()
         try:
+            await self._timekeeper.look()
             await self._prepare()
         except Trouble as error:
             raise self._link.named(error) from error
@@ -126,6 +132,7 @@ class Daemon:
             "signals": self._watch_signals,
             "node": self._node.run,
             "leases": self._leases.run,
+            "clock": self._timekeeper.run,
             "beat": self._watch_redis,
             "refresh": self._refresher.run,
             "idle_refresh": lambda: self._refresher.run_idle(self._leases.of("idle_refresh")),

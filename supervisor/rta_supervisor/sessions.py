@@ -4,14 +4,13 @@ Holds no state of its own: any supervisor may serve any session.
 """
 
 import functools
-import time
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 import anyio
 import msgspec
 
-from rta_supervisor import calls, log, settings
+from rta_supervisor import calls, clock, log, settings
 from rta_supervisor.catalogue import Row
 from rta_supervisor.link import Link, Refused, pairs
 from rta_wire import errors, keys
@@ -74,8 +73,8 @@ class Folded(msgspec.Struct, frozen=True):
     """The principal of a session that is foreign to the one who reported."""
 
 
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
+now_ms: Final = clock.ServerClock()
+"""The time of all of this process."""
 
 
 async def in_slices(items: Sequence[In], work: Callable[[Sequence[In]], Awaitable[list[Out]]]) -> list[Out]:

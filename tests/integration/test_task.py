@@ -300,6 +300,16 @@ def test_what_a_failed_attempt_staged_is_removed(client: redis.Redis, target: Ta
     assert waiting_keys(client) == []
 
 
+def test_rows_that_are_gone_by_the_commit_fail_it(client: redis.Redis, target: Target) -> None:
+    """Redis lost what a task had written before the epoch was over: that is no success."""
+    settings, first = write(target, long(30), unit="job/0")
+    second = run(settings, long(20), unit="job/1")
+    committing.commit(settings, [first, second], epoch=0)
+    client.hdel(target.keys.marks("rig", 7), "job/1")
+    with pytest.raises(errors.AppendGap, match=r"'job/1' .* stands at row 0 of epoch 0: going on at row 20"):
+        committing.commit(settings, [first, second], epoch=0)
+
+
 def test_a_partition_that_vanished_is_found_at_the_commit(target: Target) -> None:
     """Rows of an attempt with more partitions stand there: the commit of one with fewer fails."""
     for partition in range(3):

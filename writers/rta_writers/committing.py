@@ -74,25 +74,30 @@ def _move(client: redis.Redis, options: Options, outcomes: Sequence[Outcome], *,
 
 
 def _compare(client: redis.Redis, options: Options, outcomes: Sequence[Outcome], *, job: str, epoch: int) -> None:
-    """A unit that wrote in this epoch and is not among its tasks any more: the rows were divided in another way."""
-    units: dict[Target, set[str]] = {}
+    """What the tasks wrote has to stand there still, and nothing else of this epoch.
+
+    A unit that wrote in it and is not among its tasks any more: the rows were divided in another way.
+    """
+    rows: dict[Target, dict[str, int]] = {}
     for outcome in outcomes:
         for share in outcome.shares:
-            units.setdefault(share.target, set()).add(outcome.unit)
+            rows.setdefault(share.target, {})[outcome.unit] = share.rows
     if options.session is None:
         for target in _seen(client, options, job):
-            units.setdefault(target, set())
+            rows.setdefault(target, {})
     else:
         assert options.stream_session_id is not None
-        units.setdefault(options.target(options.session, options.stream_session_id), set())
+        rows.setdefault(options.target(options.session, options.stream_session_id), {})
     pipe = client.pipeline(transaction=False)
-    for target in units:
+    for target in rows:
         pipe.hgetall(target.keys.marks(target.stream, target.stream_session_id))
     answers: Any = pipe.execute()
-    for (target, here), marks in zip(units.items(), answers, strict=True):
-        for raw_unit, text in marks.items():
-            unit = raw_unit.decode()
-            mark = Mark.from_text(text.decode())
+    for (target, here), raw in zip(rows.items(), answers, strict=True):
+        marks = {unit.decode(): Mark.from_text(text.decode()) for unit, text in raw.items()}
+        for unit, count in here.items():
+            if (done := marks.get(unit, Mark()).done(epoch)) < count:
+                raise errors.AppendGap(unit=unit, identity=target.identity, epoch=epoch, done=done, row=count)
+        for unit, mark in marks.items():
             if job_of(unit) == job and unit not in here and mark.epoch == epoch and mark.rows:
                 raise errors.RowsChanged(
                     unit=unit,
