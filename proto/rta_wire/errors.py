@@ -133,6 +133,24 @@ class UnknownSession(RtaError):
     """There is no session {identity!r}. Open it before writing to it."""
 
 
+class NoSuchSession(UnknownSession):
+    """There is no session {identity!r}{nearest}. See: rta-supervisor sessions list"""
+
+    exit_code = 66
+
+
+class NoSuchLetter(RtaError):
+    """There is no dead letter {entry!r}. See: rta-supervisor dlq list"""
+
+    exit_code = 66
+
+
+class LetterUnusable(RtaError):
+    """Dead letter {entry!r} can't be sent again: {reason}. Look at it with: rta-supervisor dlq show {entry}"""
+
+    exit_code = 65
+
+
 class SessionClosed(RtaError):
     """Session {identity!r} is {state} and closed is final. Open a session with another identity."""
 

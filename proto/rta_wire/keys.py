@@ -27,6 +27,7 @@ T_END: Final = "tEnd"
 CONTROL_FIELD: Final = b"m"
 CONTROL_GROUP: Final = "supervisors"
 DEFAULT_PRINCIPAL: Final = "default"
+DEFAULT_OPERATOR: Final = "operator"
 
 _STREAM_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.STREAM_NAME_MAX_CHARS - 1}}}")
 _BRACES: Final = re.compile(r"[{}]")
@@ -106,6 +107,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def lane_count(self, control_stream: str) -> str:
         """Hash: how many messages of a control stream are settled, and how many were evicted before that."""
         return f"{self.prefix}seen:{{{control_stream}}}"
+
+    def again(self, control_stream: str, letter_id: str) -> str:
+        """String: that a dead letter was put back on its control stream."""
+        return f"{self.prefix}again:{{{control_stream}}}:{letter_id}"
 
     def reply(self, request_id: str) -> str:
         """List with one reply."""

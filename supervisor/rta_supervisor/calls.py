@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from rta_wire import encode, keys
+from rta_wire import encode, keys, limits
 from rta_wire.totals import Totals
 
 Word = str | bytes | int | float
@@ -149,6 +149,11 @@ def missing_in_lane(names: keys.Keys, key: str) -> Call:
 
 def retire_from_lane(names: keys.Keys, key: str, consumer: str) -> Call:
     return _lane_call("rtas_retire_1", names, key, consumer)
+
+
+def again(names: keys.Keys, key: str, letter_id: str, raw: bytes, *, ttl_s: int) -> Call:
+    words = (raw, limits.CONTROL_MAX_ENTRIES, ttl_s)
+    return ("FCALL", "rtas_again_1", 2, key, names.again(key, letter_id), *words)
 
 
 def reply(names: keys.Keys, request_id: str, raw: bytes, *, ttl_s: int) -> Call:

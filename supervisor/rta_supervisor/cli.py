@@ -1,43 +1,41 @@
 """The command line. A mistake of the user ends in one sentence and an exit code after sysexits, never a traceback."""
 
+import os
+import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import anyio
 import click
 
-from rta_supervisor import daemon, log, settings
-from rta_wire import __version__, access, errors
+from rta_supervisor import commands, log, settings
+from rta_supervisor.commands import options
+from rta_wire import __version__, errors
+
+NAME: Final = "rta-supervisor"
 
 
-def _without_password(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
-    """Everybody on a host can read the command line of a process."""
-    return url if url is None else access.check_public(url)
-
-
-_redis_url = click.option(
-    "--redis-url",
-    metavar="URL",
-    callback=_without_password,
-    help="Redis or Valkey to use: redis://127.0.0.1:6379/0, unix:///run/redis.sock, "
-    "redis+sentinel://HOST:PORT,HOST:PORT/MASTER or redis+cluster://HOST:PORT,HOST:PORT.",
-)
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="rta-supervisor")
+@click.group(cls=commands.Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name=NAME)
 def cli() -> None:
     """Live telemetry sessions from Spark.
 
     \b
     Try it, nothing else needed:    rta-supervisor demo
     Serve sessions on a host:       rta-supervisor run --redis-url redis://127.0.0.1:6379/0
+    See what is going on:           rta-supervisor status
+    Find out what is wrong:         rta-supervisor doctor
+    \b
+    Exit codes: 0 done, 64 usage, 66 no such session or message, 69 unavailable, 70 refused or a
+    fault of ours, 77 not permitted, 78 configuration, 130 interrupted or not confirmed.
     """
 
 
 @cli.command()
-@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="TOML file; see conf/supervisor.toml.")
-@_redis_url
+@options.config
+@options.redis_url
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="What to log.")
 @click.option("--log-format", type=click.Choice(["auto", "json", "console"]), help="auto: console on a terminal.")
 def run(config: Path | None, redis_url: str | None, log_level: str | None, log_format: str | None) -> None:
@@ -50,6 +48,8 @@ def run(config: Path | None, redis_url: str | None, log_level: str | None, log_f
     \b
     Example:  rta-supervisor run --config /etc/rta-supervisor/supervisor.toml
     """
+    from rta_supervisor import daemon  # noqa: PLC0415 - other commands start faster without it
+
     overrides = {"redis.url": redis_url, "log.level": log_level, "log.format": log_format}
     loaded = settings.load(config, overrides=overrides)
     log.configure(loaded.log)
@@ -57,7 +57,7 @@ def run(config: Path | None, redis_url: str | None, log_level: str | None, log_f
 
 
 @cli.command()
-@_redis_url
+@options.redis_url
 @click.option(
     "--port", type=click.IntRange(1, 65535), help="Loopback port for the embedded server; else a unix socket."
 )
@@ -84,10 +84,10 @@ def demo(redis_url: str | None, port: int | None, keep: bool, as_json: bool) -> 
     sys.exit(play.play(redis_url=redis_url, port=port, keep=keep, as_json=as_json))
 
 
-def main() -> int:
-    """Entry point of the console script."""
+def main(words: Sequence[str] | None = None) -> int:
+    """Entry point of the console script. `words`: what follows its name, else as Python was given it."""
     try:
-        cli.main(standalone_mode=False)
+        code = cli.main(words, prog_name=NAME, standalone_mode=False)
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.Abort:
@@ -96,6 +96,10 @@ def main() -> int:
         error.show()
         return errors.Usage.exit_code
     except errors.RtaError as error:
-        click.echo(f"rta-supervisor: {error}", err=True)
+        click.echo(f"{NAME}: {error}", err=True)
         return error.exit_code
-    return 0
+    except BrokenPipeError:
+        # Who read our output has enough. Python would complain once more when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    return code if isinstance(code, int) else 0

@@ -49,7 +49,9 @@ class Daemon:
         self._archivist = Archivist(self._link, self._sessions, self._catalogue, config)
         self._life = Life(self._link, config, self._sessions, self._archivist.note)
         self._refresher = Refresher(self._sessions, self._life, config.session, self._archivist.note_progress)
-        self._request_lane = Lane("requests", config.keys.requests, self._link, config)
+        self._request_lane = Lane(
+            "requests", config.keys.requests, self._link, config, principals=config.control.askers
+        )
         # Reports of one unit are joined: the more at once, the less they cost. Requests don't wait for each other.
         self._report_lane = Lane("reports", config.keys.reports, self._link, config, gather_batches=GATHER_REPORTS)
         precedence = Precedence()

@@ -71,9 +71,12 @@ class Lane:
         link: Link,
         config: settings.Settings,
         *,
+        principals: Sequence[str] = (),
         gather_batches: int = 1,
     ) -> None:
-        """`gather_batches`: how many batches to handle as one where much is waiting, if that makes them cheaper."""
+        """`principals`: who has such a lane, else those of the settings.
+
+        `gather_batches`: how many batches to handle as one where much is waiting, if that makes them cheaper."""
         self.name = name
         self._gather_max = gather_batches * config.control.batch
         self._is_gathering = gather_batches > 1
@@ -82,7 +85,7 @@ class Lane:
         self._lease_s = config.node.lease_s
         self._block_ms = min(BLOCK_MS, int(self._lease_s * 1000 / BLOCKS_PER_LEASE))
         self._keys = config.keys
-        self._principals = {key_of(principal): principal for principal in config.control.principals}
+        self._principals = {key_of(principal): principal for principal in principals or config.control.principals}
         self._log = log.get(lane=name)
         self._deferred: list[Entry] = []
         self.listening_since_ms = now_ms()

@@ -4,7 +4,7 @@ Order matters across slots: the hash before the stream entry, so that a reader w
 JSON twice rather than never.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 import msgspec
@@ -43,6 +43,7 @@ class Life:
         self._keys = config.keys
         self._config = config.session
         self._stream_prefixes = config.control.stream_prefixes
+        self._operators = config.control.operators
         self._sessions = sessions
         self._on_change = on_change
         self._clock = clock
@@ -144,7 +145,7 @@ class Life:
         self, principal: str, request: control_pb2.CloseSession, *, asked_ms: int
     ) -> control_pb2.SessionReply | None:
         """End a session once everything that is expected has arrived; None while it has not and may still come."""
-        known = await self._own(principal, request.identity)
+        known = await self._own(principal, request.identity, others=self._operators)
         expected = Totals.from_message(request.expected)
         if not known.state.is_closed:
             await self._sessions.fold_marks(known.ref)
@@ -153,18 +154,29 @@ class Life:
             if not complete and deadlines.may_still_come(asked_ms, self._clock(), self._config):
                 return None
             event = lifecycle.ending(State(request.state), complete=complete)
-            known = await self.end(known, event, expected=expected)
+            known = await self.end(known, event, expected=expected, by=principal)
         await self._finish(known, known.state)
         return reply_of(known, missing=known.totals.short_of(expected))
 
     async def end(
-        self, known: Known, event: Event, *, expected: Totals | None = None, until_ms: int = calls.FOREVER
+        self,
+        known: Known,
+        event: Event,
+        *,
+        expected: Totals | None = None,
+        by: str = "",
+        until_ms: int = calls.FOREVER,
     ) -> Known:
-        """Bring a session to its end, whoever asked. Under a lease it is not begun after `until_ms`."""
+        """Bring a session to its end. `by`: who asked for it; empty where nobody did.
+
+        Under a lease it is not begun after `until_ms`.
+        """
         if known.lost_data and event is Event.CLOSE:
             event = Event.TRUNCATE
         ended = await self._apply(known, event, until_ms=until_ms)
         facts = {"session": ended.ref.identity, "state": ended.state.value, "samples": ended.totals.samples}
+        if by not in ("", ended.principal):
+            facts["by"] = by
         if expected is not None and (missing := ended.totals.short_of(expected)) is not None:
             facts |= {"missing_bursts": missing.bursts, "missing_samples": missing.samples}
         self._log.info("session_closed", **facts)
@@ -184,11 +196,12 @@ class Life:
         if await self._link.do(*call):
             await self._tell(known.ref, calls.Told(raw, version + 1))
 
-    async def _own(self, principal: str, identity: str) -> Known:
+    async def _own(self, principal: str, identity: str, *, others: Collection[str] = ()) -> Known:
+        """A session of the one who asks, or, for `others`, of anybody."""
         known = await self._sessions.read(identity)
         if known is None:
             raise errors.UnknownSession(identity=identity)
-        if known.principal != principal:
+        if known.principal != principal and principal not in others:
             raise errors.SessionConflict(
                 identity=identity, what="the principal", theirs=known.principal, ours=principal
             )

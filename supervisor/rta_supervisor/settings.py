@@ -32,6 +32,7 @@ class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class ControlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     principals: tuple[str, ...] = (keys_.DEFAULT_PRINCIPAL,)
+    operators: tuple[str, ...] = (keys_.DEFAULT_OPERATOR,)
     stream_prefixes: dict[str, str] = {}
     batch: int = 1000
     retry_s: float = 30.0
@@ -40,6 +41,11 @@ class ControlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_unacknowledged: int = 10_000
     reply_ttl_s: int = 20 * 60
     dead_letters_max: int = 10_000
+
+    @property
+    def askers(self) -> tuple[str, ...]:
+        """Everybody whose requests are read."""
+        return tuple(dict.fromkeys((*self.principals, *self.operators)))
 
 
 class SessionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -191,7 +197,7 @@ def _check(settings: Settings) -> None:
             raise errors.BadConfiguration(where=f"catalogue.{name}", reason="it is not above 0")
     if not settings.control.principals:
         raise errors.BadConfiguration(where="control.principals", reason="it names nobody")
-    for principal in settings.control.principals:
+    for principal in settings.control.askers:
         keys_.check_principal(principal)
     for principal, prefix in settings.control.stream_prefixes.items():
         if principal not in settings.control.principals:

@@ -1,0 +1,119 @@
+"""How things look: tables for people, JSON for scripts, colours on a terminal only.
+
+Text that came from outside is shown with its control characters escaped, so that no name can play with the terminal.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+import msgspec
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+WIDE: Final = 10_000
+"""Columns of a pipe or a file: nothing is cut there."""
+
+STATE_STYLES: Final = {
+    "open": "green",
+    "waiting": "yellow",
+    "closed": "dim",
+    "truncated": "magenta",
+    "failed": "red",
+    "abandoned": "magenta",
+}
+NOTHING: Final = "-"
+_STEPS: Final = (("d", 86_400), ("h", 3600), ("min", 60))
+
+
+def console(*, stderr: bool = False) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=None if stream.isatty() else WIDE)
+
+
+def json(value: Any) -> None:
+    """One document, indented."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def pretty(raw: bytes) -> str:
+    """JSON from outside, indented."""
+    return "\n".join(map(safe, msgspec.json.format(raw, indent=2).decode().splitlines()))
+
+
+def table(*columns: str, right: Iterable[str] = ()) -> Table:
+    """`right`: columns of numbers."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", padding=(0, 1))
+    for name in columns:
+        is_right = name in right
+        justify: Literal["right", "left"] = "right" if is_right else "left"
+        made.add_column(name, justify=justify, no_wrap=is_right, overflow="fold")
+    return made
+
+
+def facts(pairs: Sequence[tuple[str, Text | str]]) -> Table:
+    """Names and values, one below the other."""
+    made = Table.grid(padding=(0, 2))
+    made.add_column(style="bold", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in pairs:
+        made.add_row(name, value)
+    return made
+
+
+def safe(text: str) -> str:
+    """Text from outside, on one line and without anything that a terminal would obey."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def state(name: str) -> Text:
+    return Text(name, style=STATE_STYLES.get(name, ""))
+
+
+def count(number: int | None) -> str:
+    return NOTHING if number is None else f"{number:,}"
+
+
+def size(number: int | None) -> str:
+    """Bytes, with three digits."""
+    if number is None:
+        return NOTHING
+    value = float(number)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.3g} {unit}"
+        value /= 1024
+    return f"{value:.3g} TiB"
+
+
+def ago(then_ms: int | None, at_ms: int) -> str:
+    """How long ago, in one unit."""
+    return NOTHING if then_ms is None else duration((at_ms - then_ms) / 1000)
+
+
+def duration(seconds: float) -> str:
+    seconds = max(seconds, 0.0)
+    for unit, step_s in _STEPS:
+        if seconds >= 2 * step_s:
+            return f"{seconds // step_s:.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+
+
+def moment_ms(at_ms: int | None) -> str:
+    """A time for people, in UTC."""
+    return NOTHING if at_ms is None else f"{_utc(at_ms // 1000)}Z"
+
+
+def moment_ns(at_ns: int | None) -> str:
+    """The same with every nanosecond."""
+    return NOTHING if at_ns is None else f"{_utc(at_ns // 10**9)}.{at_ns % 10**9:09}Z"
+
+
+def _utc(at_s: int) -> str:
+    try:
+        return datetime.fromtimestamp(at_s, UTC).replace(tzinfo=None).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{at_s} s"

@@ -1,0 +1,104 @@
+"""`rta-supervisor status`: all at a glance."""
+
+import click
+import msgspec
+from rich.text import Text
+
+from rta_supervisor import overview, settings
+from rta_supervisor.commands import asking, options, shown
+from rta_supervisor.link import Link, safe_url
+from rta_supervisor.sessions import now_ms
+from rta_wire import errors
+
+
+class Status(msgspec.Struct, frozen=True):
+    """What `--json` prints."""
+
+    redis: overview.ServerLine
+    nodes: list[overview.NodeLine]
+    sessions: dict[str, int]
+    streams: int
+    stream_entries: int
+    stream_bytes: int
+    lanes: list[overview.LaneLine]
+    oldest_message_s: float
+    dead_letters: int
+
+
+@click.command("status")
+@options.as_json
+@options.configured
+def command(loaded: settings.Settings, as_json: bool) -> None:
+    """What is open, who serves it, what is stuck and how full Redis is.
+
+    Ends with 69 where no supervisor is running, so that a script can ask.
+
+    \b
+    Examples:  rta-supervisor status
+               rta-supervisor status --json | jq .sessions.open
+    """
+    found = asking.run(loaded, lambda link: look(link, loaded))
+    if as_json:
+        shown.json(found)
+    else:
+        shown.console().print(_page(found, loaded))
+    if not found.nodes:
+        raise errors.NoSupervisor(url=safe_url(loaded.redis.url))
+
+
+async def look(link: Link, loaded: settings.Settings) -> Status:
+    view = overview.Overview(link, loaded)
+    server = await view.server()
+    sessions = await view.sessions()
+    streams = await view.streams(sessions)
+    lanes = await view.lanes()
+    return Status(
+        redis=server,
+        nodes=await view.nodes(),
+        sessions=overview.by_state(sessions),
+        streams=len(streams),
+        stream_entries=sum(line.entries for line in streams),
+        stream_bytes=sum(line.memory_bytes or 0 for line in streams),
+        lanes=lanes,
+        oldest_message_s=overview.ages_s(lanes),
+        dead_letters=await view.dead_letters(),
+    )
+
+
+def _page(found: Status, loaded: settings.Settings) -> object:
+    server = found.redis
+    most = f"of {shown.size(server.max_bytes)}" if server.max_bytes else "no limit"
+    stored = shown.size(found.stream_bytes)
+    waiting = sum(lane.waiting + lane.unacknowledged for lane in found.lanes)
+    return shown.facts(
+        [
+            ("redis", f"{server.product} {server.version} at {safe_url(loaded.redis.url)}"),
+            ("memory", f"{shown.size(server.used_bytes)}, {most}, {server.policy}"),
+            ("supervisors", _nodes(found.nodes)),
+            ("sessions", _counts(found.sessions)),
+            ("streams", f"{found.streams}, {shown.count(found.stream_entries)} entries, {stored}"),
+            ("messages", f"{shown.count(waiting)} waiting, the oldest for {shown.duration(found.oldest_message_s)}"),
+            ("dead letters", _letters(found.dead_letters)),
+        ]
+    )
+
+
+def _nodes(nodes: list[overview.NodeLine]) -> Text:
+    if not nodes:
+        return Text("none is running", style="bold red")
+    at_ms = now_ms()
+    words = [f"{shown.safe(one.node)} ({one.version}, seen {shown.ago(one.seen_ms, at_ms)} ago)" for one in nodes]
+    return Text(", ".join(words))
+
+
+def _counts(sessions: dict[str, int]) -> Text:
+    line = Text()
+    for state, count in sessions.items():
+        line.append(", " if line else "").append(f"{shown.count(count)} ").append_text(shown.state(state))
+    return line
+
+
+def _letters(count: int) -> Text:
+    if not count:
+        return Text("none")
+    return Text(f"{shown.count(count)}: see rta-supervisor dlq list", style="yellow")

@@ -1,0 +1,111 @@
+"""The documentation is true: every command in it is run, and what it shows is what comes out."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import redis
+
+from rta_wire import encode
+from rta_writers import connection
+from tests.support import pages, samples
+
+
+def wire_names(url: str) -> dict[str, Any]:
+    """Arrays, batches and a stream with a few entries."""
+    count = 10
+    times = np.arange(count, dtype=np.int64) + samples.START_NS
+    client = connection.connect(url)
+    bursts = encode.timestamped(np.ones(count, np.uint32), times, np.arange(count, dtype=np.float64))
+    entries = [{b"data": burst.data} for burst in bursts]
+    for entry in entries:
+        client.xadd("stream:rig", {"id": 1, "data": entry[b"data"]})
+    return {
+        "batches": [pa.record_batch({"channel": [17] * count, "time": times, "value": [1.0] * count})],
+        "channels": np.ones(count, np.uint32),
+        "times": times,
+        "values": np.arange(count, dtype=np.float64),
+        "speeds": np.arange(count, dtype=np.float64),
+        "torques": np.arange(count, dtype=np.float64),
+        "time_ns": samples.START_NS,
+        "entries": entries,
+        "client": client,
+        "name": "stream:rig",
+        "stream_position": "0-0",
+    }
+
+
+@pytest.mark.parametrize("page", [page for page in pages.NAMES if not pages.wants_spark(page)])
+def test_every_command_of_a_page_works(page: str, tmp_path: Path) -> None:
+    """Blocks in their order, against a server and a supervisor that are the page's own."""
+    if not pages.runnable(page):
+        return
+    with pages.deployment() as url:
+        pages.run_all(page, url, tmp_path, wire_names(url) if page == "docs/wire.md" else {"url": url})
+
+
+@pytest.mark.parametrize("page", pages.NAMES)
+def test_links_lead_somewhere(page: str) -> None:
+    """Every file that a page points to is there."""
+    here = (pages.ROOT / page).parent
+    assert [link for link in pages.links(page) if not (here / link).exists()] == []
+
+
+def test_the_runner_notices(tmp_path: Path) -> None:
+    """A page that shows something else, a command that fails, an instead that fails: each is an error."""
+    runner = pages.Runner("unix:///nonexistent/socket", tmp_path, {})
+    for language, text, excuse, instead in (
+        ("console", "$ echo one\ntwo\n", "", ""),
+        ("console", "$ false\n", "", ""),
+        ("console", "$ rta-supervisor status\n", "", ""),
+        ("bash", "false\ntrue\n", "", ""),
+        ("python", "assert False\n", "", ""),
+        ("console", "$ systemctl\n", "needs root", "test -f gone"),
+    ):
+        with pytest.raises(AssertionError):
+            runner.run(pages.Block("page", 1, language, text, excuse, instead))
+    runner.run(pages.Block("page", 1, "console", "$ echo 12 KiB vm\n99 MiB … \n$ echo one  # says\none\n", "", ""))
+    runner.run(
+        pages.Block("page", 1, "console", "$ rta-supervisor status\nrta-supervisor: No Redis answers at …\n", "", "")
+    )
+
+
+@pytest.mark.parametrize(
+    ("channels", "hz", "flush_s", "sessions"),
+    [(100, 100, 1.0, 1), (20, 10, 1.0, 5), (500, 50, 0.5, 2), (10, 10, 0.1, 1)],
+)
+def test_the_formula_for_memory_holds(
+    client: redis.Redis, channels: int, hz: int, flush_s: float, sessions: int
+) -> None:
+    """What the operating guide says a stream takes, against one that is filled like that and trimmed to the entry."""
+    max_entries = 500
+    noise = np.random.default_rng(1)
+    per_burst = round(hz * flush_s)
+    rows = np.tile(np.arange(per_burst) * (10**9 // hz), channels)
+    encoder = encode.Encoder()
+    start_ns = samples.START_NS
+    while int(client.xlen("stream:rig")) < max_entries * 1.1:
+        for number in range(sessions):
+            values = noise.normal(size=len(rows))
+            entries = [burst.data for burst in encoder.rows(_channels(channels, per_burst), rows + start_ns, values)]
+            with client.pipeline(transaction=False) as pipe:
+                for data in (*entries, encode.time_range(samples.START_NS, start_ns)):
+                    pipe.xadd("stream:rig", {"id": number, "data": data})
+                pipe.execute()
+        start_ns += round(flush_s * 1e9)
+    client.xtrim("stream:rig", maxlen=max_entries, approximate=False)
+    text = (pages.ROOT / "docs" / "operating.md").read_text()
+    names: dict[str, Any] = {}
+    exec(re.search(r"```python\n(import math.+?)```", text, re.DOTALL)[1], names)  # type: ignore[index]  # noqa: S102
+    expected = names["stream_bytes"](
+        channels, hz, flush_s, sessions=sessions, max_entries=max_entries, min_retention_s=0
+    )
+    measured = client.memory_usage("stream:rig", samples=0)
+    assert measured == pytest.approx(expected, rel=0.15)
+
+
+def _channels(count: int, each: int) -> Any:
+    return np.repeat(np.arange(count, dtype=np.uint32), each)

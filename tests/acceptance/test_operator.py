@@ -1,0 +1,128 @@
+"""The command line as an operator meets it on a terminal: colours, questions, a live table, completion."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+import redis
+
+import rta_writers
+from rta_supervisor import cli, commands
+from tests.support.commands import on_terminal
+from tests.support.control import document, write
+
+COLOUR = "\x1b[32m"  # green: open
+
+
+def test_colours_on_a_terminal_only(url: str, sessions: rta_writers.SessionClient) -> None:
+    """A terminal gets them, a pipe does not, nor a terminal of somebody who asked for none."""
+    sessions.open("run-1", stream="rig")
+    words = ["sessions", "list", "--redis-url", url]
+    with on_terminal(*words) as terminal:
+        assert terminal.end() == 0
+        assert f"{COLOUR}open" in terminal.seen
+    with on_terminal(*words, environment={"NO_COLOR": "1"}) as terminal:
+        assert terminal.end() == 0
+        assert "open" in terminal.seen
+        assert COLOUR not in terminal.seen
+    script = f"{sys.executable} -m rta_supervisor {' '.join(words)} | head -n 1"
+    piped = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert piped.stdout.startswith("session")
+    assert "\x1b" not in piped.stdout
+    assert "Traceback" not in piped.stderr
+
+
+def test_a_person_is_asked_first(client: redis.Redis, url: str, sessions: rta_writers.SessionClient) -> None:
+    """No leaves everything as it is and ends with 130; yes does it."""
+    sessions.open("run-1", stream="rig")
+    words = ["sessions", "close", "run-1", "--redis-url", url]
+    with on_terminal(*words) as terminal:
+        terminal.wait_for("End run-1 as closed? Closed is final. [y/N]")
+        terminal.type("n\n")
+        assert terminal.end() == 130
+    assert document(client, "run-1")["state"] == "open"
+    with on_terminal(*words) as terminal:
+        terminal.wait_for("[y/N]")
+        terminal.type("y\n")
+        assert terminal.end() == 0
+        assert "run-1 ended" in terminal.seen
+    assert document(client, "run-1")["state"] == "closed"
+
+
+def test_top_is_alive(client: redis.Redis, url: str, sessions: rta_writers.SessionClient) -> None:
+    """New data and new sessions show up in the running table; Ctrl-C ends it and gives the screen back."""
+    first = sessions.open("run-1", stream="rig")
+    with on_terminal("top", "--every-s", "0.2", "--redis-url", url) as terminal:
+        terminal.wait_for("run-1")
+        write(client, first, 321)
+        terminal.wait_for("321")
+        sessions.open("run-2", stream="rig")
+        terminal.wait_for("run-2")
+        os.kill(terminal.process.pid, signal.SIGINT)
+        assert terminal.end() == 130
+        assert "\x1b[?1049h" in terminal.seen
+        assert terminal.seen.rstrip().endswith(("\x1b[?1049l\x1b[?25h", "\x1b[?25h\x1b[?1049l", "\x1b[?25h"))
+        assert "Traceback" not in terminal.seen
+
+
+def test_bash_completes(tmp_path: Path) -> None:
+    """The printed script, in a real bash: commands, subcommands and options."""
+    script = tmp_path / "complete.bash"
+    program = tmp_path / "rta-supervisor"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m rta_supervisor "$@"\n')
+    program.chmod(0o755)
+    lines = """
+        rta-supervisor completion bash > script || exit 1
+        source ./script
+        COMP_WORDS=(rta-supervisor sess) COMP_CWORD=1; _rta_supervisor_completion rta-supervisor; echo "${COMPREPLY[@]}"
+        COMPREPLY=() COMP_WORDS=(rta-supervisor sessions ab) COMP_CWORD=2
+        _rta_supervisor_completion rta-supervisor; echo "${COMPREPLY[@]}"
+    """
+    script.write_text(lines)
+    done = subprocess.run(
+        ["/bin/bash", str(script)],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.split() == ["sessions", "abandon"], done.stderr
+
+
+def every_command(group: click.Group, path: tuple[str, ...] = ()) -> dict[str, click.Command]:
+    found: dict[str, click.Command] = {}
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            found |= every_command(command, (*path, name))
+        found[" ".join((*path, name))] = command
+    return found
+
+
+@pytest.mark.parametrize("name", every_command(cli.cli))
+def test_every_command_shows_examples(name: str) -> None:
+    """Help of each has an example that starts with the command itself, and knows only options that there are."""
+    command = every_command(cli.cli)[name]
+    examples = [line for line in (command.help or "").splitlines() if f"rta-supervisor {name}" in line]
+    assert examples, command.help
+    options = {option for parameter in command.params for option in parameter.opts}
+    for example in examples:
+        ours = example.partition("|")[0].partition(">")[0]
+        used = set(re.findall(r"(?<!\S)--[a-z-]+", ours))
+        if not isinstance(command, click.Group):
+            assert used <= options, example
+
+
+def test_every_module_is_registered() -> None:
+    """A command that nobody can call is a mistake."""
+    context = click.Context(cli.cli)
+    assert {"run", "demo", *commands.MODULES} == set(cli.cli.list_commands(context))
