@@ -31,6 +31,7 @@ from rta_supervisor.trim import Trimmer
 from rta_supervisor.watchdog import Watchdog
 from rta_supervisor.web import app, server
 from rta_supervisor.web.parts import Parts
+from rta_supervisor.webhooks.deliverer import Webhooks
 from rta_wire import __version__, errors
 
 GATHER_REPORTS: Final = 5
@@ -53,6 +54,9 @@ class Daemon:
         self._archivist = Archivist(self._link, self._sessions, self._catalogue, config)
         self._life = Life(self._link, config, self._sessions, self._archivist.note)
         self._refresher = Refresher(self._sessions, self._life, config.session, self._archivist.note_progress)
+        self._webhooks = Webhooks(self._link, config)
+        self._life = Life(self._link, config, self._sessions, self._archivist.note, outbox=self._webhooks.outbox)
+        self._refresher = Refresher(self._sessions, self._life, config.session, self._archivist.note)
         self._request_lane = Lane(
             "requests", config.keys.requests, self._link, config, principals=config.control.askers
         )
@@ -166,6 +170,7 @@ class Daemon:
             "archivist": self._archivist.run,
             "trim": self._trimmer.run,
             "survey": self._survey.run,
+            "webhooks": self._webhooks.run,
         }
         if self._config.metrics.slots:
             duties["slots"] = self._recorder.run

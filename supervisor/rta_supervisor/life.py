@@ -12,6 +12,7 @@ from rta_supervisor import calls, counting, deadlines, lifecycle, log, settings
 from rta_supervisor.lifecycle import Effect, Event
 from rta_supervisor.link import Link
 from rta_supervisor.sessions import Clock, Known, Ref, Sessions, end_of, last_id_in, now_ms
+from rta_supervisor.webhooks.outbox import Outbox
 from rta_wire import control_pb2, errors, keys, session
 from rta_wire.session import State
 from rta_wire.totals import Totals
@@ -33,9 +34,12 @@ class Life:
         config: settings.Settings,
         sessions: Sessions,
         on_change: Callable[[str], None],
+        *,
+        outbox: Outbox | None = None,
         clock: Clock = now_ms,
     ) -> None:
         self._link = link
+        self._outbox = outbox
         self._keys = config.keys
         self._config = config.session
         self._operators = config.control.operators
@@ -98,6 +102,7 @@ class Life:
         self, ref: Ref, document: session.Json, *, state: State, principal: str, position: str, **further: calls.Word
     ) -> bool:
         """Write a session that is not there. Whether it was not there."""
+        note = self._note(int(further.get("version", 1)), state, None)
         call = calls.open_session(
             self._keys,
             ref.identity,
@@ -110,7 +115,7 @@ class Life:
             now_ms=self._clock(),
             ttl_s=self._config.open_ttl_s,
             channel=self._keys.state_channel(ref.identity),
-            further=further,
+            further={**further, **dict(zip(note[::2], note[1::2], strict=True))},
         )
         is_new, *_ = await self._link.do(*call)
         return bool(is_new)
@@ -127,6 +132,7 @@ class Life:
                 ("ZADD", self._keys.streams_used(), "GT", self._clock(), ref.stream),
             ]
         )
+        await self._tell(known)
         self._on_change(ref.identity)
 
     async def update(self, principal: str, request: control_pb2.UpdateSession, *, at: str) -> control_pb2.SessionReply:
@@ -155,6 +161,7 @@ class Life:
             event = lifecycle.ending(State(request.state), complete=complete)
             known = await self.end(known, event, expected=expected, by=principal)
         await self._finish(known, known.state)
+        await self._tell(known)
         return reply_of(known, missing=known.totals.short_of(expected))
 
     async def end(self, known: Known, event: Event, *, expected: Totals | None = None, by: str = "") -> Known:
@@ -179,6 +186,7 @@ class Life:
     async def finish_off(self, known: Known) -> None:
         """A closed session whose supervisor may have died before its last entry: write that, and put it away."""
         await self._finish(known, known.state)
+        await self._tell(known)
         self._on_change(known.ref.identity)
 
     async def adopt(self, known: Known, document: str, version: int) -> None:
@@ -215,8 +223,10 @@ class Life:
             if latest.state.is_closed and not known.state.is_closed:
                 return latest
             known = latest
+        known = await self._sessions.read(identity) or known
+        await self._tell(known)
         self._on_change(identity)
-        return await self._sessions.read(identity) or known
+        return known
 
     async def _effects(self, known: Known, step: lifecycle.Step, patch: Patch | None) -> bool:
         for effect in step.effects:
@@ -253,8 +263,17 @@ class Life:
         raw = session.dump(session.with_life(document, state, known.totals.time_range_ns))
         words = (raw, state.value, self._clock(), self._config.open_ttl_s)
         channel = self._keys.state_channel(known.ref.identity)
+        fields += self._note(known.version + 1, state, known.state)
         call = calls.put_json(self._keys, known.ref.identity, known.version, *words, channel, *fields)
         return bool(await self._link.do(*call))
+
+    def _note(self, version: int, state: State, previous: State | None) -> tuple[str, ...]:
+        """What is written with a change of state so that webhooks hear of it, whoever dies in between."""
+        return () if self._outbox is None else self._outbox.note(version, state, previous, self._clock())
+
+    async def _tell(self, known: Known) -> None:
+        if self._outbox is not None and known.untold:
+            await self._outbox.tell(known)
 
     async def _finish(self, known: Known, state: State) -> None:
         if state.is_closed:

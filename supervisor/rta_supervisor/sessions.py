@@ -58,6 +58,9 @@ class Known(msgspec.Struct, frozen=True):
     units: dict[str, str]
     """Totals of each unit, as the words that stand in Redis."""
 
+    untold: dict[str, str] = {}
+    """Changes of state that no webhook's queue has yet, by version, as the words that stand in Redis."""
+
 
 class Folded(msgspec.Struct, frozen=True):
     """What became of the reports for one session: 'changed', 'same', 'closed' or 'unknown'."""
@@ -300,6 +303,7 @@ def _known(identity: str, raw: Mapping[bytes, bytes], document: bytes | None) ->
         updated={name[2:]: value for name, value in fields.items() if name.startswith("p:")},
         lost_data="lost" in fields,
         units={name[2:]: value for name, value in fields.items() if name.startswith("u:")},
+        untold={name[2:]: value for name, value in fields.items() if name.startswith("t:")},
     )
 
 

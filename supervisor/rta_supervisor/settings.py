@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from rta_supervisor import layers
+from rta_supervisor.webhooks import targets as webhook_targets
 from rta_wire import errors
 from rta_wire import keys as keys_
 
@@ -140,6 +141,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node: NodeSettings = NodeSettings()
     http: HttpSettings = HttpSettings()
     metrics: MetricsSettings = MetricsSettings()
+    webhooks: webhook_targets.WebhookSettings = webhook_targets.WebhookSettings()
     log: LogSettings = LogSettings()
 
 
@@ -189,6 +191,7 @@ def _check(settings: Settings) -> None:
         keys_.check_principal(principal)
     _check_trim(settings)
     _check_http(settings.http)
+    webhook_targets.check(settings.webhooks)
 
 
 def _check_timings(settings: Settings) -> None:
