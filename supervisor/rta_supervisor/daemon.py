@@ -52,11 +52,9 @@ class Daemon:
         self._catalogue = SqliteCatalogue.configured(config)
         self._sessions = Sessions(self._link, config)
         self._archivist = Archivist(self._link, self._sessions, self._catalogue, config)
-        self._life = Life(self._link, config, self._sessions, self._archivist.note)
-        self._refresher = Refresher(self._sessions, self._life, config.session, self._archivist.note_progress)
         self._webhooks = Webhooks(self._link, config)
         self._life = Life(self._link, config, self._sessions, self._archivist.note, outbox=self._webhooks.outbox)
-        self._refresher = Refresher(self._sessions, self._life, config.session, self._archivist.note)
+        self._refresher = Refresher(self._sessions, self._life, config.session, self._archivist.note_progress)
         self._request_lane = Lane(
             "requests", config.keys.requests, self._link, config, principals=config.control.askers
         )
@@ -117,7 +115,10 @@ class Daemon:
             return
         closing = anyio.Event()
         registry = metrics.registry(self._node.id, counting.counts, self._survey, self._health, self._progress)
-        parts = Parts(self._config, self._node.id, self._link, self._sessions, self._health, registry, closing)
+        parts = Parts(
+            *(self._config, self._node.id, self._link, self._sessions, self._catalogue),
+            *(self._health, registry, closing),
+        )
         listener = server.listen(self._config.http)
         site = server.Server(app.build(parts), listener, closing)
         self._log.info("http_listening", address=site.address)
