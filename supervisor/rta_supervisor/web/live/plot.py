@@ -19,8 +19,14 @@ QUIET_S: Final = 10.0
 """After so long without news a sign of life goes out."""
 
 PAGE: Final = 32
-BACK_MAX_ENTRIES: Final = 1024
-BACK_MAX_BYTES: Final = 16 * 1024 * 1024
+PAGE_BYTES: Final = 2 * 1024 * 1024
+"""What one reply of Redis may hold, about: pages get longer where entries are small."""
+
+BACK_MAX_ENTRIES: Final = 4096
+BACK_MAX_BYTES: Final = 32 * 1024 * 1024
+BACK_SLACK_MS: Final = 10_000
+"""Samples that are this much late still count as of the time at which they came."""
+
 NAMED_MAX: Final = 2000
 """Channels that can be chosen from."""
 
@@ -105,29 +111,35 @@ class Plot:
 
     async def _read(self) -> None:
         """What came since the last time, newest first; at the beginning as far back as the window goes."""
-        pages: list[list[bytes]] = []
+        bursts: list[bytes] = []
         entries = size = 0
-        upper, newest = "+", ""
-        while entries < BACK_MAX_ENTRIES and size < BACK_MAX_BYTES:
+        page, upper, newest = PAGE, "+", ""
+        earliest_ms = 0
+        while True:
             lower = f"({self._after}" if self._after else "-"
-            found = await self._link.do("XREVRANGE", self._stream, upper, lower, "COUNT", PAGE)
-            if not found:
+            found = await self._link.do("XREVRANGE", self._stream, upper, lower, "COUNT", page)
+            newest = newest or (found[0][0].decode() if found else "")
+            mine = [(raw_id, fields[3]) for raw_id, fields in found if self._is_mine(fields)]
+            bursts += [data for _, data in mine]
+            if mine and not earliest_ms:
+                earliest_ms = _ms(mine[0][0]) - int(self._wish.window_s * 1000) - BACK_SLACK_MS
+            if len(found) < page or _ms(found[-1][0]) < earliest_ms:
                 break
-            newest = newest or found[0][0].decode()
-            upper = f"({found[-1][0].decode()}"
-            mine = [fields[3] for _, fields in found if _is_entry(fields) and fields[1] == self._number]
             entries += len(found)
-            size += sum(map(len, mine))
-            pages.append(mine)
-            if len(found) < PAGE:
+            size += sum(len(fields[-1]) for _, fields in found)
+            if entries >= BACK_MAX_ENTRIES or size >= BACK_MAX_BYTES:
+                self._skipped += bool(self._after)
                 break
-        else:
-            self._skipped += bool(self._after)
+            upper = f"({found[-1][0].decode()}"
+            page = min(max(PAGE_BYTES * entries // max(size, 1), 1), PAGE * 16)
         self._after = newest or self._after
-        # Oldest first: the window ends where the latest sample is.
-        bursts = [burst for page in reversed(pages) for burst in reversed(page)]
         if bursts:
-            await anyio.to_thread.run_sync(self._take, bursts, limiter=_decoding)
+            # Oldest first: the window ends where the latest sample is.
+            await anyio.to_thread.run_sync(self._take, bursts[::-1], limiter=_decoding)
+
+    def _is_mine(self, fields: Sequence[bytes]) -> bool:
+        is_entry = len(fields) == 4 and fields[0] == keys.ENTRY_ID and fields[2] == keys.ENTRY_DATA
+        return is_entry and fields[1] == self._number
 
     def _take(self, bursts: Sequence[bytes]) -> None:
         for at in range(0, len(bursts), PAGE):
@@ -154,5 +166,5 @@ class Plot:
             self._envelope.add(int(columns.channels[run]), columns.times_ns[part], columns.values[part])
 
 
-def _is_entry(fields: Sequence[bytes]) -> bool:
-    return len(fields) == 4 and fields[0] == keys.ENTRY_ID and fields[2] == keys.ENTRY_DATA
+def _ms(entry_id: bytes) -> int:
+    return int(entry_id.partition(b"-")[0])

@@ -41,8 +41,8 @@ export class Aside {
     for (const one of store.sessions.values()) states[one.state] = (states[one.state] ?? 0) + 1;
     const live = [...store.sessions.values()].filter(isLive).length;
     say(byId('tile-live'), format.count(Math.max(live, 0)));
-    const words = Object.entries(states).filter(([state]) => state !== 'open').map(([state, number]) => `${number} ${state}`);
-    say(byId('note-live'), words.join(', ') || 'none ended');
+    const words = ['waiting', 'failed', 'abandoned'].filter((state) => states[state]).map((state) => `${states[state]} ${state}`);
+    say(byId('note-live'), words.join(', ') || 'none waiting or failed');
     say(byId('tile-rate'), format.count(mean(store.total, 5)));
     this.line.draw(store.total, HISTORY);
   }
@@ -55,7 +55,7 @@ export class Aside {
     say(byId('tile-waiting'), format.count(waiting));
     say(byId('note-waiting'), Number.isFinite(oldest) ? `oldest ${format.duration(now - oldest)}` : 'all handled');
     const hooks = Object.values(rest.webhooks).reduce((sum, one) => sum + one, 0);
-    if (hooks) say(byId('note-waiting'), `${format.count(hooks)} webhooks wait`);
+    if (hooks) say(byId('note-waiting'), hooks === 1 ? 'and 1 webhook' : `and ${format.count(hooks)} webhooks`);
     say(byId('tile-dead'), format.count(rest.deadLetters));
     mark(byId('tile-dead'), 'alarm', String(rest.deadLetters > 0));
     say(byId('note-dead'), rest.letters.length ? `latest ${format.duration(now - Number(rest.letters[0].id.split('-')[0]))} ago` : 'none');
@@ -73,7 +73,7 @@ export class Aside {
   }
 
   showTables(rest, now) {
-    const ago = (ms) => (ms == null ? '–' : format.duration(now - ms));
+    const ago = (ms) => (ms == null ? '–' : format.age(now - ms));
     const memory = rest.streams.reduce((sum, one) => sum + (one.memory_bytes ?? 0), 0);
     const more = rest.totalStreams - rest.streams.length;
     say(byId('streams-note'), rest.totalStreams ? `${rest.totalStreams} · ${format.bytes(memory)}${more > 0 ? ` · ${more} not shown` : ''}` : 'none yet');

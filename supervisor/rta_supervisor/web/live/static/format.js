@@ -36,6 +36,16 @@ export function duration(ms) {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
+// For tables: one number, at most three digits.
+export function age(ms) {
+  if (ms == null) return '–';
+  const s = Math.max(0, Math.floor(ms / 1000));
+  if (s < 120) return `${s} s`;
+  if (s < 7200) return `${Math.floor(s / 60)} m`;
+  if (s < 172800) return `${Math.floor(s / 3600)} h`;
+  return `${Math.floor(s / 86400)} d`;
+}
+
 export function moment(ns) {
   if (ns == null) return '–';
   const ms = Number(BigInt(ns) / 1000000n);

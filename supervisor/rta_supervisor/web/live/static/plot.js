@@ -6,6 +6,7 @@ import * as format from './format.js';
 const STRIP = 74;
 const GAP = 10;
 const AXIS = 20;
+const GUTTER = 84;
 const TYPES = ['double', 'float', 'int8', 'int16', 'int32', 'int64', 'uint8', 'uint16', 'uint32', 'uint64'];
 const CHANNELS_MAX = 8;
 const CHANNELS_LISTED = 300;
@@ -69,7 +70,7 @@ export class Plot {
       channels: this.chosen.join(','),
       window_s: byId('plot-window').value,
       type: byId('plot-type').value,
-      steps: String(Math.round(this.canvas.clientWidth || 500)),
+      steps: String(Math.round((this.canvas.clientWidth || 500) - GUTTER)),
     });
     this.source = new EventSource(`ui/plot?${query}`);
     this.source.onmessage = (message) => this.take(JSON.parse(message.data));
@@ -164,8 +165,8 @@ export class Plot {
 
   pointedStep() {
     if (this.pointer === null || this.last === null) return null;
-    const width = this.canvas.clientWidth;
-    return this.last - this.steps + 1 + Math.round((this.pointer / width) * (this.steps - 1));
+    const share = (this.pointer - GUTTER) / (this.canvas.clientWidth - GUTTER);
+    return share < 0 ? null : this.last - this.steps + 1 + Math.round(share * (this.steps - 1));
   }
 
   createValue(one) {
@@ -202,20 +203,25 @@ export class Plot {
   drawStrip(pen, one, top, width, style) {
     pen.strokeStyle = style.borderTopColor;
     pen.lineWidth = 1;
-    pen.strokeRect(0.5, top + 0.5, width - 1, STRIP);
+    pen.strokeRect(GUTTER + 0.5, top + 0.5, width - GUTTER - 1, STRIP);
+    pen.fillStyle = style.color;
+    pen.textAlign = 'right';
+    const label = (text, y) => pen.fillText(text, GUTTER - 8, top + y);
+    label(`channel ${one.channel}`, STRIP / 2 + 4);
     if (one.low === null) return;
-    const colour = getComputedStyle(this.values.rows.get(one.channel).swatch).backgroundColor;
+    label(format.value(one.high), 12);
+    label(format.value(one.low), STRIP - 2);
     const span = one.high - one.low || 1;
-    const y = (value) => top + STRIP - 6 - ((value - one.low) / span) * (STRIP - 14);
+    const y = (value) => top + STRIP - 5 - ((value - one.low) / span) * (STRIP - 10);
     const first = this.last - this.steps + 1;
-    const scale = width / this.steps;
-    pen.strokeStyle = colour;
+    const scale = (width - GUTTER) / this.steps;
+    pen.strokeStyle = getComputedStyle(this.values.rows.get(one.channel).swatch).backgroundColor;
     pen.lineWidth = 1.4;
     pen.lineJoin = 'round';
     pen.beginPath();
     let before = null;
     for (const [at, [low, high]] of [...this.tracks.get(one.channel)].sort((a, b) => a[0] - b[0])) {
-      const x = (at - first + 0.5) * scale;
+      const x = GUTTER + (at - first + 0.5) * scale;
       // A step without samples is a pause in the data once it is long.
       if (before === null || at - before > this.steps / 10) pen.moveTo(x, y(low));
       else pen.lineTo(x, y(low));
@@ -223,20 +229,6 @@ export class Plot {
       before = at;
     }
     pen.stroke();
-    this.label(pen, `channel ${one.channel}`, 6, top + 14, style.color);
-    this.label(pen, format.value(one.high), width - 6, top + 14, style.color, 'right');
-    this.label(pen, format.value(one.low), width - 6, top + STRIP - 5, style.color, 'right');
-  }
-
-  label(pen, text, x, y, colour, align = 'left') {
-    pen.textAlign = align;
-    const wide = pen.measureText(text).width;
-    pen.fillStyle = getComputedStyle(this.canvas).backgroundColor;
-    pen.globalAlpha = 0.8;
-    pen.fillRect(align === 'right' ? x - wide - 3 : x - 3, y - 11, wide + 6, 15);
-    pen.globalAlpha = 1;
-    pen.fillStyle = colour;
-    pen.fillText(text, x, y);
   }
 
   drawAxis(pen, width, height, style) {
@@ -248,7 +240,7 @@ export class Plot {
       pen.textAlign = align;
       if (!Number.isNaN(date.getTime())) pen.fillText(`${date.toISOString().slice(11, 23)} UTC`, x, height - 5);
     };
-    at(end - this.steps * this.stepMs, 0, 'left');
+    at(end - this.steps * this.stepMs, GUTTER, 'left');
     at(end, width, 'right');
     const step = this.pointedStep();
     if (step === null) return;
@@ -259,6 +251,7 @@ export class Plot {
     pen.lineTo(this.pointer + 0.5, height - AXIS);
     pen.stroke();
     pen.globalAlpha = 1;
-    at(step * this.stepMs, Math.min(Math.max(this.pointer, width * 0.35), width * 0.65), 'center');
+    pen.clearRect(GUTTER, height - AXIS + 2, width - GUTTER, AXIS);
+    at(step * this.stepMs, Math.min(Math.max(this.pointer, GUTTER + 50), width - 50), 'center');
   }
 }

@@ -117,7 +117,7 @@ export class Sessions {
       stream: make('td', { class: 'wide dim clip', title: one.stream }, one.stream),
       age: make('td', { class: 'number' }),
       rate: make('td', { class: 'number rate' }),
-      samples: make('td', { class: 'number wide' }),
+      samples: make('td', { class: 'number wide extra' }),
       stored: make('td', { class: 'number wider dim' }),
       heard: make('td', { class: 'number wider dim' }),
     };
@@ -133,11 +133,11 @@ export class Sessions {
     say(row.state, one.state);
     mark(row.element, 'live', String(live));
     row.lost.hidden = !one.lostData;
-    say(row.cells.age, format.duration(now - one.openedMs));
+    say(row.cells.age, format.age(now - one.openedMs));
     say(row.cells.rate, live || one.shownRate > 0 ? format.count(one.shownRate) : '');
     say(row.cells.samples, format.count(one.samples));
     say(row.cells.stored, format.bytes(one.storedBytes));
-    say(row.cells.heard, live && one.heardMs != null ? format.duration(now - one.heardMs) : '');
+    say(row.cells.heard, live && one.heardMs != null ? format.age(now - one.heardMs) : '');
     row.line.draw(this.store.rates.get(one.identity) ?? [], HISTORY);
     if (one.identity === this.chosen) row.link.setAttribute('aria-current', 'true');
     else row.link.removeAttribute('aria-current');
