@@ -5,7 +5,7 @@ from typing import Final
 
 import anyio
 
-from rta_supervisor import log, settings
+from rta_supervisor import counting, log, settings
 from rta_supervisor.link import DataLost, Link, Trouble
 from rta_supervisor.sessions import now_ms
 from rta_supervisor.webhooks import post, signature
@@ -49,6 +49,7 @@ class Deliverer:
 
     def __init__(self, link: Link, name: str, queue: Queue, config: settings.Settings) -> None:
         self._link = link
+        self._name = name
         self._queue = queue
         self._dead_letters = config.keys.dead_letters()
         self._dead_letters_max = config.control.dead_letters_max
@@ -92,11 +93,13 @@ class Deliverer:
         try:
             await self._post(delivery)
         except post.NotTaken as error:
+            self._count("failed")
             if self._breaker.failed(anyio.current_time()):
                 self._log.warning("webhook_paused", reason=str(error), pause_s=self._config.breaker_open_s)
             await self._try_later(delivery, error)
             return
         await self._queue.settle(delivery)
+        self._count("taken")
         self._log.debug("webhook_delivered", delivery=delivery.id, attempt=delivery.attempt)
         if self._breaker.succeeded():
             self._log.info("webhook_resumed")
@@ -120,7 +123,11 @@ class Deliverer:
             return
         await self._bury(delivery, error)
         await self._queue.settle(delivery)
+        self._count("dropped")
         self._log.error("webhook_dropped", **facts)
+
+    def _count(self, outcome: str) -> None:
+        counting.counts.webhooks[self._name, outcome] += 1
 
     async def _bury(self, delivery: Delivery, error: errors.RtaError) -> None:
         """Keep it where a person can look at it."""

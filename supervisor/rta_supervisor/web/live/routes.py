@@ -23,6 +23,7 @@ TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascrip
 PAGES_MAX: Final = 32
 PLOTS_MAX: Final = 8
 UNITS_MAX: Final = 200
+FOREIGN: Final = "Another site's page may not watch."
 
 GUARD: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -47,7 +48,9 @@ def routes(parts: Parts) -> list[BaseRoute]:
         path = files.get(request.path_params["name"])
         return _file(path) if path else _problem("There is no such file.", 404)
 
-    async def events(_: Request) -> Response:
+    async def events(request: Request) -> Response:
+        if _is_foreign(request):
+            return _problem(FOREIGN, 403)
         if watching.are_taken:
             return _problem(f"{PAGES_MAX} pages watch already. Close one of them.", 503)
         return streaming.EventStream(_changes(producer, parts), watching, GUARD)
@@ -57,6 +60,8 @@ def routes(parts: Parts) -> list[BaseRoute]:
         return known if isinstance(known, Response) else _json(_about(known))
 
     async def plot(request: Request) -> Response:
+        if _is_foreign(request):
+            return _problem(FOREIGN, 403)
         if plotting.are_taken:
             return _problem(f"{PLOTS_MAX} plots are watched already. Close one of them.", 503)
         try:
@@ -75,6 +80,11 @@ def routes(parts: Parts) -> list[BaseRoute]:
         Route("/ui/plot", plot),
         Route("/ui/static/{name}", file),
     ]
+
+
+def _is_foreign(request: Request) -> bool:
+    """Whether a browser says that somebody else's page asks. It could not read the answer, but it would take a seat."""
+    return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
 
 
 async def _changes(producer: Producer, parts: Parts) -> AsyncIterator[bytes]:
