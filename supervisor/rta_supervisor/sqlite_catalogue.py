@@ -168,8 +168,9 @@ class SqliteCatalogue:
     async def unfinished(self) -> list[Row]:
         return await self._select("WHERE closed = 0 ORDER BY stream_session_id")
 
-    async def latest(self, count: int) -> list[Row]:
-        return await self._select("ORDER BY stream_session_id DESC LIMIT ?", count)
+    async def latest(self, count: int) -> list[str]:
+        statement = "SELECT identity FROM sessions ORDER BY stream_session_id DESC LIMIT ?"
+        return await self._run(lambda connection: [found for (found,) in connection.execute(statement, (count,))])
 
     async def highest_id(self) -> int:
         def read(connection: sqlite3.Connection) -> int:
@@ -181,7 +182,7 @@ class SqliteCatalogue:
     async def close(self) -> None:
         await anyio.to_thread.run_sync(self._forget, limiter=self._one_at_a_time)
 
-    async def _select(self, where: str, *values: str | int) -> list[Row]:
+    async def _select(self, where: str, *values: str) -> list[Row]:
         return await self._run(
             lambda connection: [_row(found) for found in connection.execute(f"{_SELECT} {where}", values)]
         )

@@ -17,7 +17,7 @@ from rta_supervisor.sessions import now_ms
 from rta_supervisor.web.live import snapshot
 from rta_supervisor.web.live.snapshot import Letter, Rest, Snapshot
 from rta_supervisor.web.parts import Parts
-from rta_wire import __version__, errors
+from rta_wire import __version__, errors, keys
 
 EVERY_S: Final = 1.0
 LOOK_TIMEOUT_S: Final = 2.5
@@ -41,7 +41,7 @@ class Producer:
         self._lock = anyio.Lock()
         self._rates = snapshot.Rates()
         self._ended: dict[str, SessionLine] = {}
-        self._knows_ended = False
+        self._opened = b""
         self._now: Snapshot | None = None
         self._changes: bytes = b""
         self._due_s = 0.0
@@ -81,10 +81,12 @@ class Producer:
             self._changes = self._encode(snapshot.changes(before, now, RECENT.after(before.last_event)))
 
     async def _look(self, at_ms: int) -> Snapshot:
+        # Read first: a session that opens in between shows in the next look, however short it lives.
+        opened = await self._parts.link.do("GET", keys.LAST_STREAM_SESSION_ID) or b""
         heard = await self._overview.identities()
         newest = list(heard)[:SESSIONS_MAX]
         live = await self._overview.some_sessions(newest, heard)
-        lines = [*live, *await self._ended_lines(live)]
+        lines = [*live, *await self._ended_lines(live, opened)]
         rates = self._rates.of(lines, at_ms)
         streams = await self._overview.streams(live)
         verdict = self._parts.health.verdict()
@@ -105,30 +107,29 @@ class Producer:
         rows = {line.identity: snapshot.row(line, rates[line.identity]) for line in lines}
         return Snapshot(self._next_number(), at_ms, rows, rest, self._last_event())
 
-    async def _ended_lines(self, live: list[SessionLine]) -> list[SessionLine]:
-        """Sessions that are no more among the live ones: those that were a look ago, and what the catalogue knows."""
-        if not self._knows_ended:
-            self._ended = {line.identity: line for line in await self._from_catalogue()}
-            self._knows_ended = True
+    async def _ended_lines(self, live: list[SessionLine], opened: bytes) -> list[SessionLine]:
+        """Sessions that are no more among the live ones: those of the look before, and what the catalogue knows."""
         names = {line.identity for line in live}
-        left = [name for name in (self._now.sessions if self._now else ()) if name not in names]
-        unseen = [name for name in left if name not in self._ended]
+        candidates = [] if self._now is None else list(self._now.sessions)
+        if opened != self._opened:
+            candidates += await self._latest()
+            self._opened = opened
+        unseen = [name for name in dict.fromkeys(candidates) if name not in names and name not in self._ended]
         for line in await self._overview.some_sessions(unseen, {}):
-            self._ended[line.identity] = line
+            if line.state.is_closed:
+                self._ended[line.identity] = line
         for name in names:
             self._ended.pop(name, None)
         while len(self._ended) > ENDED_MAX:
-            del self._ended[min(self._ended.values(), key=lambda line: line.opened_ms).identity]
+            del self._ended[min(self._ended.values(), key=lambda line: line.stream_session_id).identity]
         return list(self._ended.values())
 
-    async def _from_catalogue(self) -> list[SessionLine]:
+    async def _latest(self) -> list[str]:
         try:
-            rows = await self._parts.catalogue.latest(ENDED_MAX)
+            return await self._parts.catalogue.latest(ENDED_MAX)
         except errors.CatalogueUnavailable:
             # Said where it matters: the archivist logs it.
             return []
-        known = await self._overview.some_sessions([row.identity for row in rows if row.state.is_closed], {})
-        return [line for line in known if line.state.is_closed]
 
     async def _letters(self) -> list[Letter]:
         key = self._parts.config.keys.dead_letters()
