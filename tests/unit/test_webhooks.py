@@ -73,7 +73,7 @@ GOOD = {"url": "https://example.com/x", "secret": "0123456789abcdef"}
         ({"secret": ""}, "a", "either secret or secret_file"),
         ({"secret_file": "/x"}, "a", "either secret or secret_file"),
         ({"secret": "short"}, "a", "less than 16 bytes"),
-        ({"states": ["closed", "shut"]}, "a", "Invalid enum value 'shut'"),
+        ({"states": ["closed", "shut"]}, "a", "invalid enum value 'shut'"),
         ({}, "a{b}", "letters, digits"),
     ],
 )
