@@ -14,7 +14,7 @@ SAY := printf '\033[1m== %s\033[0m\n'
 help: ## print this list
 	@printf 'rta-supervisor: live telemetry sessions from Spark\n\n'
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | while IFS= read -r line; do \
-	  printf '  make %-8s %s\n' "$${line%%:*}" "$${line##*## }"; done
+	  printf '  make %-9s %s\n' "$${line%%:*}" "$${line##*## }"; done
 
 # One virtual environment. `demo` needs less than `dev`, so a first demo downloads less.
 $(VENV)/ready-demo: requirements/demo.lock pyproject.toml tools/install
@@ -72,6 +72,13 @@ lock: ## resolve the dependencies anew into requirements/*.lock
 	@[ -x $(BIN)/uv ] || tools/install "$(PYTHON)" "$(VENV)" dev
 	@$(SAY) "locks"
 	@tools/lock $(BIN)/uv
+
+.PHONY: install uninstall
+install: ## install for all users, with systemd units (PREFIX=/usr/local SYSCONFDIR=/etc DESTDIR=)
+	@tools/install-system install
+uninstall: ## remove what install put there; settings and state stay
+	@tools/install-system uninstall
+export PYTHON PREFIX SYSCONFDIR DESTDIR PACKAGES
 
 .PHONY: clean
 clean: ## remove what was built, the virtual environment included

@@ -135,7 +135,11 @@ class Rig:
         path = self.directory / "ready"
         path.unlink(missing_ok=True)
         started_s = time.perf_counter()
-        quiet = {"RTA_LOG__LEVEL": "error", "RTA_CATALOGUE__PATH": str(self.directory / "catalogue.sqlite")}
+        quiet = {
+            "RTA_LOG__LEVEL": "error",
+            "RTA_CATALOGUE__PATH": str(self.directory / "catalogue.sqlite"),
+            "RTA_HTTP__PORT": "0",
+        }
         with Ready(path) as ready, (self.directory / "log").open("wb") as log:
             self.daemon = subprocess.Popen(
                 [sys.executable, "-m", "rta_supervisor", "run", "--redis-url", self.url],

@@ -139,6 +139,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         return f"{self.prefix}beat:{node_id}" + (f":{{{tag}}}" if tag else "")
 
+    def slot(self, slot_s: int, number: int) -> str:
+        """Hash: counts of one span of time; the number of the span since 1970."""
+        return f"{self.prefix}slot:{slot_s}:{number}"
+
     def index(self) -> str:
         """Sorted set: live sessions by last activity, in ms."""
         return f"{self.prefix}idx"
@@ -150,6 +154,22 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def dead_letters(self) -> str:
         """Stream of control messages that could not be applied."""
         return f"{self.prefix}dlq"
+
+    def hook_due(self, target: str) -> str:
+        """Sorted set with a TTL: deliveries that wait for a webhook's target, by when they are due in ms."""
+        return f"{self.prefix}hook:{{{target}}}:due"
+
+    def hook_bodies(self, target: str) -> str:
+        """Hash with a TTL: what is to be posted, by delivery."""
+        return f"{self.prefix}hook:{{{target}}}:bodies"
+
+    def hook_tries(self, target: str) -> str:
+        """Hash with a TTL: how often each delivery was tried."""
+        return f"{self.prefix}hook:{{{target}}}:tries"
+
+    def hook_done(self, target: str, delivery_id: str) -> str:
+        """String with a TTL: a delivery that was just done with."""
+        return f"{self.prefix}hook:{{{target}}}:done:{delivery_id}"
 
     def node(self, node_id: str) -> str:
         """Hash with a TTL: a running supervisor."""

@@ -5,7 +5,7 @@ from typing import Final
 
 import anyio
 
-from rta_supervisor import calls, log, settings
+from rta_supervisor import calls, log, progress, settings
 from rta_supervisor.catalogue import Catalogue, Row
 from rta_supervisor.link import Link, Trouble
 from rta_supervisor.sessions import Ref, Sessions, Shown, now_ms
@@ -29,6 +29,10 @@ class Archivist:
         self._is_failing = False
         self._log = log.get()
 
+    def reconfigure(self, config: settings.Settings) -> None:
+        self._config = config.catalogue
+        self._closed_ttl_s = config.session.closed_ttl_s
+
     def note(self, identity: str) -> None:
         """A session has changed."""
         self._changed.add(identity)
@@ -41,6 +45,7 @@ class Archivist:
         """Until cancelled."""
         due_s = 0.0
         while True:
+            progress.step(self._config.flush_s)
             await anyio.sleep(self._config.flush_s)
             await self.flush_changes()
             if anyio.current_time() >= due_s:
@@ -54,12 +59,12 @@ class Archivist:
 
     async def flush_progress(self) -> None:
         """Write how far sessions have come."""
-        progress, self._progress = self._progress, {}
-        rows = [(ref.identity, ref.stream_session_id, words) for ref, words in progress.items()]
+        waiting, self._progress = self._progress, {}
+        rows = [(ref.identity, ref.stream_session_id, words) for ref, words in waiting.items()]
         try:
             await self._catalogue.save_progress(rows, at_ms=now_ms())
         except errors.CatalogueUnavailable as error:
-            self._progress = progress | self._progress
+            self._progress = waiting | self._progress
             self._complain(error)
 
     async def flush_changes(self) -> None:

@@ -1,5 +1,6 @@
 """The command line. A mistake of the user ends in one sentence and an exit code after sysexits, never a traceback."""
 
+import functools
 import os
 import signal
 import sys
@@ -10,7 +11,7 @@ from typing import Final
 import anyio
 import click
 
-from rta_supervisor import commands, log, settings
+from rta_supervisor import commands, log, redaction, settings
 from rta_supervisor.commands import options
 from rta_wire import __version__, errors
 
@@ -51,9 +52,16 @@ def run(config: Path | None, redis_url: str | None, log_level: str | None, log_f
     from rta_supervisor import daemon  # noqa: PLC0415 - other commands start faster without it
 
     overrides = {"redis.url": redis_url, "log.level": log_level, "log.format": log_format}
-    loaded = settings.load(config, overrides=overrides)
-    log.configure(loaded.log)
-    anyio.run(daemon.Daemon(loaded).run)
+    load = functools.partial(settings.load, config, overrides=overrides)
+    loaded = load()
+    log.configure(loaded.log, redaction.secrets(loaded))
+    try:
+        anyio.run(daemon.Daemon(loaded, load).run)
+    except Exception as error:
+        if not isinstance(error, errors.RtaError):
+            log.get().exception("supervisor_crashed")
+            raise click.exceptions.Exit(errors.RtaError.exit_code) from error
+        raise
 
 
 @cli.command()

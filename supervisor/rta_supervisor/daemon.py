@@ -1,33 +1,47 @@
 """The supervisor in three acts: startup, the loops, shutdown."""
 
+import contextlib
 import signal
-from collections.abc import Callable, Coroutine
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Final
 
 import anyio
 import redis.exceptions
 
-from rta_supervisor import log, notify, settings
+from rta_supervisor import counting, log, metrics, notify, redaction, reload, settings, status
 from rta_supervisor.archivist import Archivist
 from rta_supervisor.beat import Beat
 from rta_supervisor.clock import Timekeeper
 from rta_supervisor.follower import Follower
 from rta_supervisor.handlers import Reports, Requests
+from rta_supervisor.health import Health
 from rta_supervisor.lanes import Hooks, Lane
 from rta_supervisor.lease import Leases
 from rta_supervisor.life import Life
 from rta_supervisor.link import Link, Refused, Trouble
 from rta_supervisor.node import Node
 from rta_supervisor.precedence import Precedence
+from rta_supervisor.progress import Progress
+from rta_supervisor.pulse import Pulse
 from rta_supervisor.recovery import Recovery
 from rta_supervisor.refresh import Refresher
 from rta_supervisor.sessions import Sessions, now_ms
+from rta_supervisor.slots import Recorder
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
+from rta_supervisor.survey import Survey
 from rta_supervisor.trim import Trimmer
 from rta_supervisor.watchdog import Watchdog
+from rta_supervisor.web import app, server
+from rta_supervisor.web.parts import Parts
+from rta_supervisor.webhooks.deliverer import Webhooks
 from rta_wire import __version__, access, errors
 
 GATHER_REPORTS: Final = 5
+JOIN_PAUSE_S: Final = 0.5
+STOP_S: Final = 3.0
+"""For the last words to Redis, after the lanes are done."""
 
 STARTING_S: Final = 30.0
 """For which systemd is asked to wait on, each time that a start has to make room first."""
@@ -38,8 +52,10 @@ ROOM_PAUSE_S: Final = 0.5
 class Daemon:
     """Everything that runs, wired together."""
 
-    def __init__(self, config: settings.Settings) -> None:
+    def __init__(self, config: settings.Settings, load: Callable[[], settings.Settings] | None = None) -> None:
+        """`load`: the settings as they are now, for who asks us to read them again."""
         self._config = config
+        self._load = load
         self._link = Link(config.redis)
         self._timekeeper = Timekeeper(self._link, now_ms, config.node.beat_s)
         self._node = Node(self._link, config)
@@ -47,7 +63,8 @@ class Daemon:
         self._catalogue = SqliteCatalogue.configured(config)
         self._sessions = Sessions(self._link, config)
         self._archivist = Archivist(self._link, self._sessions, self._catalogue, config)
-        self._life = Life(self._link, config, self._sessions, self._archivist.note)
+        self._webhooks = Webhooks(self._link, config)
+        self._life = Life(self._link, config, self._sessions, self._archivist.note, outbox=self._webhooks.outbox)
         self._refresher = Refresher(self._sessions, self._life, config.session, self._archivist.note_progress)
         self._request_lane = Lane(
             "requests", config.keys.requests, self._link, config, principals=config.control.askers
@@ -81,38 +98,91 @@ class Daemon:
         self._reports = Reports(
             self._report_lane, self._sessions, self._refresher, config, precedence, witness=self._recovery.witness
         )
+        self._progress = Progress()
+        self._health = Health(config.redis, self._progress.stuck)
+        self._survey = Survey(self._link, config)
+        self._recorder = Recorder(self._link, config.keys, counting.counts)
+        self._pulse = Pulse(self._progress, self._describe)
+        self._lanes_scope: anyio.CancelScope | None = None
         self._stopping = anyio.Event()
-        self._log = log.get(node=self._node.id)
+        self._joining: anyio.CancelScope | None = None
+        self._log = log.get()
 
     async def run(self) -> None:
         """From start to SIGTERM or SIGINT. A task that crashes ends the daemon; systemd starts it again."""
+        log.bind(node=self._node.id)
         try:
-            await self._start()
-            try:
-                await self._loop()
-            except BaseExceptionGroup as group:
-                raise self._reason(group) from group
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await self._stop()
+            async with anyio.create_task_group() as sides:
+                async with self._site():
+                    sides.start_soon(self._watch_signals, name="signals")
+                    sides.start_soon(self._health.run, name="health")
+                    sides.start_soon(self._pulse.run, name="pulse")
+                    sides.start_soon(self._pulse.measure_delay, name="loop_delay")
+                    if await self._join():
+                        await self._work()
+                log.tell_repeats(is_last=True)
+                self._log.info("supervisor_stopped")
+                sides.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise self._reason(group) from group
         finally:
             await self._catalogue.close()
             await self._link.close()
 
-    async def _start(self) -> None:
-        await self._link.connect()
-        try:
-            await self._timekeeper.look()
-            await self._prepare()
-        except Trouble as error:
-            raise self._link.named(error) from error
-        self._log.info(
-            "supervisor_started",
-            version=__version__,
-            redis=access.safe(self._config.redis.url),
-            catalogue=str(self._catalogue.path),
+    @contextlib.asynccontextmanager
+    async def _site(self) -> AsyncIterator[None]:
+        """The HTTP server, from before Redis is asked for until everything else has ended."""
+        if not self._config.http.host:
+            yield
+            return
+        closing = anyio.Event()
+        registry = metrics.registry(self._node.id, counting.counts, self._survey, self._health, self._progress)
+        parts = Parts(
+            *(self._config, self._node.id, self._link, self._sessions, self._catalogue),
+            *(self._health, registry, closing),
         )
-        notify.send("READY=1")
+        listener = server.listen(self._config.http)
+        site = server.Server(app.build(parts), listener, closing)
+        self._log.info("http_listening", address=site.address)
+        async with anyio.create_task_group() as serving:
+            serving.start_soon(site.run, name="http")
+            yield
+            await site.stop()
+
+    async def _join(self) -> bool:
+        """Wait for Redis and make it whole. False: told to stop before it came.
+
+        systemd hears that we are ready once we know whether Redis is there: an outage is no reason to fail a start.
+        """
+        with anyio.CancelScope() as self._joining:
+            while True:
+                try:
+                    await self._link.connect()
+                    await self._timekeeper.look()
+                    await self._prepare()
+                    break
+                except (errors.RedisUnreachable, errors.RedisFull, *Trouble) as error:
+                    self._health.hinder(f"waiting for Redis: {error}")
+                    self._link.complaints.note(error)
+                    notify.send(f"READY=1\nSTATUS=Waiting for Redis: {error}")
+                    await anyio.sleep(JOIN_PAUSE_S)
+            self._health.hinder("")
+            self._log.info(
+                "supervisor_started",
+                version=__version__,
+                redis=access.safe(self._config.redis.url),
+                catalogue=str(self._catalogue.path),
+            )
+            notify.send(f"READY=1\nSTATUS={self._describe()}")
+            return True
+        return False
+
+    async def _work(self) -> None:
+        try:
+            await self._loop()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._stop()
 
     async def _prepare(self) -> None:
         """Whatever has to be in Redis. One that is full and was ours before gets room first: nobody else makes any."""
@@ -131,7 +201,6 @@ class Daemon:
 
     async def _loop(self) -> None:
         duties: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
-            "signals": self._watch_signals,
             "node": self._node.run,
             "leases": self._leases.run,
             "clock": self._timekeeper.run,
@@ -142,17 +211,25 @@ class Daemon:
             "archivist": self._archivist.run,
             "follower": self._follower.run,
             "trim": lambda: self._trimmer.run(self._leases.of("trim")),
+            "survey": self._survey.run,
+            "webhooks": self._webhooks.run,
         }
+        if self._config.metrics.slots:
+            duties["slots"] = self._recorder.run
         hooks = Hooks(on_data_loss=self._recovery.recover, on_gap=self._refresher.rescan)
         async with anyio.create_task_group() as background:
             for name, duty in duties.items():
-                background.start_soon(duty, name=name)
+                background.start_soon(self._progress.watched(name, duty), name=name)
             async with anyio.create_task_group() as lanes:
+                self._lanes_scope = lanes.cancel_scope
                 for lane, handler in (
                     (self._request_lane, self._requests),
                     (self._report_lane, self._reports),
                 ):
-                    lanes.start_soon(lane.run, self._node.id, handler, hooks, self._stopping, name=lane.name)
+                    run = self._progress.watched(lane.name, lane.run)
+                    lanes.start_soon(run, self._node.id, handler, hooks, self._stopping, name=lane.name)
+            if lanes.cancel_scope.cancelled_caught:
+                self._log.error("drain_incomplete", drain_s=self._config.node.drain_s)
             # The lanes are drained: nothing new comes, what they folded still has to be shown.
             background.cancel_scope.cancel()
 
@@ -170,18 +247,67 @@ class Daemon:
         await self._recovery.run(Beat(self._link, self._config.keys, self._node.id), self._config.node.beat_s)
 
     async def _watch_signals(self) -> None:
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async for number in signals:
-                self._log.info("supervisor_stopping", signal=signal.Signals(number).name)
-                notify.send("STOPPING=1")
-                self._stopping.set()
+                # Somebody who closes a terminal does not mean "read the file again".
+                if number == signal.SIGHUP and not sys.stdout.isatty():
+                    self._reload()
+                else:
+                    self._begin_stop(signal.Signals(number))
+
+    def _begin_stop(self, number: signal.Signals) -> None:
+        """The lanes finish what they began, within a time. Who asks twice does not want to wait."""
+        is_impatient = self._stopping.is_set()
+        self._log.info("supervisor_stopping", signal=number.name)
+        notify.send("STOPPING=1\nSTATUS=Finishing what was begun")
+        self._health.hinder("stopping")
+        self._stopping.set()
+        if self._joining is not None:
+            self._joining.cancel()
+        if self._lanes_scope is not None:
+            patience_s = 0.0 if is_impatient else self._config.node.drain_s
+            self._lanes_scope.deadline = anyio.current_time() + patience_s
+
+    def _reload(self) -> None:
+        """Take what can be taken of the settings as they are now; a mistake in them changes nothing."""
+        notify.send(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
+        try:
+            if self._load is not None:
+                self._take(reload.change(self._config, self._load()))
+        except errors.RtaError as error:
+            self._log.error("configuration_refused", error=str(error))
+        notify.send(f"READY=1\nSTATUS={self._describe()}")
+
+    def _take(self, change: reload.Change) -> None:
+        self._config = change.config
+        parts: tuple[reload.Part, ...] = (
+            *(self._sessions, self._archivist, self._life, self._refresher, self._watchdog, self._trimmer),
+            *(self._request_lane, self._report_lane, self._requests, self._reports),
+        )
+        for part in parts:
+            part.reconfigure(change.config)
+        log.configure(change.config.log, redaction.secrets(change.config))
+        self._log.info("configuration_reloaded", changed=change.taken)
+        if change.needs_restart:
+            self._log.warning("settings_need_restart", settings=change.needs_restart)
+
+    def _describe(self) -> str:
+        """One line for `systemctl status`."""
+        verdict = self._health.verdict()
+        if not verdict.is_ready:
+            return verdict.reason[0].upper() + verdict.reason[1:]
+        return status.line(self._survey.seen, counting.counts)
 
     async def _stop(self) -> None:
-        try:
-            await self._refresher.flush()
-            await self._archivist.flush()
-            await self._leases.release()
-            await self._node.unregister()
-        except Trouble as error:
-            self._link.complaints.note(error)
-        self._log.info("supervisor_stopped")
+        with anyio.move_on_after(STOP_S) as scope:
+            try:
+                await self._refresher.flush()
+                await self._archivist.flush()
+                if self._config.metrics.slots:
+                    await self._recorder.flush()
+                await self._leases.release()
+                await self._node.unregister()
+            except Trouble as error:
+                self._link.complaints.note(error)
+        if scope.cancelled_caught:
+            self._log.error("stop_incomplete", stop_s=STOP_S)

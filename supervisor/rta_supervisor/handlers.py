@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from rta_supervisor import calls, deadlines, log, settings
+from rta_supervisor import calls, counting, deadlines, log, settings
 from rta_supervisor.lanes import Done, Entry, Lane
 from rta_supervisor.life import Life
 from rta_supervisor.link import DataLost, Link
@@ -22,6 +22,20 @@ GIVE_WAY_S: Final = 10e-6
 Outcome = control_pb2.SessionReply | errors.RtaError
 
 
+KINDS: Final[dict[type, str]] = {
+    control_pb2.OpenSession: "open",
+    control_pb2.UpdateSession: "update",
+    control_pb2.CloseSession: "close",
+    control_pb2.CancelRequest: "cancel",
+}
+
+
+def count(request: control.Request, outcome: Outcome) -> None:
+    """By kind, and by what is wrong with it."""
+    name = type(outcome).__name__ if isinstance(outcome, errors.RtaError) else "done"
+    counting.counts.requests[KINDS[type(request)], name] += 1
+
+
 class Requests:
     """Requests one by one, in order, each with one reply."""
 
@@ -35,6 +49,9 @@ class Requests:
         self._keys = config.keys
         self._config = config.control
         self._log = log.get()
+
+    def reconfigure(self, config: settings.Settings) -> None:
+        self._config = config.control
 
     async def handle(self, entries: Sequence[Entry]) -> Done:
         with self._precedence.claimed():
@@ -52,6 +69,7 @@ class Requests:
         await self._lane.bury(entry, error)
         if isinstance(request := _unpacked(entry), control.Request):
             await self._reply(request.request_id, error)
+            count(request, error)
 
     async def _answer(self, entry: Entry) -> bool:
         """Whether the request is over and done with."""
@@ -70,21 +88,27 @@ class Requests:
             waited_s = (now_ms() - entry.sent_ms) // 1000
             await self.refuse(entry, errors.RequestExpired(waited_s=waited_s, limit_s=limit_s))
             return True
+        with log.bound(request=request.request_id, session=getattr(request, "identity", None)):
+            outcome = await self._outcome(entry, request)
+        if outcome is None:
+            return False
+        await self._reply(request.request_id, outcome)
+        count(request, outcome)
+        return True
+
+    async def _outcome(self, entry: Entry, request: control.Request) -> Outcome | None:
+        """None while it has to wait for something."""
         try:
             control.check(request)
-            outcome: Outcome | None = await self._serve(entry, request)
+            return await self._serve(entry, request)
         except errors.UnknownSession as error:
             if not await self._link.do("XRANGE", entry.key, entry.id, entry.id):
                 # Redis forgot the request as well: that is no answer to give.
                 raise DataLost(str(error)) from error
-            outcome = error
+            return error
         except errors.RtaError as error:
-            self._log.warning("request_refused", request=request.request_id, reason=str(error))
-            outcome = error
-        if outcome is None:
-            return False
-        await self._reply(request.request_id, outcome)
-        return True
+            self._log.warning("request_refused", reason=str(error))
+            return error
 
     async def _serve(self, entry: Entry, request: control.Request) -> Outcome | None:
         if isinstance(request, control_pb2.OpenSession):
@@ -99,7 +123,7 @@ class Requests:
         """An answered request is done with: who finds this answer does not serve it."""
         target = request.target_request_id
         if await self._reply(target, errors.RequestCancelled()):
-            self._log.info("request_cancelled", request=target)
+            self._log.info("request_cancelled", target=target)
             return control_pb2.SessionReply()
         return errors.RequestAnswered(request=target)
 
@@ -129,6 +153,9 @@ class Reports:
         self._config = config
         self._witness = witness or Witness()
 
+    def reconfigure(self, config: settings.Settings) -> None:
+        self._config = config
+
     async def refuse(self, entry: Entry, error: errors.RtaError) -> None:
         """Keep the message for a person: nobody waits for an answer."""
         await self._lane.bury(entry, error)
@@ -150,6 +177,7 @@ class Reports:
                 await self._lane.bury(entry, error)
         for batch in batches.values():
             await self._fold(batch)
+        counting.counts.reports += len(entries)
         return Done(entries)
 
     def _check_age(self, entry: Entry, at_ms: int) -> None:

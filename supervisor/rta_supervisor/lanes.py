@@ -10,12 +10,12 @@ from typing import Any, Final, Protocol
 import anyio
 import msgspec
 
-from rta_supervisor import calls, heirs, lease, log, settings
+from rta_supervisor import calls, counting, heirs, lease, log, progress, settings
 from rta_supervisor.link import DataLost, Link, Outage, Refusal, Trouble, pairs
 from rta_supervisor.sessions import now_ms
 from rta_wire import errors, keys, limits
 
-BLOCK_MS: Final = 1000
+BLOCK_MS: Final = int(settings.READ_WAITS_S * 1000)
 BLOCK_DEFERRED_MS: Final = 100
 BLOCK_DIVIDED_MS: Final = 50
 BLOCKS_PER_LEASE: Final = 20
@@ -95,6 +95,9 @@ class Lane:
         """Nobody could be heard until now: Redis was away, or so full that nobody could write."""
         self.listening_since_ms = now_ms()
 
+    def reconfigure(self, config: settings.Settings) -> None:
+        self._config = msgspec.structs.replace(config.control, batch=self._config.batch)
+
     async def prepare(self) -> None:
         """Make the groups, from the beginning of each stream: what was sent before we came counts too."""
         await self._link.do_all([calls.begin_lane(self._keys, key) for key in self._principals])
@@ -105,6 +108,7 @@ class Lane:
         next_look_s = next_heir_s = 0.0
         ahead: list[Entry] = []
         while ahead or not stopping.is_set():
+            progress.step()
             try:
                 is_look_due = anyio.current_time() >= next_look_s
                 if is_look_due and not ahead:
@@ -160,6 +164,7 @@ class Lane:
                 *("COUNT", self._config.batch, "JUSTID"),
             )
             if claimed:
+                counting.counts.redelivered += len(claimed)
                 self._log.info("messages_claimed", stream=key, count=len(claimed))
             if start == b"0-0":
                 return
@@ -168,6 +173,7 @@ class Lane:
         """Redis skips what was evicted without a word: say it, with its count."""
         count: int = await self._link.do(*calls.missing_in_lane(self._keys, key))
         if count:
+            counting.counts.evicted += count
             self._log.error("messages_evicted", stream=key, count=count)
         return count
 
@@ -291,6 +297,7 @@ class Lane:
 
     async def bury(self, entry: Entry, error: errors.RtaError) -> None:
         """Put a message that can't be applied where a person can look at it."""
+        counting.counts.dead_letters[type(error).__name__] += 1
         self._log.warning("message_refused", entry=entry.id, principal=entry.principal, reason=str(error))
         words: tuple[calls.Word, ...] = (
             *("source", entry.key, "entry", entry.id, "code", type(error).__name__, "reason", str(error)),

@@ -9,10 +9,11 @@ from typing import Final
 
 import msgspec
 
-from rta_supervisor import calls, deadlines, lease, lifecycle, log, settings
+from rta_supervisor import calls, counting, deadlines, lease, lifecycle, log, settings
 from rta_supervisor.lifecycle import Effect, Event
 from rta_supervisor.link import Link, checked
 from rta_supervisor.sessions import Clock, Known, Ref, Sessions, end_of, last_id_in, now_ms
+from rta_supervisor.webhooks.outbox import Outbox
 from rta_wire import control_pb2, errors, keys, session
 from rta_wire.session import State
 from rta_wire.totals import Totals
@@ -37,9 +38,12 @@ class Life:
         config: settings.Settings,
         sessions: Sessions,
         on_change: Callable[[str], None],
+        *,
+        outbox: Outbox | None = None,
         clock: Clock = now_ms,
     ) -> None:
         self._link = link
+        self._outbox = outbox
         self._keys = config.keys
         self._config = config.session
         self._stream_prefixes = config.control.stream_prefixes
@@ -48,6 +52,9 @@ class Life:
         self._on_change = on_change
         self._clock = clock
         self._log = log.get()
+
+    def reconfigure(self, config: settings.Settings) -> None:
+        self._config = config.session
 
     async def open(self, principal: str, request: control_pb2.OpenSession) -> control_pb2.SessionReply:
         """A new session, or the one that stands there for the same identity or external id."""
@@ -62,10 +69,13 @@ class Life:
             raise errors.ForeignStream(principal=principal, stream=request.stream, prefix=prefix)
         first = await self._first_identity(principal, request)
         if first != request.identity and (known := await self._sessions.read(first)) is not None:
+            counting.counts.opened_again += 1
             return reply_of(known)
         known = await self._sessions.read(request.identity)
         if known is None:
             known = await self._create(principal, request, session.with_life(document, state, None), state)
+        else:
+            counting.counts.opened_again += 1
         _check_same(known, principal, request)
         await self.announce(known)
         return reply_of(known)
@@ -88,6 +98,7 @@ class Life:
         ref = Ref(request.identity, request.stream, number)
         position = last_id_in(end)
         if await self.put_new(ref, document, state=state, principal=principal, position=position):
+            counting.counts.opened += 1
             self._log.info("session_opened", session=ref.identity, stream=ref.stream, id=ref.stream_session_id)
         # Another supervisor may have been faster: what stands there counts.
         known = await self._sessions.read(ref.identity)
@@ -99,6 +110,7 @@ class Life:
         self, ref: Ref, document: session.Json, *, state: State, principal: str, position: str, **further: calls.Word
     ) -> bool:
         """Write a session that is not there. Whether it was not there."""
+        note = self._note(int(further.get("version", 1)), state, None)
         call = calls.open_session(
             self._keys,
             ref.identity,
@@ -111,7 +123,7 @@ class Life:
             now_ms=self._clock(),
             ttl_s=self._config.open_ttl_s,
             channel=self._keys.state_channel(ref.identity),
-            further=further,
+            further={**further, **dict(zip(note[::2], note[1::2], strict=True))},
         )
         is_new, *_ = await self._link.do(*call)
         return bool(is_new)
@@ -128,6 +140,7 @@ class Life:
                 ("ZADD", self._keys.streams_used(), "GT", self._clock(), ref.stream),
             ]
         )
+        await self._post(known)
         self._on_change(ref.identity)
 
     async def update(self, principal: str, request: control_pb2.UpdateSession, *, at: str) -> control_pb2.SessionReply:
@@ -156,6 +169,7 @@ class Life:
             event = lifecycle.ending(State(request.state), complete=complete)
             known = await self.end(known, event, expected=expected, by=principal)
         await self._finish(known, known.state)
+        await self._post(known)
         return reply_of(known, missing=known.totals.short_of(expected))
 
     async def end(
@@ -174,17 +188,24 @@ class Life:
         if known.lost_data and event is Event.CLOSE:
             event = Event.TRUNCATE
         ended = await self._apply(known, event, until_ms=until_ms)
-        facts = {"session": ended.ref.identity, "state": ended.state.value, "samples": ended.totals.samples}
+        facts = {
+            "session": ended.ref.identity,
+            "stream": ended.ref.stream,
+            "state": ended.state.value,
+            "samples": ended.totals.samples,
+        }
         if by not in ("", ended.principal):
             facts["by"] = by
         if expected is not None and (missing := ended.totals.short_of(expected)) is not None:
             facts |= {"missing_bursts": missing.bursts, "missing_samples": missing.samples}
+        counting.counts.closed[ended.state.value] += 1
         self._log.info("session_closed", **facts)
         return ended
 
     async def finish_off(self, known: Known) -> None:
         """A closed session whose supervisor may have died before its last entry: write that, and put it away."""
         await self._finish(known, known.state)
+        await self._post(known)
         self._on_change(known.ref.identity)
 
     async def adopt(self, known: Known, document: str, version: int) -> None:
@@ -225,8 +246,10 @@ class Life:
             if latest.state.is_closed and not known.state.is_closed and event is not Event.DESCRIBE:
                 return latest
             known = latest
+        known = await self._sessions.read(identity) or known
+        await self._post(known)
         self._on_change(identity)
-        return await self._sessions.read(identity) or known
+        return known
 
     async def _effects(self, known: Known, step: lifecycle.Step, patch: Patch | None, until_ms: int) -> bool:
         for effect in step.effects:
@@ -272,8 +295,17 @@ class Life:
         raw = session.dump(session.with_life(document, state, known.totals.time_range_ns))
         words = (raw, state.value, self._clock(), self._config.open_ttl_s)
         channel = self._keys.state_channel(known.ref.identity)
+        fields += self._note(known.version + 1, state, known.state)
         call = calls.put_json(self._keys, known.ref.identity, known.version, *words, channel, *fields)
         return bool(await self._link.do(*call))
+
+    def _note(self, version: int, state: State, previous: State | None) -> tuple[str, ...]:
+        """What is written with a change of state so that webhooks hear of it, whoever dies in between."""
+        return () if self._outbox is None else self._outbox.note(version, state, previous, self._clock())
+
+    async def _post(self, known: Known) -> None:
+        if self._outbox is not None and known.untold:
+            await self._outbox.tell(known)
 
     async def _finish(self, known: Known, state: State) -> None:
         if state.is_closed:

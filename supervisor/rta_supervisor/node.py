@@ -6,7 +6,7 @@ import uuid
 
 import anyio
 
-from rta_supervisor import settings
+from rta_supervisor import progress, settings
 from rta_supervisor.link import Link, Trouble
 from rta_supervisor.sessions import now_ms
 from rta_wire import __version__
@@ -46,6 +46,7 @@ class Node:
     async def run(self) -> None:
         """Renew the registration until cancelled."""
         while True:
+            progress.step(self._config.renew_s)
             await anyio.sleep(self._config.renew_s)
             try:
                 await self.register()

@@ -9,7 +9,7 @@ from typing import Final
 import anyio
 import msgspec
 
-from rta_supervisor import calls, lifecycle, log
+from rta_supervisor import calls, counting, lifecycle, log, progress
 from rta_supervisor.beat import Beat
 from rta_supervisor.catalogue import Catalogue, Row
 from rta_supervisor.life import Life
@@ -52,6 +52,7 @@ class Recovery:
     async def run(self, beat: Beat, every_s: float) -> None:
         """Watch the counter until cancelled."""
         while True:
+            progress.step(every_s)
             try:
                 if reason := await beat.data_loss():
                     await self.recover(reason)
@@ -65,8 +66,11 @@ class Recovery:
     async def recover(self, reason: str) -> None:
         """Redis lost something: put back what we know."""
         async with self._lock:
+            counting.counts.data_losses += 1
             self._log.error("redis_lost_data", reason=reason)
             restored, lossy = await self.make_whole()
+            counting.counts.sessions_restored += restored
+            counting.counts.sessions_with_loss += lossy
             self._log.warning("redis_made_whole", sessions_restored=restored, sessions_with_loss=lossy)
 
     async def make_whole(self, *, is_start: bool = False) -> tuple[int, int]:
@@ -90,6 +94,7 @@ class Recovery:
         restored = lossy = 0
         for at in range(0, len(rows), PAGE):
             for row in await self._torn(rows[at : at + PAGE]):
+                progress.step()
                 try:
                     restored += await self._put_back(row)
                     lossy += await self._mark_loss(row)

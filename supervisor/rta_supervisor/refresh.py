@@ -5,7 +5,7 @@ from typing import Final
 
 import anyio
 
-from rta_supervisor import lease, log, settings
+from rta_supervisor import counting, lease, log, progress, settings
 from rta_supervisor.life import Life
 from rta_supervisor.link import Trouble
 from rta_supervisor.sessions import Ref, Sessions, Shown
@@ -34,28 +34,39 @@ class Refresher:
         self._touched: set[Ref] = set()
         self._refreshed: set[Ref] = set()
         self._next_keep_s = 0.0
+        self._since_s = 0.0
         self._some = anyio.Event()
         self._log = log.get()
 
+    def reconfigure(self, config: settings.Settings) -> None:
+        self._config = config.session
+
     def touch(self, ref: Ref) -> None:
         """Note that a session has news for its readers."""
+        if not self._touched:
+            self._since_s = anyio.current_time()
         self._touched.add(ref)
         self._some.set()
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
+            progress.rest()
             await self._some.wait()
+            progress.step()
             await self.flush()
             await anyio.sleep(self._config.refresh_ms / 1000)
 
     async def flush(self) -> None:
         """Send out what is waiting now. What an outage interrupts goes out after it."""
         touched, self._touched = self._touched, set()
+        since_s = self._since_s
         self._some = anyio.Event()
         try:
             self._on_progress(await self._sessions.refresh(touched, renewed=self._refreshed))
             self._refreshed |= touched
+            if touched:
+                counting.counts.refresh_delay_s.observe(anyio.current_time() - since_s)
         except Trouble as error:
             self._sessions.complaints.note(error)
             for ref in touched:
@@ -64,7 +75,9 @@ class Refresher:
     async def run_idle(self, turns: lease.Turns = lease.ALWAYS) -> None:
         """Renew `lastUpdated` and the lifetime of every open session, until cancelled."""
         while True:
-            until_ms = await turns.next(self._config.idle_refresh_s / IDLE_PASSES)
+            pause_s = self._config.idle_refresh_s / IDLE_PASSES
+            progress.step(pause_s)
+            until_ms = await turns.next(pause_s)
             refreshed, self._refreshed = self._refreshed, set()
             if until_ms is None:
                 continue

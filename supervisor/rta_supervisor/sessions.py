@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import anyio
 import msgspec
 
-from rta_supervisor import calls, clock, log, settings
+from rta_supervisor import calls, clock, counting, log, settings
 from rta_supervisor.catalogue import Row
 from rta_supervisor.link import Link, Refused, pairs
 from rta_wire import errors, keys
@@ -56,6 +56,9 @@ class Known(msgspec.Struct, frozen=True):
     lost_data: bool
     units: dict[str, str]
     """Totals of each unit, as the words that stand in Redis."""
+
+    untold: dict[str, str] = {}
+    """Changes of state that no webhook's queue has yet, by version, as the words that stand in Redis."""
 
     @property
     def told(self) -> calls.Told:
@@ -112,6 +115,9 @@ class Sessions:
         self._log = log.get()
         self.complaints = link.complaints
 
+    def reconfigure(self, config: settings.Settings) -> None:
+        self._config = config.session
+
     async def read(self, identity: str) -> Known | None:
         """What is known of a session, None where there is none."""
         [known] = await self.read_all([identity])
@@ -162,9 +168,12 @@ class Sessions:
         answers = await self._link.do_all(
             [calls.fold(self._keys, *session_key, units, principal=principal) for session_key, units in reports]
         )
+        for _, stream, _, *grown in answers:
+            if grown:
+                counting.counts.grow(stream.decode(), grown)
         return [
             _folded(Ref(identity, stream.decode(), number), outcome.decode(), names)
-            for ((identity, number), _), (outcome, stream, names) in zip(reports, answers, strict=True)
+            for ((identity, number), _), (outcome, stream, names, *_) in zip(reports, answers, strict=True)
         ]
 
     async def marks(self, ref: Ref) -> dict[str, Totals]:
@@ -218,13 +227,13 @@ class Sessions:
                 for ref in refs
             ]
         )
-        await self._link.do_all(
-            [
-                calls.show(self._keys, ref.stream, ref.stream_session_id, (answer[5], answer[6]), ttl_s=ttl_s)
-                for ref, answer in zip(refs, answers, strict=True)
-                if answer and answer[0]
-            ]
-        )
+        ranges = [
+            calls.show(self._keys, ref.stream, ref.stream_session_id, (answer[5], answer[6]), ttl_s=ttl_s)
+            for ref, answer in zip(refs, answers, strict=True)
+            if answer and answer[0]
+        ]
+        await self._link.do_all(ranges)
+        counting.counts.ranges_shown += len(ranges)
         return [(ref, answer[1:]) for ref, answer in zip(refs, answers, strict=True) if answer]
 
     async def keep(self, refs: Iterable[Ref]) -> None:
@@ -324,6 +333,7 @@ def _known(identity: str, raw: Mapping[bytes, bytes], document: bytes | None) ->
         updated={name[2:]: value for name, value in fields.items() if name.startswith("p:")},
         lost_data="lost" in fields,
         units={name[2:]: value for name, value in fields.items() if name.startswith("u:")},
+        untold={name[2:]: value for name, value in fields.items() if name.startswith("t:")},
     )
 
 

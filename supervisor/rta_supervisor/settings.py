@@ -3,20 +3,23 @@
 `conf/supervisor.toml` shows every key. RTA_REDIS__URL in the environment overrides `url` in `[redis]`, and so on.
 """
 
+import ipaddress
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from rta_supervisor import layers
+from rta_supervisor.webhooks import targets as webhook_targets
 from rta_wire import errors
 from rta_wire import keys as keys_
 
-ENVIRONMENT_PREFIX: Final = "RTA_"
 DAY_S: Final = 24 * 3600
 LEASE_MIN_S: Final = 0.2
+READ_WAITS_S: Final = 1.0
+"""How long a read of a control stream waits in Redis. An answer that is given up before that never comes."""
 
 
 class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,7 +29,7 @@ class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cert_file: str = ""
     key_file: str = ""
     timeout_s: float = 5.0
-    startup_patience_s: float = 10.0
+    startup_patience_s: float = 1.0
     allow_eviction: bool = False
 
 
@@ -116,6 +119,18 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     renew_s: float = 30.0
     beat_s: float = 1.0
     lease_s: float = 10.0
+    drain_s: float = 20.0
+
+
+class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    host: str = "127.0.0.1"
+    port: int = 8630
+    token: str = ""
+
+
+class MetricsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    survey_s: float = 10.0
+    slots: bool = True
 
 
 class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -131,7 +146,17 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trim: TrimSettings = TrimSettings()
     catalogue: CatalogueSettings = CatalogueSettings()
     node: NodeSettings = NodeSettings()
+    http: HttpSettings = HttpSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    webhooks: webhook_targets.WebhookSettings = webhook_targets.WebhookSettings()
     log: LogSettings = LogSettings()
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """Settings, and where they came from."""
+
+    settings: Settings
+    layers: layers.Layers
 
 
 def load(
@@ -139,48 +164,26 @@ def load(
     environ: Mapping[str, str] = os.environ,
     overrides: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """File, then environment, then `overrides` (dotted names, from the command line): the last one wins."""
-    document = _read(path) if path is not None else {}
-    for name, value in environ.items():
-        if name.startswith(ENVIRONMENT_PREFIX) and "__" in name:
-            path_in_document = name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
-            _set(document, path_in_document, _list_or_text(name, value))
-    for name, value in (overrides or {}).items():
-        if value is not None:
-            _set(document, name.split("."), value)
+    """File, then credentials, then environment, then `overrides` (dotted names, from the command line): the last one
+    wins."""
+    return load_traced(path, environ, overrides).settings
+
+
+def load_traced(
+    path: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+    overrides: Mapping[str, Any] | None = None,
+) -> Loaded:
+    given = layers.Layers.gather(path, environ, overrides or {})
     try:
-        settings = msgspec.convert(document, Settings, strict=False)
-    except msgspec.ValidationError as error:
-        raise errors.BadConfiguration(
-            where=str(path or "the environment or command line"), reason=str(error)
-        ) from error
-    _check(settings)
-    return settings
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text())
-    except OSError as error:
-        raise errors.BadConfiguration(where=str(path), reason=f"it can't be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise errors.BadConfiguration(where=str(path), reason=f"it is not TOML: {error}") from error
-
-
-def _list_or_text(name: str, value: str) -> Any:
-    """Lists are written as in the file: RTA_CONTROL__PRINCIPALS='["a", "b"]'."""
-    if not value.startswith("["):
-        return value
-    try:
-        return tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError as error:
-        raise errors.BadConfiguration(where=name, reason=f"it is not a TOML list: {error}") from error
-
-
-def _set(document: dict[str, Any], path: list[str], value: Any) -> None:
-    for name in path[:-1]:
-        document = document.setdefault(name, {})
-    document[path[-1]] = value
+        settings = given.convert(Settings)
+        _check(settings)
+    except errors.BadConfiguration as error:
+        if "problems" in error.facts or error.facts["where"] == str(path):
+            raise
+        where, reason = given.named(error.facts["where"]), given.traced(error.facts["reason"])
+        raise layers.refusal([(where, reason)]) from error
+    return Loaded(settings, given)
 
 
 def _check(settings: Settings) -> None:
@@ -188,13 +191,7 @@ def _check(settings: Settings) -> None:
         raise errors.BadConfiguration(where="log.level", reason="it is one of debug, info, warning, error")
     if settings.log.format not in ("auto", "json", "console"):
         raise errors.BadConfiguration(where="log.format", reason="it is one of auto, json, console")
-    if settings.session.idle_refresh_s * 2 > settings.session.open_ttl_s:
-        raise errors.BadConfiguration(where="session.open_ttl_s", reason="it is less than two idle refreshes")
-    if settings.control.retry_s >= settings.control.expire_s:
-        raise errors.BadConfiguration(where="control.expire_s", reason="it is not more than control.retry_s")
-    for name in ("flush_s", "progress_flush_s"):
-        if getattr(settings.catalogue, name) <= 0:
-            raise errors.BadConfiguration(where=f"catalogue.{name}", reason="it is not above 0")
+    _check_timings(settings)
     if not settings.control.principals:
         raise errors.BadConfiguration(where="control.principals", reason="it names nobody")
     for principal in settings.control.askers:
@@ -203,15 +200,66 @@ def _check(settings: Settings) -> None:
         if principal not in settings.control.principals:
             raise errors.BadConfiguration(where="control.stream_prefixes", reason=f"{principal!r} is no principal")
         keys_.check_stream_name(prefix)
-    _check_node(settings.node)
     _check_trim(settings)
+    _check_http(settings.http)
+    webhook_targets.check(settings.webhooks)
 
 
-def _check_node(node: NodeSettings) -> None:
-    if node.renew_s * 2 > node.ttl_s:
-        raise errors.BadConfiguration(where="node.renew_s", reason="it is more than half of node.ttl_s")
-    if node.lease_s < LEASE_MIN_S:
-        raise errors.BadConfiguration(where="node.lease_s", reason=f"it is less than {LEASE_MIN_S} s")
+def _check_timings(settings: Settings) -> None:
+    """Times that can't be, each by itself or with another."""
+    control, session, node = settings.control, settings.session, settings.node
+    above_0 = "it is not above 0"
+    read_waits = f"it is not above {READ_WAITS_S:g}, the seconds that a read waits for news"
+    refused_before = "it is not between 0 and control.expire_s: the close would be refused before it is over"
+    expires_first = "it is less than two session.idle_refresh_s"
+    impossible = (
+        ("redis.timeout_s", settings.redis.timeout_s <= READ_WAITS_S, read_waits),
+        ("redis.startup_patience_s", settings.redis.startup_patience_s < 0, "it is below 0"),
+        ("control.batch", control.batch < 1, above_0),
+        ("control.max_unacknowledged", control.max_unacknowledged < 1, above_0),
+        ("control.dead_letters_max", control.dead_letters_max < 1, above_0),
+        ("control.retry_s", control.retry_s <= 0, above_0),
+        ("control.pickup_s", control.pickup_s <= 0, above_0),
+        ("control.reply_ttl_s", control.reply_ttl_s < 1, above_0),
+        ("control.expire_s", control.expire_s <= control.retry_s, "it is not more than control.retry_s"),
+        ("session.open_ttl_s", session.open_ttl_s < 1, above_0),
+        ("session.closed_ttl_s", session.closed_ttl_s < 1, above_0),
+        ("session.external_id_ttl_s", session.external_id_ttl_s < 1, above_0),
+        ("session.refresh_ms", session.refresh_ms < 1, above_0),
+        ("session.idle_refresh_s", session.idle_refresh_s <= 0, above_0),
+        ("session.open_ttl_s", session.open_ttl_s < session.idle_refresh_s * 2, expires_first),
+        ("session.close_grace_s", not 0 <= session.close_grace_s < control.expire_s, refused_before),
+        ("session.writer_silent_s", session.writer_silent_s <= 0, above_0),
+        ("session.max_ahead_s", session.max_ahead_s < 0, "it is below 0"),
+        ("catalogue.flush_s", settings.catalogue.flush_s <= 0, above_0),
+        ("catalogue.progress_flush_s", settings.catalogue.progress_flush_s <= 0, above_0),
+        ("node.ttl_s", node.ttl_s < 1, above_0),
+        ("node.renew_s", not 0 < node.renew_s <= node.ttl_s / 2, "it is not between 0 and half of node.ttl_s"),
+        ("node.beat_s", not 0 < node.beat_s < node.ttl_s, "it is not between 0 and node.ttl_s"),
+        ("metrics.survey_s", settings.metrics.survey_s <= 0, above_0),
+        ("node.drain_s", node.drain_s < 0, "it is below 0"),
+        ("node.lease_s", node.lease_s < LEASE_MIN_S, f"it is less than {LEASE_MIN_S} s"),
+    )  # fmt: skip
+    for where, is_impossible, reason in impossible:
+        if is_impossible:
+            raise errors.BadConfiguration(where=where, reason=reason)
+
+
+def _check_http(http: HttpSettings) -> None:
+    if not 0 <= http.port <= 65535:
+        raise errors.BadConfiguration(where="http.port", reason="it is not between 0 and 65535")
+    if http.host and not is_loopback(http.host) and not http.token:
+        reason = f"{http.host!r} can be reached from elsewhere. Set http.token, or listen on 127.0.0.1"
+        raise errors.BadConfiguration(where="http.host", reason=reason)
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _check_trim(settings: Settings) -> None:

@@ -16,7 +16,7 @@ import anyio
 import msgspec
 import redis.exceptions
 
-from rta_supervisor import calls, lease, log, settings
+from rta_supervisor import calls, counting, lease, log, progress, settings
 from rta_supervisor.link import Link, Trouble, pairs
 from rta_supervisor.sessions import now_ms
 from rta_wire import keys
@@ -81,9 +81,13 @@ class Trimmer:
         self._retention: dict[str, Retention] = {}
         self._log = log.get(duty="trim")
 
+    def reconfigure(self, config: settings.Settings) -> None:
+        self._config = config.trim
+
     async def run(self, turns: lease.Turns = lease.ALWAYS) -> None:
         """Until cancelled. What an outage interrupts is done in the next pass."""
         while True:
+            progress.step(self._config.every_s)
             until_ms = await turns.next(self._config.every_s)
             try:
                 await self.sweep(until_ms)
@@ -102,6 +106,7 @@ class Trimmer:
         removed: list[str] = []
         for name, used_ms in last_use_ms.items():
             limits = self._config.of(name)
+            progress.step()
             try:
                 is_idle = name not in busy and 0 < limits.idle_stream_s * 1000 <= now_ms() - used_ms
                 if is_idle and until_ms is not None and await self._remove(name, limits, used_ms, until_ms):
@@ -128,6 +133,7 @@ class Trimmer:
         while removed := await self._link.do(*trim_call(name, limits, below, until_ms=until_ms)):
             count += removed
         if count:
+            counting.counts.stream(name).trimmed += count
             self._log.debug("stream_trimmed", stream=name, entries=count)
         return count
 
@@ -139,6 +145,7 @@ class Trimmer:
         if not in_use_ms:
             await self._link.do(*calls.forget(self._keys.streams_used(), [(name, used_ms)]))
             if not await self._link.do("EXISTS", keys.stream(name)):
+                counting.counts.streams_removed += 1
                 self._log.info("stream_removed", stream=name)
                 return True
         await self._link.do_all(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from rta_supervisor import calls, deadlines, lease, log, settings
+from rta_supervisor import calls, deadlines, lease, log, progress, settings
 from rta_supervisor.life import Life
 from rta_supervisor.lifecycle import Event
 from rta_supervisor.link import Trouble
@@ -29,10 +29,15 @@ class Watchdog:
         self._clock = clock
         self._log = log.get()
 
+    def reconfigure(self, config: settings.Settings) -> None:
+        self._config = config.session
+
     async def run(self, turns: lease.Turns = lease.ALWAYS) -> None:
         """Until cancelled."""
         while True:
-            until_ms = await turns.next(self._config.writer_silent_s / LOOKS_PER_DEADLINE)
+            pause_s = self._config.writer_silent_s / LOOKS_PER_DEADLINE
+            progress.step(pause_s)
+            until_ms = await turns.next(pause_s)
             if until_ms is None:
                 continue
             try:
@@ -64,5 +69,5 @@ class Watchdog:
             await self._sessions.heard_of([known.ref])
             await self._sessions.fold_marks(known.ref)
             return
-        self._log.warning("writer_silent", session=identity, silent_s=silent_ms // 1000)
+        self._log.warning("writer_silent", session=identity, stream=known.ref.stream, silent_s=silent_ms // 1000)
         await self._life.end(known, Event.ABANDON, until_ms=until_ms)

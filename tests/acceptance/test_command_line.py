@@ -1,5 +1,6 @@
 """The command line as a person meets it: clear sentences, exit codes that mean something, no tracebacks."""
 
+import json
 import os
 import re
 import socket
@@ -15,7 +16,7 @@ from rta_wire import __version__
 from rta_writers import connection
 
 ROOT = Path(__file__).parents[2]
-QUICK = {"RTA_REDIS__STARTUP_PATIENCE_S": "0.3"}
+QUICK = {"RTA_HTTP__PORT": "0"}
 
 
 def run(*words: str, environment: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
@@ -55,7 +56,6 @@ def test_help_teaches_by_example() -> None:
         (["demo", "--port", "1", "--redis-url", "redis://x"], 64, "Use one of them"),
         (["run", "--config", "gone.toml"], 78, r"gone\.toml.*can't be read"),
         (["run", "--redis-url", "http://x"], 78, r"redis\.url"),
-        (["run", "--redis-url", "unix:///nonexistent/socket"], 69, "No Redis answers at unix:///nonexistent/socket"),
         (["demo", "--redis-url", "unix:///nonexistent/socket"], 69, "No Redis answers at unix:///nonexistent/socket"),
     ],
 )
@@ -87,7 +87,7 @@ def test_a_full_server_is_refused(url: str) -> None:
     with connection.connect(url) as client:
         client.config_set("maxmemory", 1)
         try:
-            check_refused(run("run", "--redis-url", url), 69, "is full")
+            check_refused(run("demo", "--redis-url", url), 69, "is full")
         finally:
             client.config_set("maxmemory", 0)
 
@@ -101,7 +101,7 @@ def test_a_read_only_replica_is_refused(shared_server: server.EmbeddedServer) ->
 
 def test_a_password_never_shows() -> None:
     """Not even in the error about the server that it belongs to."""
-    done = run("run", "--redis-url", "redis://me:hush@127.0.0.1:1/0")
+    done = run("demo", "--redis-url", "redis://me:hush@127.0.0.1:1/0")
     check_refused(done, 69, r"redis://me:\*\*\*@127")
     assert "hush" not in done.stderr + done.stdout
 
@@ -148,3 +148,36 @@ def test_set_up_without_a_network_says_so(tmp_path: Path) -> None:
     assert done.returncode == 69
     assert "could not be installed" in done.stderr
     assert "Is the package index reachable?" in done.stderr
+
+
+def test_check_config_shows_what_is_in_effect(tmp_path: Path) -> None:
+    """Every setting with its origin, and no secret."""
+    path = tmp_path / "s.toml"
+    path.write_text("[node]\nttl_s = 90\n")
+    secret = {"RTA_HTTP__TOKEN": "hush-hush"}
+    done = run(
+        "check-config", "--config", str(path), "--redis-url", "redis://me:geheim@h:1", "--json", environment=secret
+    )
+    assert done.returncode == 0, done.stderr
+    found = {line["name"]: (line["value"], line["origin"]) for line in json.loads(done.stdout)["settings"]}
+    assert found["node.ttl_s"] == (90, f"{path}:2")
+    assert found["redis.url"] == ("redis://me:***@h:1", "command line")
+    assert found["http.token"] == ("***", "RTA_HTTP__TOKEN")
+    assert found["node.renew_s"] == (30.0, "default")
+    assert "hush" not in done.stdout
+    assert "geheim" not in done.stdout
+    table = run("check-config", "--config", str(path)).stdout
+    assert re.search(rf"node\.ttl_s +90 +{path}:2", table)
+
+
+def test_check_config_names_every_mistake(tmp_path: Path) -> None:
+    """One line each, and 78."""
+    path = tmp_path / "s.toml"
+    path.write_text("[node]\nttl = 90\n[redis]\nurll = 5\n")
+    done = run("check-config", "--config", str(path))
+    assert done.returncode == 78
+    assert done.stderr.splitlines() == [
+        f"rta-supervisor: {path}:2: node.ttl: there is no such setting. Did you mean node.ttl_s?",
+        f"rta-supervisor: {path}:4: redis.urll: there is no such setting. Did you mean redis.url?",
+    ]
+    assert json.loads(run("check-config", "--config", str(path), "--json").stdout)["valid"] is False

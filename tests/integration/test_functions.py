@@ -92,7 +92,7 @@ def test_a_report_that_is_ahead_and_behind_is_left_out(raw: redis.Redis) -> None
     open_session(raw)
     raw.execute_command(*calls.fold(NAMES, "run", 1, {"u": Totals(5, 50, 500, 50, 10, 20)}))
     wrong = {"u": Totals(6, 49, 600, 60, 1, 99), "v": Totals(1, 1, 1, 1, 15, 16)}
-    assert raw.execute_command(*calls.fold(NAMES, "run", 1, wrong)) == [b"changed", b"rig", [b"u"]]
+    assert raw.execute_command(*calls.fold(NAMES, "run", 1, wrong)) == [b"changed", b"rig", [b"u"], 1, 1, 1, 1]
     assert folded(raw) == Totals(6, 51, 501, 51, 10, 20)
 
 

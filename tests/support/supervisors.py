@@ -22,6 +22,7 @@ QUICK = {
     "RTA_CONTROL__RETRY_S": "0.5",
     "RTA_CATALOGUE__FLUSH_S": "0.05",
     "RTA_NODE__BEAT_S": "0.1",
+    "RTA_HTTP__PORT": "0",
 }
 """Settings that make a test wait less for the same behaviour."""
 

@@ -8,11 +8,13 @@ from typing import Final
 import click
 
 MODULES: Final = {
+    "check-config": "check_config",
     "status": "status",
     "sessions": "sessions",
     "streams": "streams",
     "tail": "tail",
     "top": "top",
+    "stats": "stats",
     "dlq": "dlq",
     "nodes": "nodes",
     "doctor": "doctor",

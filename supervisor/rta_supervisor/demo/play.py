@@ -9,14 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import anyio
 import msgspec
 import redis
 from rich import progress
 from rich.console import Console
 from rich.table import Table
 
+from rta_supervisor import settings
 from rta_supervisor.demo import cars, processes, proof
 from rta_supervisor.embedded import java, server
+from rta_supervisor.link import Link
 from rta_wire import access, errors, keys
 from rta_writers import connection, patience
 
@@ -56,6 +59,7 @@ def play(*, redis_url: str | None, port: int | None, keep: bool, as_json: bool) 
 
 
 def _play_on(url: str, names: cars.Names, work: Path, console: Console, *, keep: bool, as_json: bool) -> int:
+    anyio.run(_check, url)
     with connection.connect(url) as client:
         try:
             with _supervisor(url, names, work):
@@ -84,6 +88,15 @@ def _play_on(url: str, names: cars.Names, work: Path, console: Console, *, keep:
     return 0
 
 
+async def _check(url: str) -> None:
+    """A supervisor waits for a server that is away; a demo says so."""
+    link = Link(settings.RedisSettings(url=url))
+    try:
+        await link.connect()
+    finally:
+        await link.close()
+
+
 @contextlib.contextmanager
 def _redis(url: str | None, port: int | None) -> Iterator[str]:
     if url is not None:
@@ -102,6 +115,7 @@ def _supervisor(url: str, names: cars.Names, work: Path) -> Iterator[None]:
     environment = {
         "RTA_KEYS__PREFIX": names.key_prefix,
         "RTA_CATALOGUE__PATH": str(work / "catalogue.sqlite"),
+        "RTA_HTTP__HOST": "",
         "NOTIFY_SOCKET": str(ready_path),
     }
     with processes.Ready(ready_path) as ready, processes.running(command, log_path, environment) as process:

@@ -82,7 +82,8 @@ end
 -- ARGV: streamSessionId, then for each unit: unit, bursts, samples, raw bytes, stored bytes, start, end; last the
 -- principal whose reports they are, where it matters.
 -- Gives {outcome, streamName, implausible units}; the outcome is 'changed', 'same', 'closed' or 'unknown'. It is 'foreign'
--- for a session of another principal, who stands in place of the units.
+-- for a session of another principal, who stands in place of the units. Where it changed, the four counts by which it
+-- grew come after that.
 local function fold(keys, args)
   local state = keys[2]
   local principal = #args % UNIT_WORDS == 2 and table.remove(args)
@@ -135,7 +136,7 @@ local function fold(keys, args)
     for _, word in ipairs({ 'tStart', first, 'tEnd', last }) do changes[#changes + 1] = word end
   end
   set_all(state, changes)
-  return { 'changed', known[5], implausible }
+  return { 'changed', known[5], implausible, unpack(grown) }
 end
 
 -- Shows readers what is folded, and keeps an open session from expiring.

@@ -1,0 +1,97 @@
+"""What this supervisor has done so far, as plain numbers. Who does something adds to them, once per batch; who shows
+them reads them. There is one set for the process, and only its event loop touches it.
+"""
+
+import bisect
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+STREAMS_MAX: Final = 500
+OTHER: Final = "_other"
+"""Label of the streams beyond that. No stream is called so."""
+
+DELAYS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Histogram:
+    """How often a value was at most each of some bounds."""
+
+    def __init__(self, bounds: Sequence[float] = DELAYS_S) -> None:
+        self.bounds = tuple(bounds)
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect.bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+
+class Stream:
+    """What came through one stream."""
+
+    __slots__ = ("bursts", "raw_bytes", "samples", "stored_bytes", "trimmed")
+
+    def __init__(self) -> None:
+        self.bursts = self.samples = self.raw_bytes = self.stored_bytes = self.trimmed = 0
+
+
+class Counts:
+    """All of it."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+        self.opened_again = 0
+        self.closed: dict[str, int] = defaultdict(int)
+        """By state."""
+        self.requests: dict[tuple[str, str], int] = defaultdict(int)
+        """By kind and outcome."""
+        self.reports = 0
+        self.ranges_shown = 0
+        self.dead_letters: dict[str, int] = defaultdict(int)
+        """By code."""
+        self.webhooks: dict[tuple[str, str], int] = defaultdict(int)
+        """Tries by target and outcome."""
+        self.redelivered = 0
+        self.evicted = 0
+        self.data_losses = 0
+        self.sessions_restored = 0
+        self.sessions_with_loss = 0
+        self.streams_removed = 0
+        self.streams: dict[str, Stream] = {}
+        self.refresh_delay_s = Histogram()
+        self.loop_delay_s = Histogram()
+
+    def stream(self, name: str) -> Stream:
+        if (found := self.streams.get(name)) is not None:
+            return found
+        return self.streams.setdefault(name if len(self.streams) < STREAMS_MAX else OTHER, Stream())
+
+    def grow(self, name: str, grown: Sequence[int]) -> None:
+        """More of bursts, samples, raw and stored bytes, in the order in which Redis gives them."""
+        row = self.stream(name)
+        row.bursts += grown[0]
+        row.samples += grown[1]
+        row.raw_bytes += grown[2]
+        row.stored_bytes += grown[3]
+
+    def totals(self) -> dict[str, int]:
+        """Those that are kept in slots, summed over their labels."""
+        streams = self.streams.values()
+        return {
+            "opened": self.opened,
+            "closed": sum(self.closed.values()),
+            "requests": sum(self.requests.values()),
+            "reports": self.reports,
+            "bursts": sum(one.bursts for one in streams),
+            "samples": sum(one.samples for one in streams),
+            "bytes": sum(one.stored_bytes for one in streams),
+            "trimmed": sum(one.trimmed for one in streams),
+            "dead_letters": sum(self.dead_letters.values()),
+            "redelivered": self.redelivered,
+            "evicted": self.evicted,
+            "data_losses": self.data_losses,
+        }
+
+
+counts: Final = Counts()
