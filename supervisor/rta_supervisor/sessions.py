@@ -5,7 +5,7 @@ Holds no state of its own: any supervisor may serve any session.
 
 import functools
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
 import msgspec
@@ -22,6 +22,8 @@ Out = TypeVar("Out")
 
 SLICE: Final = 500
 WORKERS: Final = 2
+UNCHANGED_WORDS: Final = 3
+"""Words of an answer to a fold that held no news."""
 
 Shown = tuple["Ref", list[bytes]]
 """A session and its totals, as the words that stand in Redis."""
@@ -168,12 +170,10 @@ class Sessions:
         answers = await self._link.do_all(
             [calls.fold(self._keys, *session_key, units, principal=principal) for session_key, units in reports]
         )
-        for _, stream, _, *grown in answers:
-            if grown:
-                counting.counts.grow(stream.decode(), grown)
+        _count(answers)
         return [
-            _folded(Ref(identity, stream.decode(), number), outcome.decode(), names)
-            for ((identity, number), _), (outcome, stream, names, *_) in zip(reports, answers, strict=True)
+            _folded(Ref(identity, answer[1].decode(), number), answer[0].decode(), answer[2])
+            for ((identity, number), _), answer in zip(reports, answers, strict=True)
         ]
 
     async def marks(self, ref: Ref) -> dict[str, Totals]:
@@ -316,6 +316,16 @@ def last_id_in(info: Sequence[bytes] | Exception) -> str:
     if "no such key" in str(info):
         return "0-0"
     raise info
+
+
+def _count(folded: Sequence[Sequence[Any]]) -> None:
+    """By how much streams grew: what changed says it in its last four words."""
+    grown: dict[bytes, list[Sequence[int]]] = {}
+    for answer in folded:
+        if len(answer) > UNCHANGED_WORDS:
+            grown.setdefault(answer[1], []).append(answer[UNCHANGED_WORDS:])
+    for stream, rows in grown.items():
+        counting.counts.grow(stream.decode(), [sum(column) for column in zip(*rows, strict=True)])
 
 
 def _known(identity: str, raw: Mapping[bytes, bytes], document: bytes | None) -> Known:
