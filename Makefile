@@ -41,6 +41,12 @@ soak: $(VENV)/ready-dev ## the same for long, and all properties with many more 
 	@$(SAY) "soak"
 	@$(BIN)/python -m tests.chaos --size soak --json build/soak.json
 	@RTA_SOAK=1 $(BIN)/python -m pytest --timeout 14400 tests/unit tests/integration tests/chaos $(ARGS)
+	@tools/fuzz $(BIN)/python --seconds 600
+
+.PHONY: fuzz
+fuzz: $(VENV)/ready-dev ## look for bytes that break a decoder, with atheris (ARGS="--seconds 600 mark" narrows)
+	@$(SAY) "fuzz"
+	@tools/fuzz $(BIN)/python $(ARGS)
 
 .PHONY: check
 check: $(VENV)/ready-dev ## format, lint, types, import directions, generated code up to date

@@ -29,6 +29,9 @@ CONTROL_GROUP: Final = "supervisors"
 DEFAULT_PRINCIPAL: Final = "default"
 DEFAULT_OPERATOR: Final = "operator"
 
+SHOWN_CHARS: Final = 300
+"""Of a name that is refused: enough to see what is wrong with it."""
+
 _STREAM_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.STREAM_NAME_MAX_CHARS - 1}}}")
 _BRACES: Final = re.compile(r"[{}]")
 _CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -184,7 +187,7 @@ def check_stream_name(name: str) -> str:
     if not _STREAM_NAME.fullmatch(name):
         raise errors.BadName(
             what="Stream name",
-            value=name,
+            value=name[:SHOWN_CHARS],
             reason="it starts with a letter or digit, goes on with letters, digits, '.', '_' and '-', "
             f"and has at most {limits.STREAM_NAME_MAX_CHARS} characters",
         )
@@ -214,9 +217,13 @@ def _check_text(what: str, value: str, max_bytes: int) -> str:
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
-        raise errors.BadName(what=what, value=value, reason="it is not valid UTF-8") from error
+        raise errors.BadName(what=what, value=value[:SHOWN_CHARS], reason="it is not valid UTF-8") from error
     if not 1 <= size <= max_bytes:
-        raise errors.BadName(what=what, value=value, reason=f"it has {size} bytes of UTF-8, not 1 to {max_bytes}")
+        raise errors.BadName(
+            what=what, value=value[:SHOWN_CHARS], reason=f"it has {size} bytes of UTF-8, not 1 to {max_bytes}"
+        )
     if _CONTROL_CHARACTERS.search(value) or _BRACES.search(value):
-        raise errors.BadName(what=what, value=value, reason="control characters and braces are not allowed")
+        raise errors.BadName(
+            what=what, value=value[:SHOWN_CHARS], reason="control characters and braces are not allowed"
+        )
     return value

@@ -4,16 +4,17 @@ Repeating it is harmless, and several supervisors may do it at once: each step o
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import msgspec
+import redis.exceptions
 
 from rta_supervisor import calls, counting, lifecycle, log, progress
 from rta_supervisor.beat import Beat
 from rta_supervisor.catalogue import Catalogue, Row
 from rta_supervisor.life import Life
-from rta_supervisor.link import Link, Trouble
+from rta_supervisor.link import Link, Trouble, checked, is_about_keys
 from rta_supervisor.sessions import Known, Ref, Sessions
 from rta_supervisor.witness import Witness
 from rta_wire import address, errors, keys, session
@@ -21,6 +22,9 @@ from rta_wire.session import State
 from rta_wire.totals import Totals
 
 PAGE: Final = 500
+
+ID_MAX_DIGITS: Final = 12
+"""Of stream session ids that are believed. A higher one in a stream would leave no ids for others."""
 
 
 class Recovery:
@@ -98,8 +102,10 @@ class Recovery:
                 try:
                     restored += await self._put_back(row)
                     lossy += await self._mark_loss(row)
-                except errors.BadSessionJson as error:
+                except (errors.BadSessionJson, redis.exceptions.ResponseError) as error:
                     # One row that somebody spoilt keeps nobody else's session from coming back.
+                    if not (isinstance(error, errors.BadSessionJson) or is_about_keys(error)):
+                        raise
                     self._log.error("session_not_restored", session=row.identity, reason=str(error))
         return restored, lossy + await self._mark_witnessed()
 
@@ -115,10 +121,8 @@ class Recovery:
     async def _raise_floor(self, floor: int) -> None:
         """Ids never repeat, not even those of sessions that only the streams remember."""
         streams = [raw.decode() for raw in await self._link.do("SMEMBERS", keys.STREAMS)]
-        tails = await self._link.do_all([("XREVRANGE", keys.stream(name), "+", "-", "COUNT", 1) for name in streams])
-        seen = [
-            int(fields[1]) for tail in tails for _, fields in tail if fields[0] == keys.ENTRY_ID and fields[1].isdigit()
-        ]
+        tails = await self._link.try_all([("XREVRANGE", keys.stream(name), "+", "-", "COUNT", 1) for name in streams])
+        seen = [_id_in(name, tail) for name, tail in zip(streams, tails, strict=True)]
         await self._link.do(*calls.raise_floor(max([floor, *seen])))
 
     async def _without_ended(self, rows: Sequence[Row], last_id: int) -> list[Row]:
@@ -151,8 +155,11 @@ class Recovery:
             if row is None or row.stream_session_id != ref.stream_session_id:
                 continue
             if (known := await self._sessions.read(ref.identity)) is not None and not known.state.is_closed:
-                await self._life.adopt(known, row.json, row.version)
-                await self._life.end(await self._sessions.read(ref.identity) or known, lifecycle.ENDINGS[row.state])
+                try:
+                    await self._life.adopt(known, row.json, row.version)
+                    await self._life.end(await self._sessions.read(ref.identity) or known, lifecycle.ENDINGS[row.state])
+                except redis.exceptions.ResponseError as error:
+                    self._sessions.give_up(ref.identity, error)
 
     async def _put_back(self, row: Row) -> bool:
         """A session that Redis forgot, with the id that it had."""
@@ -223,6 +230,19 @@ def _covers(known: Known, unit: str, totals: Totals) -> bool:
     """Whether a unit is known to have written so much."""
     words = known.units.get(unit)
     return words is not None and Totals.from_words(words.split()).covers(totals)
+
+
+def _id_in(stream: str, tail: Any) -> int:
+    """The number of the session that wrote last to a stream. Writers put it there: not every one is believed."""
+    if isinstance(tail, Exception):
+        if not is_about_keys(tail):
+            raise checked(tail)
+        log.get().error("stream_spoilt", stream=stream, error=str(tail))
+        return 0
+    for _, (name, value, *_) in tail:
+        if name == keys.ENTRY_ID and value.isdigit() and len(value) <= ID_MAX_DIGITS:
+            return int(value)
+    return 0
 
 
 def _is_whole(row: Row, known: Known | None) -> bool:

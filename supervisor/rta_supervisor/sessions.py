@@ -10,9 +10,9 @@ from typing import Any, Final, TypeVar
 import anyio
 import msgspec
 
-from rta_supervisor import calls, clock, counting, log, settings
+from rta_supervisor import batches, calls, clock, counting, log, settings
 from rta_supervisor.catalogue import Row
-from rta_supervisor.link import Link, Refused, pairs
+from rta_supervisor.link import Link, Refused, checked, is_about_keys, pairs
 from rta_wire import errors, keys
 from rta_wire.session import State
 from rta_wire.totals import Mark, Totals
@@ -178,7 +178,17 @@ class Sessions:
 
     async def marks(self, ref: Ref) -> dict[str, Totals]:
         """What stands in the stream, by unit. Marks are written with the data and never lag behind it."""
-        return self._totals(ref, await self._link.do("HGETALL", self._keys.marks(ref.stream, ref.stream_session_id)))
+        [marks] = await self._link.try_all([("HGETALL", self._keys.marks(ref.stream, ref.stream_session_id))])
+        if isinstance(marks, Exception):
+            self.give_up(ref.identity, marks)
+            return {}
+        return self._totals(ref, marks)
+
+    def give_up(self, identity: str, error: Exception) -> None:
+        """Go on without what a writer spoilt in its own keys, and say so. Any other error is raised."""
+        if not is_about_keys(error):
+            raise checked(error)
+        self._log.error("session_spoilt", session=identity, error=str(error))
 
     async def fold_marks(self, ref: Ref, marks: Sequence[bytes] | None = None) -> bool:
         """Fold what stands in the stream like reports. Whether it held news."""
@@ -193,11 +203,14 @@ class Sessions:
     def _totals(self, ref: Ref, marks: Sequence[bytes]) -> dict[str, Totals]:
         """Marks are the writers' to write: one that makes no sense is left out, and keeps nobody from anything."""
         found: dict[str, Totals] = {}
+        wrong: list[Exception] = []
         for unit, mark in pairs(marks).items():
             try:
                 found[unit.decode()] = Mark.from_text(mark.decode()).totals
             except (errors.BadMessage, UnicodeDecodeError) as error:
-                self._log.error("mark_unreadable", session=ref.identity, unit=repr(unit[:64]), error=str(error))
+                wrong.append(error)
+        if wrong:
+            self._log.error("marks_unreadable", session=ref.identity, count=len(wrong), first=str(wrong[0]))
         return found
 
     async def heard_of(self, refs: Iterable[Ref]) -> None:
@@ -227,13 +240,18 @@ class Sessions:
                 for ref in refs
             ]
         )
-        ranges = [
-            calls.show(self._keys, ref.stream, ref.stream_session_id, (answer[5], answer[6]), ttl_s=ttl_s)
-            for ref, answer in zip(refs, answers, strict=True)
-            if answer and answer[0]
-        ]
-        await self._link.do_all(ranges)
-        counting.counts.ranges_shown += len(ranges)
+        news = [(ref, answer) for ref, answer in zip(refs, answers, strict=True) if answer and answer[0]]
+        told = await self._link.try_all(
+            [
+                calls.show(self._keys, ref.stream, ref.stream_session_id, (one[5], one[6]), ttl_s=ttl_s)
+                for ref, one in news
+            ]
+        )
+        if batches.first_error(told) is not None:
+            for (ref, _), answer in zip(news, told, strict=True):
+                if isinstance(answer, Exception):
+                    self.give_up(ref.identity, answer)
+        counting.counts.ranges_shown += len(news)
         return [(ref, answer[1:]) for ref, answer in zip(refs, answers, strict=True) if answer]
 
     async def keep(self, refs: Iterable[Ref]) -> None:

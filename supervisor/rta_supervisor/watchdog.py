@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import redis.exceptions
+
 from rta_supervisor import calls, deadlines, lease, log, progress, settings
 from rta_supervisor.life import Life
 from rta_supervisor.lifecycle import Event
@@ -54,7 +56,10 @@ class Watchdog:
         for identity, heard_ms in silent.items():
             silence = deadlines.Silence(heard_ms, self._listening_since_ms())
             if deadlines.is_abandoned(silence, at_ms, self._config):
-                await self._abandon(identity, silent_ms=at_ms - heard_ms, until_ms=until_ms)
+                try:
+                    await self._abandon(identity, silent_ms=at_ms - heard_ms, until_ms=until_ms)
+                except redis.exceptions.ResponseError as error:
+                    self._sessions.give_up(identity, error)
 
     async def _abandon(self, identity: str, *, silent_ms: int, until_ms: int) -> None:
         known = await self._sessions.read(identity)
@@ -67,7 +72,7 @@ class Watchdog:
         if any(known.units.get(unit) != " ".join(totals.words()) for unit, totals in marks.items()):
             # Data came, only nobody reported it: somebody writes. Noted before it is folded, when it is news no more.
             await self._sessions.heard_of([known.ref])
-            await self._sessions.fold_marks(known.ref)
-            return
+            if await self._sessions.fold_marks(known.ref):
+                return
         self._log.warning("writer_silent", session=identity, stream=known.ref.stream, silent_s=silent_ms // 1000)
         await self._life.end(known, Event.ABANDON, until_ms=until_ms)
