@@ -32,14 +32,21 @@ test: $(VENV)/ready-dev ## run all tests on a real server and a real Spark (ARGS
 	@$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: chaos
-chaos: $(VENV)/ready-dev ## kill supervisors between any two effects, and random lives against a model
+chaos: $(VENV)/ready-dev ## break everything, judge every sample: some minutes (ARGS="--seed … --only storm")
 	@$(SAY) "chaos"
-	@$(BIN)/python -m pytest tests/chaos $(ARGS)
+	@$(BIN)/python -m tests.chaos --json build/chaos.json $(ARGS)
 
 .PHONY: soak
-soak: $(VENV)/ready-dev ## the same and all properties with many more examples (takes an hour or more)
+soak: $(VENV)/ready-dev ## the same for long, and all properties with many more examples (takes hours)
 	@$(SAY) "soak"
+	@$(BIN)/python -m tests.chaos --size soak --json build/soak.json
 	@RTA_SOAK=1 $(BIN)/python -m pytest --timeout 14400 tests/unit tests/integration tests/chaos $(ARGS)
+	@tools/fuzz $(BIN)/python --seconds 600
+
+.PHONY: fuzz
+fuzz: $(VENV)/ready-dev ## look for bytes that break a decoder, with atheris (ARGS="--seconds 600 mark" narrows)
+	@$(SAY) "fuzz"
+	@tools/fuzz $(BIN)/python $(ARGS)
 
 .PHONY: check
 check: $(VENV)/ready-dev ## format, lint, types, import directions, generated code up to date

@@ -46,7 +46,7 @@ def way(url: str, files: Mapping[str, str] | None = None, environ: Mapping[str, 
     options: dict[str, Any] = {}
     for name, option in _TLS_FILES.items():
         if name in found:
-            if scheme in _WITHOUT_TLS:
+            if scheme.partition("+")[0] in _WITHOUT_TLS:
                 raise errors.BadConfiguration(where=name, reason=f"{scheme}:// has no TLS. Use rediss://")
             _read(name, found[name])
             options[option] = found[name]

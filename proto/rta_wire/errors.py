@@ -34,7 +34,8 @@ def _rebuild(cls: type[RtaError], sentence: str, facts: dict[str, Any], retriabl
 
 def from_reply(code: str, sentence: str, *, retriable: bool) -> RtaError:
     """The error that a reply names, raised on the client's side with the supervisor's own words."""
-    return _rebuild(_by_name(RtaError).get(code, RtaError), sentence, {}, retriable)
+    words = sentence or f"The supervisor refused it as {code[:50]!r} and gave no reason."
+    return _rebuild(_by_name(RtaError).get(code, RtaError), words, {}, retriable)
 
 
 def _by_name(root: type[RtaError]) -> dict[str, type[RtaError]]:

@@ -29,6 +29,9 @@ CONTROL_GROUP: Final = "supervisors"
 DEFAULT_PRINCIPAL: Final = "default"
 DEFAULT_OPERATOR: Final = "operator"
 
+SHOWN_CHARS: Final = 300
+"""Of a name that is refused: enough to see what is wrong with it."""
+
 _STREAM_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.STREAM_NAME_MAX_CHARS - 1}}}")
 _BRACES: Final = re.compile(r"[{}]")
 _CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -51,6 +54,8 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session_template: str = "sessions:{identity}"
 
     def __post_init__(self) -> None:
+        if _BRACES.search(self.prefix):
+            raise errors.BadConfiguration(where="keys.prefix", reason="it must not contain a brace")
         if self.session_template.count("{identity}") != 1 or re.search(
             r"[{}]", self.session_template.replace("{identity}", "")
         ):
@@ -77,6 +82,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def fence(self, stream_name: str, stream_session_id: int, unit: str) -> str:
         """String that changes with each append of a unit, to be watched. The mark itself stands in `marks`."""
         return f"{self.marks(stream_name, stream_session_id)}:{unit}"
+
+    def shown(self, stream_name: str, stream_session_id: int) -> str:
+        """Hash: what the stream was last told about a session, so that nothing older is told after it."""
+        return f"{self.prefix}shown:{{{stream(stream_name)}}}:{stream_session_id}"
 
     def staged(self, stream_name: str, stream_session_id: int, attempt: str) -> str:
         """Hash: bursts of one attempt by their place, waiting for the commit of its epoch."""
@@ -118,9 +127,20 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Channel on which the states of a session are announced."""
         return f"{self.prefix}state:{identity}"
 
-    def beat(self, node_id: str) -> str:
-        """Counter that a supervisor raises: a value that it did not expect means that Redis lost data."""
-        return f"{self.prefix}beat:{node_id}"
+    def lease(self, duty: str) -> str:
+        """String with a TTL: the supervisor that does a duty now."""
+        return f"{self.prefix}lease:{duty}"
+
+    def alive(self, node_id: str) -> str:
+        """String with a TTL: a supervisor that works on its messages. Without it others take them."""
+        return f"{self.prefix}alive:{node_id}"
+
+    def beat(self, node_id: str, tag: str = "") -> str:
+        """Counter that a supervisor raises: a value that it did not expect means that Redis lost data.
+
+        With a tag it lives on a server of our choice.
+        """
+        return f"{self.prefix}beat:{node_id}" + (f":{{{tag}}}" if tag else "")
 
     def slot(self, slot_s: int, number: int) -> str:
         """Hash: counts of one span of time; the number of the span since 1970."""
@@ -138,6 +158,22 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Stream of control messages that could not be applied."""
         return f"{self.prefix}dlq"
 
+    def hook_due(self, target: str) -> str:
+        """Sorted set with a TTL: deliveries that wait for a webhook's target, by when they are due in ms."""
+        return f"{self.prefix}hook:{{{target}}}:due"
+
+    def hook_bodies(self, target: str) -> str:
+        """Hash with a TTL: what is to be posted, by delivery."""
+        return f"{self.prefix}hook:{{{target}}}:bodies"
+
+    def hook_tries(self, target: str) -> str:
+        """Hash with a TTL: how often each delivery was tried."""
+        return f"{self.prefix}hook:{{{target}}}:tries"
+
+    def hook_done(self, target: str, delivery_id: str) -> str:
+        """String with a TTL: a delivery that was just done with."""
+        return f"{self.prefix}hook:{{{target}}}:done:{delivery_id}"
+
     def node(self, node_id: str) -> str:
         """Hash with a TTL: a running supervisor."""
         return f"{self.prefix}node:{node_id}"
@@ -151,7 +187,7 @@ def check_stream_name(name: str) -> str:
     if not _STREAM_NAME.fullmatch(name):
         raise errors.BadName(
             what="Stream name",
-            value=name,
+            value=name[:SHOWN_CHARS],
             reason="it starts with a letter or digit, goes on with letters, digits, '.', '_' and '-', "
             f"and has at most {limits.STREAM_NAME_MAX_CHARS} characters",
         )
@@ -181,9 +217,13 @@ def _check_text(what: str, value: str, max_bytes: int) -> str:
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
-        raise errors.BadName(what=what, value=value, reason="it is not valid UTF-8") from error
+        raise errors.BadName(what=what, value=value[:SHOWN_CHARS], reason="it is not valid UTF-8") from error
     if not 1 <= size <= max_bytes:
-        raise errors.BadName(what=what, value=value, reason=f"it has {size} bytes of UTF-8, not 1 to {max_bytes}")
+        raise errors.BadName(
+            what=what, value=value[:SHOWN_CHARS], reason=f"it has {size} bytes of UTF-8, not 1 to {max_bytes}"
+        )
     if _CONTROL_CHARACTERS.search(value) or _BRACES.search(value):
-        raise errors.BadName(what=what, value=value, reason="control characters and braces are not allowed")
+        raise errors.BadName(
+            what=what, value=value[:SHOWN_CHARS], reason="control characters and braces are not allowed"
+        )
     return value

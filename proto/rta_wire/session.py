@@ -105,6 +105,15 @@ def parse(text: str | bytes) -> Json:
     return check(_loads(text))
 
 
+def identity_in(text: str | bytes) -> str:
+    """The identity that a document in a stream names; whether the rest is right is no reader's business."""
+    document = _loads(text)
+    identity = document.get("identity") if isinstance(document, dict) else None
+    if not isinstance(identity, str):
+        raise _bad("$.identity", "it is not there, or not text")
+    return identity
+
+
 def parse_properties(text: str | bytes) -> Json:
     """JSON text to properties of a session that a client may change; what they hold is checked when they are merged."""
     properties = _loads(text)

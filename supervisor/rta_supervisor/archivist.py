@@ -59,12 +59,12 @@ class Archivist:
 
     async def flush_progress(self) -> None:
         """Write how far sessions have come."""
-        progress, self._progress = self._progress, {}
-        rows = [(ref.identity, ref.stream_session_id, words) for ref, words in progress.items()]
+        waiting, self._progress = self._progress, {}
+        rows = [(ref.identity, ref.stream_session_id, words) for ref, words in waiting.items()]
         try:
             await self._catalogue.save_progress(rows, at_ms=now_ms())
         except errors.CatalogueUnavailable as error:
-            self._progress = progress | self._progress
+            self._progress = waiting | self._progress
             self._complain(error)
 
     async def flush_changes(self) -> None:
@@ -90,11 +90,17 @@ class Archivist:
 
     async def _let_go(self, closed: list[Row]) -> None:
         """The catalogue has them: from here on they may expire. One that changed in between is put away anew."""
-        calls_ = [calls.let_go(self._keys, one.identity, one.version, ttl_s=self._closed_ttl_s) for one in closed]
-        answers = await self._link.do_all(calls_)
-        safe = [one.identity for one, answer in zip(closed, answers, strict=True) if answer]
-        if safe:
-            await self._link.do("ZREM", self._keys.index(), *safe)
+        if not closed:
+            return
+        scores, *answers = await self._link.do_all(
+            [
+                ("ZMSCORE", self._keys.index(), *(one.identity for one in closed)),
+                *(calls.let_go(self._keys, one.identity, one.version, ttl_s=self._closed_ttl_s) for one in closed),
+            ]
+        )
+        found = zip(closed, scores, answers, strict=True)
+        if safe := [(one.identity, score) for one, score, answer in found if answer and score is not None]:
+            await self._link.do(*calls.forget(self._keys.index(), safe))
 
     def _complain(self, error: Exception) -> None:
         if not self._is_failing:

@@ -1,7 +1,7 @@
 """Commands as tuples of words, ready to be sent one by one or packed together. Sends nothing itself."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rta_wire import encode, keys, limits
 from rta_wire.totals import Totals
@@ -10,6 +10,8 @@ Word = str | bytes | int | float
 Call = tuple[Word, ...]
 
 ENTRY_ID_PART_MAX: Final = 2**64 - 1
+FOREVER: Final = 0
+"""The end of a lease for what needs none."""
 
 
 def _session_call(function: str, names: keys.Keys, identity: str, *args: Word) -> Call:
@@ -21,8 +23,9 @@ def _stream_call(function: str, names: keys.Keys, stream: str, stream_session_id
         keys.stream(stream),
         names.gate(stream, stream_session_id),
         names.marks(stream, stream_session_id),
+        names.shown(stream, stream_session_id),
     )
-    return ("FCALL", function, 3, *guarded, *args)
+    return ("FCALL", function, len(guarded), *guarded, *args)
 
 
 def open_session(names: keys.Keys, identity: str, *, further: Mapping[str, Word], **new: Any) -> Call:
@@ -46,9 +49,9 @@ def fold(
     return _session_call("rtas_fold_1", names, identity, stream_session_id, *words, *who)
 
 
-def refresh(names: keys.Keys, identity: str, stream_session_id: int, *, now_ms: int, ttl_s: int) -> Call:
+def refresh(names: keys.Keys, identity: str, stream_session_id: int, *, ttl_s: int) -> Call:
     """`ttl_s`: 0 leaves the lifetime as it is."""
-    return _session_call("rtas_refresh_1", names, identity, stream_session_id, now_ms, ttl_s)
+    return _session_call("rtas_refresh_1", names, identity, stream_session_id, ttl_s)
 
 
 def put_json(names: keys.Keys, identity: str, version: int, *words: Word) -> Call:
@@ -68,34 +71,55 @@ def raise_floor(floor: int) -> Call:
     return ("FCALL", "rtas_raise_floor_1", 1, keys.LAST_STREAM_SESSION_ID, floor)
 
 
-def announce(names: keys.Keys, stream: str, stream_session_id: int, document: bytes, *, ttl_s: int) -> Call:
-    data = encode.session_json(document)
-    return _stream_call("rtas_announce_1", names, stream, stream_session_id, stream_session_id, data, ttl_s)
+class Told(NamedTuple):
+    """Session JSON for the stream, with the version of the session: nothing older is told after it."""
+
+    document: bytes
+    version: int
 
 
-def seal(names: keys.Keys, stream: str, stream_session_id: int, *, ttl_s: int) -> Call:
-    return _stream_call("rtas_seal_1", names, stream, stream_session_id, ttl_s)
+def announce(names: keys.Keys, stream: str, stream_session_id: int, told: Told, *, ttl_s: int) -> Call:
+    return _stream_call("rtas_announce_1", names, stream, stream_session_id, *_told(stream_session_id, told), ttl_s)
 
 
-def finish(names: keys.Keys, stream: str, stream_session_id: int, document: bytes, *, ttl_s: int) -> Call:
-    data = encode.session_json(document)
-    return _stream_call("rtas_finish_1", names, stream, stream_session_id, stream_session_id, data, ttl_s)
+def tell(names: keys.Keys, stream: str, stream_session_id: int, told: Told, *, ttl_s: int) -> Call:
+    """The stream entry that tells readers the new Session JSON."""
+    return _stream_call("rtas_tell_1", names, stream, stream_session_id, *_told(stream_session_id, told), ttl_s)
+
+
+def finish(names: keys.Keys, stream: str, stream_session_id: int, told: Told, *, ttl_s: int) -> Call:
+    return _stream_call("rtas_finish_1", names, stream, stream_session_id, *_told(stream_session_id, told), ttl_s)
+
+
+def _told(stream_session_id: int, told: Told) -> tuple[Word, ...]:
+    return stream_session_id, encode.session_json(told.document), told.version
+
+
+def seal(names: keys.Keys, stream: str, stream_session_id: int, *, ttl_s: int, until_ms: int = FOREVER) -> Call:
+    return _stream_call("rtas_seal_1", names, stream, stream_session_id, ttl_s, until_ms)
 
 
 def keep(names: keys.Keys, stream: str, stream_session_id: int, *, ttl_s: int) -> Call:
     return _stream_call("rtas_keep_1", names, stream, stream_session_id, ttl_s)
 
 
-def time_range(stream: str, stream_session_id: int, start_ns: int, end_ns: int) -> Call:
-    """The stream entry that tells readers what a session covers."""
-    data = encode.time_range(start_ns, end_ns)
-    return ("XADD", keys.stream(stream), "*", keys.ENTRY_ID, stream_session_id, keys.ENTRY_DATA, data)
+def show(names: keys.Keys, stream: str, stream_session_id: int, span: tuple[bytes, bytes], *, ttl_s: int) -> Call:
+    """The stream entry that tells readers what a session covers: start and end as Redis has them."""
+    data = encode.time_range(int(span[0]), int(span[1]))
+    return _stream_call("rtas_show_1", names, stream, stream_session_id, stream_session_id, data, *span, ttl_s)
 
 
-def session_json(stream: str, stream_session_id: int, document: bytes) -> Call:
-    """The stream entry that tells readers the new Session JSON."""
-    data = encode.session_json(document)
-    return ("XADD", keys.stream(stream), "*", keys.ENTRY_ID, stream_session_id, keys.ENTRY_DATA, data)
+def take_lease(key: str, owner: str, *, ttl_ms: int) -> Call:
+    return ("FCALL", "rtas_take_1", 1, key, owner, ttl_ms)
+
+
+def release_lease(key: str, owner: str) -> Call:
+    return ("FCALL", "rtas_release_1", 1, key, owner)
+
+
+def forget(sorted_set: str, scores: Iterable[tuple[Word, Word]]) -> Call:
+    """Take members out whose score is still the one that was seen."""
+    return ("FCALL", "rtas_forget_1", 1, sorted_set, *(word for pair in scores for word in pair))
 
 
 def _lane_call(function: str, names: keys.Keys, key: str, *args: Word) -> Call:
@@ -121,6 +145,10 @@ def _after(entry_id: str) -> str:
 
 def missing_in_lane(names: keys.Keys, key: str) -> Call:
     return _lane_call("rtas_missing_1", names, key)
+
+
+def retire_from_lane(names: keys.Keys, key: str, consumer: str) -> Call:
+    return _lane_call("rtas_retire_1", names, key, consumer)
 
 
 def again(names: keys.Keys, key: str, letter_id: str, raw: bytes, *, ttl_s: int) -> Call:

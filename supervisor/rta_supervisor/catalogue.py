@@ -74,6 +74,9 @@ class Catalogue(Protocol):
     async def unfinished(self) -> list[Row]:
         """Every session that is not closed, oldest id first."""
 
+    async def latest(self, count: int) -> list[str]:
+        """Identities of the sessions that were opened last, newest first."""
+
     async def highest_id(self) -> int:
         """The highest stream session id of all, 0 where there is none."""
 

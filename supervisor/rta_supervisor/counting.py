@@ -50,6 +50,8 @@ class Counts:
         self.ranges_shown = 0
         self.dead_letters: dict[str, int] = defaultdict(int)
         """By code."""
+        self.webhooks: dict[tuple[str, str], int] = defaultdict(int)
+        """Tries by target and outcome."""
         self.redelivered = 0
         self.evicted = 0
         self.data_losses = 0

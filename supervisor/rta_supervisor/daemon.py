@@ -13,9 +13,12 @@ import redis.exceptions
 from rta_supervisor import counting, log, metrics, notify, redaction, reload, settings, status
 from rta_supervisor.archivist import Archivist
 from rta_supervisor.beat import Beat
+from rta_supervisor.clock import Timekeeper
+from rta_supervisor.follower import Follower
 from rta_supervisor.handlers import Reports, Requests
 from rta_supervisor.health import Health
 from rta_supervisor.lanes import Hooks, Lane
+from rta_supervisor.lease import Leases
 from rta_supervisor.life import Life
 from rta_supervisor.link import Link, Refused, Trouble
 from rta_supervisor.node import Node
@@ -24,7 +27,7 @@ from rta_supervisor.progress import Progress
 from rta_supervisor.pulse import Pulse
 from rta_supervisor.recovery import Recovery
 from rta_supervisor.refresh import Refresher
-from rta_supervisor.sessions import Sessions
+from rta_supervisor.sessions import Sessions, now_ms
 from rta_supervisor.slots import Recorder
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_supervisor.survey import Survey
@@ -32,6 +35,7 @@ from rta_supervisor.trim import Trimmer
 from rta_supervisor.watchdog import Watchdog
 from rta_supervisor.web import app, server
 from rta_supervisor.web.parts import Parts
+from rta_supervisor.webhooks.deliverer import Webhooks
 from rta_wire import __version__, access, errors
 
 GATHER_REPORTS: Final = 5
@@ -48,11 +52,14 @@ class Daemon:
         self._config = config
         self._load = load
         self._link = Link(config.redis)
+        self._timekeeper = Timekeeper(self._link, now_ms, config.node.beat_s)
         self._node = Node(self._link, config)
+        self._leases = Leases(self._link, config, self._node.id)
         self._catalogue = SqliteCatalogue.configured(config)
         self._sessions = Sessions(self._link, config)
         self._archivist = Archivist(self._link, self._sessions, self._catalogue, config)
-        self._life = Life(self._link, config, self._sessions, self._archivist.note)
+        self._webhooks = Webhooks(self._link, config)
+        self._life = Life(self._link, config, self._sessions, self._archivist.note, outbox=self._webhooks.outbox)
         self._refresher = Refresher(self._sessions, self._life, config.session, self._archivist.note_progress)
         self._request_lane = Lane(
             "requests", config.keys.requests, self._link, config, principals=config.control.askers
@@ -61,20 +68,30 @@ class Daemon:
         self._report_lane = Lane("reports", config.keys.reports, self._link, config, gather_batches=GATHER_REPORTS)
         precedence = Precedence()
         self._requests = Requests(self._link, self._request_lane, self._life, config, precedence)
-        self._reports = Reports(self._report_lane, self._sessions, self._refresher, config, precedence)
         self._watchdog = Watchdog(
-            self._sessions, self._life, config.session, lambda: self._report_lane.listening_since_ms
+            self._sessions,
+            self._life,
+            config.session,
+            lambda: max(self._report_lane.listening_since_ms, now_ms.steady_since_ms),
         )
         self._trimmer = Trimmer(self._link, config)
         self._recovery = Recovery(
             *(self._link, self._sessions, self._life, self._catalogue),
             is_catalogue_required=config.catalogue.required,
             prepare=(
-                *(self._request_lane.prepare, self._report_lane.prepare, self._node.register),
+                *(self._request_lane.prepare, self._report_lane.prepare, self._node.register, self._leases.renew),
                 # What only we remember of the time before a loss, before it is asked what was lost.
                 self._archivist.flush_progress,
             ),
             on_trouble=self._report_lane.note_silence,
+        )
+        self._follower = Follower(
+            *(self._link, self._sessions, self._catalogue, config),
+            note=self._archivist.note,
+            end_again=self._recovery.end_again,
+        )
+        self._reports = Reports(
+            self._report_lane, self._sessions, self._refresher, config, precedence, witness=self._recovery.witness
         )
         self._progress = Progress()
         self._health = Health(config.redis, self._progress.stuck)
@@ -115,7 +132,10 @@ class Daemon:
             return
         closing = anyio.Event()
         registry = metrics.registry(self._node.id, counting.counts, self._survey, self._health, self._progress)
-        parts = Parts(self._config, self._node.id, self._link, self._sessions, self._health, registry, closing)
+        parts = Parts(
+            *(self._config, self._node.id, self._link, self._sessions, self._catalogue),
+            *(self._health, registry, closing),
+        )
         listener = server.listen(self._config.http)
         site = server.Server(app.build(parts), listener, closing)
         self._log.info("http_listening", address=site.address)
@@ -133,11 +153,13 @@ class Daemon:
             while True:
                 try:
                     await self._link.connect()
-                    await self._recovery.make_whole()
+                    await self._timekeeper.look()
+                    await self._prepare()
                     break
                 except (errors.RedisUnreachable, errors.RedisFull, *Trouble) as error:
                     self._link.complaints.note(error)
                     self._health.hinder(f"waiting for Redis: {error}")
+                    self._link.complaints.note(error)
                     notify.send(f"READY=1\nSTATUS=Waiting for Redis: {error}")
                     await self._make_room(error)
                     await anyio.sleep(JOIN_PAUSE_S)
@@ -167,16 +189,35 @@ class Daemon:
             with anyio.CancelScope(shield=True):
                 await self._stop()
 
+    async def _prepare(self) -> None:
+        """Whatever has to be in Redis. One that is full and was ours before gets room first: nobody else makes any."""
+        while True:
+            try:
+                await self._recovery.make_whole(is_start=True)
+            except Refused as error:
+                if not isinstance(self._link.named(error), errors.RedisFull) or not await self._link.has_functions():
+                    raise
+                self._link.complaints.note(error)
+                notify.send(f"EXTEND_TIMEOUT_USEC={int(STARTING_S * 1e6)}")
+                await self._trimmer.sweep()
+                await anyio.sleep(ROOM_PAUSE_S)
+            else:
+                return
+
     async def _loop(self) -> None:
         duties: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
             "node": self._node.run,
+            "leases": self._leases.run,
+            "clock": self._timekeeper.run,
             "beat": self._watch_redis,
             "refresh": self._refresher.run,
-            "idle_refresh": self._refresher.run_idle,
-            "watchdog": self._watchdog.run,
+            "idle_refresh": lambda: self._refresher.run_idle(self._leases.of("idle_refresh")),
+            "watchdog": lambda: self._watchdog.run(self._leases.of("watchdog")),
             "archivist": self._archivist.run,
-            "trim": self._trimmer.run,
+            "follower": self._follower.run,
+            "trim": lambda: self._trimmer.run(self._leases.of("trim")),
             "survey": self._survey.run,
+            "webhooks": self._webhooks.run,
         }
         if self._config.metrics.slots:
             duties["slots"] = self._recorder.run
@@ -269,6 +310,7 @@ class Daemon:
                 await self._archivist.flush()
                 if self._config.metrics.slots:
                     await self._recorder.flush()
+                await self._leases.release()
                 await self._node.unregister()
             except Trouble as error:
                 self._link.complaints.note(error)

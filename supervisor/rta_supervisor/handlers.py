@@ -10,6 +10,7 @@ from rta_supervisor.link import DataLost, Link
 from rta_supervisor.precedence import Precedence
 from rta_supervisor.refresh import Refresher
 from rta_supervisor.sessions import Folded, Sessions, now_ms
+from rta_supervisor.witness import Witness
 from rta_wire import control, control_pb2, errors, reports
 
 LET_OTHERS_AFTER: Final = 50
@@ -142,12 +143,15 @@ class Reports:
         refresher: Refresher,
         config: settings.Settings,
         precedence: Precedence | None = None,
+        *,
+        witness: Witness | None = None,
     ) -> None:
         self._lane = lane
         self._precedence = precedence or Precedence()
         self._sessions = sessions
         self._refresher = refresher
         self._config = config
+        self._witness = witness or Witness()
 
     def reconfigure(self, config: settings.Settings) -> None:
         self._config = config
@@ -182,6 +186,13 @@ class Reports:
 
     async def _fold(self, batch: "_Batch") -> None:
         results = await self._sessions.fold(batch.joined.sessions, principal=batch.principal)
+        self._witness.note(
+            {
+                (result.ref.identity, result.ref.stream_session_id): units
+                for result, units in zip(results, batch.joined.sessions.values(), strict=True)
+                if result.outcome in ("changed", "same") and not result.implausible_units
+            }
+        )
         await self._sessions.heard_of(result.ref for result in results if result.outcome in ("changed", "same"))
         for result in results:
             if result.outcome == "changed":

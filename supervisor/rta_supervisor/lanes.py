@@ -5,18 +5,20 @@ read again; what can never be applied goes to the dead letters with its reason.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import anyio
 import msgspec
 
-from rta_supervisor import calls, counting, log, progress, settings
+from rta_supervisor import calls, counting, heirs, lease, log, progress, settings
 from rta_supervisor.link import DataLost, Link, Outage, Refusal, Trouble, pairs
 from rta_supervisor.sessions import now_ms
 from rta_wire import errors, keys, limits
 
 BLOCK_MS: Final = 1000
 BLOCK_DEFERRED_MS: Final = 100
+BLOCK_DIVIDED_MS: Final = 50
+BLOCKS_PER_LEASE: Final = 20
 OUTAGE_PAUSE_S: Final = 0.5
 ACKNOWLEDGE_MAX: Final = 1000
 
@@ -80,6 +82,8 @@ class Lane:
         self._is_gathering = gather_batches > 1
         self._link = link
         self._config = config.control
+        self._lease_s = config.node.lease_s
+        self._block_ms = min(BLOCK_MS, int(self._lease_s * 1000 / BLOCKS_PER_LEASE))
         self._keys = config.keys
         self._principals = {key_of(principal): principal for principal in principals or config.control.principals}
         self._log = log.get(lane=name)
@@ -89,12 +93,12 @@ class Lane:
         self.listening_since_ms = now_ms()
         """Since when nothing that was sent waits to be read: before that, silence is ours."""
 
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._config = msgspec.structs.replace(config.control, batch=self._config.batch)
-
     def note_silence(self) -> None:
         """Nobody could be heard until now: Redis was away, or so full that nobody could write."""
         self.listening_since_ms = now_ms()
+
+    def reconfigure(self, config: settings.Settings) -> None:
+        self._config = msgspec.structs.replace(config.control, batch=self._config.batch)
 
     async def prepare(self) -> None:
         """Make the groups, from the beginning of each stream: what was sent before we came counts too."""
@@ -103,7 +107,7 @@ class Lane:
     async def run(self, consumer: str, handler: Handler, hooks: Hooks, stopping: anyio.Event) -> None:
         """Until `stopping` is set. An outage is waited out, and what was in flight is read again."""
         leftovers_first = True
-        next_look_s = 0.0
+        next_look_s = next_heir_s = 0.0
         ahead: list[Entry] = []
         while ahead or not stopping.is_set():
             progress.step()
@@ -113,6 +117,9 @@ class Lane:
                     await self._look_around(consumer, hooks)
                     leftovers_first = True
                     next_look_s = anyio.current_time() + self._config.retry_s
+                if anyio.current_time() >= next_heir_s and not ahead:
+                    leftovers_first |= await self._inherit(consumer)
+                    next_heir_s = anyio.current_time() + self._lease_s / lease.LOOKS_PER_LEASE
                 if leftovers_first:
                     self._deferred = []
                     await self._work_off_leftovers(consumer, handler)
@@ -140,6 +147,15 @@ class Lane:
             lost += await self._report_gap(key)
         if lost:
             await hooks.on_gap()
+
+    async def _inherit(self, consumer: str) -> bool:
+        """Take over what the dead have left. Whether that was something."""
+        count = 0
+        for key in self._principals:
+            count += await heirs.inherit(self._link, self._keys, key, consumer, lease_s=self._lease_s)
+        if count:
+            self._log.info("messages_inherited", count=count)
+        return count > 0
 
     async def _claim(self, key: str, consumer: str) -> None:
         start: str | bytes = "0-0"
@@ -212,17 +228,39 @@ class Lane:
     async def _read(
         self, consumer: str, after: dict[str, str], *, is_fresh: bool, block_ms: int | None = None
     ) -> list[Entry]:
-        wait = () if block_ms is None else ("BLOCK", block_ms)
-        answer = await self._link.do(
-            *("XREADGROUP", "GROUP", keys.CONTROL_GROUP, consumer, "COUNT", self._config.batch, *wait),
-            *("STREAMS", *after.keys(), *after.values()),
-        )
+        if self._link.is_divided(after):
+            answer = await self._read_each(consumer, after, block_ms)
+        else:
+            answer = await self._link.do(*self._read_call(consumer, after, block_ms))
         return [
             Entry(name, self._principals[name], id_.decode(), _message(fields), is_fresh)
             for key, entries in answer or ()
             for name in (key.decode(),)
             for id_, fields in entries
         ]
+
+    def _read_call(self, consumer: str, after: dict[str, str], block_ms: int | None) -> calls.Call:
+        wait = () if block_ms is None else ("BLOCK", block_ms)
+        return (
+            *("XREADGROUP", "GROUP", keys.CONTROL_GROUP, consumer, "COUNT", self._config.batch, *wait),
+            *("STREAMS", *after.keys(), *after.values()),
+        )
+
+    async def _read_each(self, consumer: str, after: dict[str, str], block_ms: int | None) -> list[Any]:
+        """Control streams in different slots: one command for each, and short waits, since all wait for the longest."""
+        block_ms = None if block_ms is None else min(block_ms, BLOCK_DIVIDED_MS)
+        found: list[Any] = []
+
+        async def read(key: str, last: str) -> None:
+            found.extend(await self._link.do(*self._read_call(consumer, {key: last}, block_ms)) or ())
+
+        try:
+            async with anyio.create_task_group() as readers:
+                for key, last in after.items():
+                    readers.start_soon(read, key, last)
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from group
+        return found
 
     async def _work(self, entries: Sequence[Entry], handler: Handler) -> None:
         if not entries:

@@ -5,16 +5,21 @@ JSON twice rather than never.
 """
 
 from collections.abc import Callable, Collection
+from typing import Final
 
 import msgspec
 
-from rta_supervisor import calls, counting, deadlines, lifecycle, log, settings
+from rta_supervisor import calls, counting, deadlines, lease, lifecycle, log, settings
 from rta_supervisor.lifecycle import Effect, Event
 from rta_supervisor.link import Link, checked
 from rta_supervisor.sessions import Clock, Known, Ref, Sessions, end_of, last_id_in, now_ms
+from rta_supervisor.webhooks.outbox import Outbox
 from rta_wire import control_pb2, errors, keys, session
 from rta_wire.session import State
 from rta_wire.totals import Totals
+
+STATE: Final = "state"
+"""What a pause or its end changes, among the properties that are updated."""
 
 
 class Patch(msgspec.Struct, frozen=True):
@@ -33,9 +38,12 @@ class Life:
         config: settings.Settings,
         sessions: Sessions,
         on_change: Callable[[str], None],
+        *,
+        outbox: Outbox | None = None,
         clock: Clock = now_ms,
     ) -> None:
         self._link = link
+        self._outbox = outbox
         self._keys = config.keys
         self._config = config.session
         self._stream_prefixes = config.control.stream_prefixes
@@ -102,6 +110,7 @@ class Life:
         self, ref: Ref, document: session.Json, *, state: State, principal: str, position: str, **further: calls.Word
     ) -> bool:
         """Write a session that is not there. Whether it was not there."""
+        note = self._note(int(further.get("version", 1)), state, None)
         call = calls.open_session(
             self._keys,
             ref.identity,
@@ -114,7 +123,7 @@ class Life:
             now_ms=self._clock(),
             ttl_s=self._config.open_ttl_s,
             channel=self._keys.state_channel(ref.identity),
-            further=further,
+            further={**further, **dict(zip(note[::2], note[1::2], strict=True))},
         )
         is_new, *_ = await self._link.do(*call)
         return bool(is_new)
@@ -123,14 +132,15 @@ class Life:
         """The first entry, and the session in every list that it belongs to."""
         ref = known.ref
         ttl_s = self._config.open_ttl_s
-        await self._link.do_all(
+        await self._link.do_in_order(
             [
-                calls.announce(self._keys, ref.stream, ref.stream_session_id, known.document, ttl_s=ttl_s),
+                calls.announce(self._keys, ref.stream, ref.stream_session_id, known.told, ttl_s=ttl_s),
                 ("SADD", keys.STREAMS, ref.stream),
-                ("ZADD", self._keys.index(), self._clock(), ref.identity),
+                ("ZADD", self._keys.index(), "GT", self._clock(), ref.identity),
                 ("ZADD", self._keys.streams_used(), "GT", self._clock(), ref.stream),
             ]
         )
+        await self._post(known)
         self._on_change(ref.identity)
 
     async def update(self, principal: str, request: control_pb2.UpdateSession, *, at: str) -> control_pb2.SessionReply:
@@ -159,13 +169,25 @@ class Life:
             event = lifecycle.ending(State(request.state), complete=complete)
             known = await self.end(known, event, expected=expected, by=principal)
         await self._finish(known, known.state)
+        await self._post(known)
         return reply_of(known, missing=known.totals.short_of(expected))
 
-    async def end(self, known: Known, event: Event, *, expected: Totals | None = None, by: str = "") -> Known:
-        """Bring a session to its end. `by`: who asked for it; empty where nobody did."""
+    async def end(
+        self,
+        known: Known,
+        event: Event,
+        *,
+        expected: Totals | None = None,
+        by: str = "",
+        until_ms: int = calls.FOREVER,
+    ) -> Known:
+        """Bring a session to its end. `by`: who asked for it; empty where nobody did.
+
+        Under a lease it is not begun after `until_ms`.
+        """
         if known.lost_data and event is Event.CLOSE:
             event = Event.TRUNCATE
-        ended = await self._apply(known, event)
+        ended = await self._apply(known, event, until_ms=until_ms)
         facts = {
             "session": ended.ref.identity,
             "stream": ended.ref.stream,
@@ -183,6 +205,7 @@ class Life:
     async def finish_off(self, known: Known) -> None:
         """A closed session whose supervisor may have died before its last entry: write that, and put it away."""
         await self._finish(known, known.state)
+        await self._post(known)
         self._on_change(known.ref.identity)
 
     async def adopt(self, known: Known, document: str, version: int) -> None:
@@ -192,8 +215,7 @@ class Life:
         channel = self._keys.state_channel(known.ref.identity)
         call = calls.put_json(self._keys, known.ref.identity, known.version, *words, channel, "version", version)
         if await self._link.do(*call):
-            ref = known.ref
-            await self._link.do(*calls.session_json(ref.stream, ref.stream_session_id, raw))
+            await self._tell(known.ref, calls.Told(raw, version + 1))
 
     async def _own(self, principal: str, identity: str, *, others: Collection[str] = ()) -> Known:
         """A session of the one who asks, or, for `others`, of anybody."""
@@ -206,26 +228,33 @@ class Life:
             )
         return known
 
-    async def _apply(self, known: Known, event: Event, *, patch: Patch | None = None) -> Known:
+    async def _apply(
+        self, known: Known, event: Event, *, patch: Patch | None = None, until_ms: int = calls.FOREVER
+    ) -> Known:
         """All effects of an event. Where somebody else was faster, start again from what stands there now."""
         identity = known.ref.identity
         while True:
             step = lifecycle.step(known.state, event)
-            if await self._effects(known, step, patch):
+            if patch is not None and not _news(known, event, patch):
+                # A newer request overtook it, or it was applied by a supervisor that told nobody.
+                step = lifecycle.Step(known.state, (Effect.STREAM_JSON,))
+            if await self._effects(known, step, patch, until_ms):
                 break
             latest = await self._sessions.read(identity)
             if latest is None:
                 raise errors.UnknownSession(identity=identity)
-            if latest.state.is_closed and not known.state.is_closed:
+            if latest.state.is_closed and not known.state.is_closed and event is not Event.DESCRIBE:
                 return latest
             known = latest
+        known = await self._sessions.read(identity) or known
+        await self._post(known)
         self._on_change(identity)
-        return await self._sessions.read(identity) or known
+        return known
 
-    async def _effects(self, known: Known, step: lifecycle.Step, patch: Patch | None) -> bool:
+    async def _effects(self, known: Known, step: lifecycle.Step, patch: Patch | None, until_ms: int) -> bool:
         for effect in step.effects:
             if effect is Effect.SEAL:
-                await self._seal(known.ref)
+                await self._seal(known.ref, until_ms)
             elif effect is Effect.SHOW:
                 await self._sessions.refresh([known.ref])
                 known = await self._sessions.read(known.ref.identity) or known
@@ -234,39 +263,55 @@ class Life:
                     return False
                 known = await self._sessions.read(known.ref.identity) or known
             elif effect is Effect.STREAM_JSON:
-                ref = known.ref
-                await self._link.do(*calls.session_json(ref.stream, ref.stream_session_id, known.document))
+                await self._tell(known.ref, known.told)
             else:
                 await self._finish(known, step.state)
         return True
 
-    async def _seal(self, ref: Ref) -> None:
+    async def _seal(self, ref: Ref, until_ms: int) -> None:
         ttl_s = self._config.open_ttl_s
-        marks = await self._link.do(*calls.seal(self._keys, ref.stream, ref.stream_session_id, ttl_s=ttl_s))
+        marks = await self._link.do(
+            *calls.seal(self._keys, ref.stream, ref.stream_session_id, ttl_s=ttl_s, until_ms=until_ms)
+        )
+        if marks is None:
+            raise lease.Over
         await self._sessions.fold_marks(ref, marks)
+
+    async def _tell(self, ref: Ref, told: calls.Told) -> None:
+        ttl_s = self._config.open_ttl_s
+        await self._link.do(*calls.tell(self._keys, ref.stream, ref.stream_session_id, told, ttl_s=ttl_s))
 
     async def _put_json(self, known: Known, state: State, patch: Patch | None) -> bool:
         document = session.parse(known.document)
         fields: list[calls.Word] = []
-        for name, value in (patch.properties if patch is not None else {}).items():
-            assert patch is not None
-            if _order(patch.at) > _order(known.updated.get(name, "0-0")):
-                document[name] = value
-                fields += [f"p:{name}", patch.at]
+        if patch is not None:
+            if state is not known.state:
+                fields += [f"p:{STATE}", patch.at]
+            for name, value in patch.properties.items():
+                if _is_newer(known, patch, name):
+                    document[name] = value
+                    fields += [f"p:{name}", patch.at]
         document = {name: value for name, value in document.items() if value is not None}
         raw = session.dump(session.with_life(document, state, known.totals.time_range_ns))
         words = (raw, state.value, self._clock(), self._config.open_ttl_s)
         channel = self._keys.state_channel(known.ref.identity)
+        fields += self._note(known.version + 1, state, known.state)
         call = calls.put_json(self._keys, known.ref.identity, known.version, *words, channel, *fields)
         return bool(await self._link.do(*call))
+
+    def _note(self, version: int, state: State, previous: State | None) -> tuple[str, ...]:
+        """What is written with a change of state so that webhooks hear of it, whoever dies in between."""
+        return () if self._outbox is None else self._outbox.note(version, state, previous, self._clock())
+
+    async def _post(self, known: Known) -> None:
+        if self._outbox is not None and known.untold:
+            await self._outbox.tell(known)
 
     async def _finish(self, known: Known, state: State) -> None:
         if state.is_closed:
             ref = known.ref
             ttl_s = self._config.closed_ttl_s
-            await self._link.do(
-                *calls.finish(self._keys, ref.stream, ref.stream_session_id, known.document, ttl_s=ttl_s)
-            )
+            await self._link.do(*calls.finish(self._keys, ref.stream, ref.stream_session_id, known.told, ttl_s=ttl_s))
 
 
 def reply_of(known: Known, *, missing: Totals | None = None) -> control_pb2.SessionReply:
@@ -280,6 +325,16 @@ def reply_of(known: Known, *, missing: Totals | None = None) -> control_pb2.Sess
     if missing is not None:
         reply.missing.CopyFrom(missing.to_message())
     return reply
+
+
+def _news(known: Known, event: Event, patch: Patch) -> bool:
+    """Whether a request says something that no later one has said, and that is not said already."""
+    names = patch.properties if event is Event.DESCRIBE else (STATE,)
+    return any(_is_newer(known, patch, name) for name in names)
+
+
+def _is_newer(known: Known, patch: Patch, name: str) -> bool:
+    return _order(patch.at) > _order(known.updated.get(name, "0-0"))
 
 
 def _order(entry_id: str) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """The connection to Redis: made so that nothing is repeated behind our back, and checked before it is trusted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,16 +11,15 @@ import redis.exceptions
 import redis.maint_notifications
 import redis.retry
 
-from rta_supervisor import batches, calls, complaints, settings
-from rta_wire import access, errors, outcomes
+from rta_supervisor import batches, calls, cluster, complaints, routes, settings
+from rta_wire import access, address, errors, outcomes
 
 LUA: Final = Path(__file__).parent / "lua"
 MIN_REDIS: Final = (7, 0)
 MIN_VALKEY: Final = (7, 2)
 RETRY_PAUSE_S: Final = 0.2
 
-Outage = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError)
-"""Errors that say that Redis is away: what was sent may or may not have been done."""
+Outage = routes.Outage
 
 
 class Refused(Exception):
@@ -56,23 +55,23 @@ class Link:
         self.config = config
         self.complaints = complaints.Complaints()
         way = access.way(config.url, {name: getattr(config, name) for name in access.FILES})
+        self.address = address.parse(way.url, where="redis.url")
+        options = {
+            "socket_timeout": config.timeout_s,
+            "socket_connect_timeout": config.timeout_s,
+            "retry": redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0),
+            "maint_notifications_config": redis.maint_notifications.MaintNotificationsConfig(enabled=False),
+            # Answers as Redis gave them: redis-py's own shapes change with its version and cost time on the hot path.
+            "protocol": 2,
+            "parser_class": batches.Parser,
+            # Not told to the server: an ACL that allows it keeps a Redis 7.0 from starting.
+            "driver_info": None,
+            **way.options,
+        }
         try:
-            self.client = redis.asyncio.Redis.from_url(
-                way.url,
-                socket_timeout=config.timeout_s,
-                socket_connect_timeout=config.timeout_s,
-                retry=redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0),
-                maint_notifications_config=redis.maint_notifications.MaintNotificationsConfig(enabled=False),
-                protocol=2,
-                parser_class=batches.Parser,
-                # Not told to the server: an ACL that allows it keeps a Redis 7.0 from starting.
-                driver_info=None,
-                **way.options,
-            )
+            self.route = _route(self.address, options)
         except ValueError as error:
             raise access.unusable(way.url, error) from error
-        # Answers as Redis gave them: redis-py's own shapes change with its version and cost time on the hot path.
-        self.client.response_callbacks.clear()
 
     async def do(self, *call: calls.Word) -> Any:
         """One command, given as its words."""
@@ -80,7 +79,10 @@ class Link:
         return answer
 
     async def do_all(self, batch: Sequence[calls.Call]) -> list[Any]:
-        """All of them in one round trip, in order. Not a transaction; the first error is raised after all have run."""
+        """All of them in one round trip. Not a transaction; the first error is raised after all have run.
+
+        In order, but where each slot has its own server only those of a slot are.
+        """
         answers = await self.try_all(batch)
         if error := batches.first_error(answers):
             raise checked(error)
@@ -91,15 +93,32 @@ class Link:
         if not batch:
             return []
         try:
-            return await batches.exchange(self.client.connection_pool, batch)
+            return await self.route.exchange(batch)
         except Outage as error:
             found = outcomes.verdict(error)
             if found is not None and found.sort is outcomes.Sort.NEVER:
                 raise self.named(error) from error
             raise
 
+    async def do_in_order(self, batch: Sequence[calls.Call]) -> list[Any]:
+        """All of them, each after the one before it, whichever server has its keys."""
+        if self.address.kind is not address.Kind.CLUSTER:
+            return await self.do_all(batch)
+        return [await self.do(*call) for call in batch]
+
+    def is_divided(self, keys_: Iterable[str]) -> bool:
+        """Whether no command can be about all of these keys at once."""
+        return self.address.kind is address.Kind.CLUSTER and len({address.slot(key) for key in keys_}) > 1
+
+    async def everywhere(self, *call: calls.Word) -> list[Any]:
+        """One command to every server that takes writes."""
+        answers = await self.route.everywhere(call)
+        if error := batches.first_error(answers):
+            raise checked(error)
+        return answers
+
     async def close(self) -> None:
-        await self.client.aclose()
+        await self.route.close()
 
     async def connect(self) -> None:
         """Wait for the server as long as we are told to, then check that it will do."""
@@ -116,7 +135,8 @@ class Link:
 
     async def check(self) -> None:
         """Refuse a server on which sessions would be lost or functions are not there, and say what to do."""
-        problem = unsuitable(parse_info(await self.do("INFO", "everything")), self.config)
+        infos = [parse_info(raw) for raw in await self.everywhere("INFO", "everything")]
+        problem = next((found for info in infos if (found := unsuitable(info, self.config))), None)
         if problem is None or (isinstance(problem, errors.RedisFull) and await self.has_functions()):
             # One that is full and knows us is taken: only we make room there.
             return
@@ -125,13 +145,13 @@ class Link:
     async def load_functions(self) -> None:
         """Put our Lua libraries on the server. Their names carry a version: an older supervisor keeps its own."""
         for path in sorted(LUA.glob("*.lua")):
-            await self.do("FUNCTION", "LOAD", "REPLACE", path.read_text())
+            await self.everywhere("FUNCTION", "LOAD", "REPLACE", path.read_text())
 
     async def has_functions(self) -> bool:
         """Whether all of our libraries are there already."""
         wanted = {path.read_text().partition("\n")[0].partition("name=")[2].encode() for path in LUA.glob("*.lua")}
-        found = await self.do("FUNCTION", "LIST", "LIBRARYNAME", "rtas_*")
-        return wanted <= {pairs(library)[b"library_name"] for library in found}
+        lists = await self.everywhere("FUNCTION", "LIST", "LIBRARYNAME", "rtas_*")
+        return all(wanted <= {pairs(library)[b"library_name"] for library in found} for found in lists)
 
     def named(self, error: BaseException) -> errors.RtaError:
         """What to tell a person about trouble with Redis."""
@@ -152,6 +172,15 @@ def is_about_keys(error: Exception) -> bool:
     """Whether an answer is about the keys of one session, and not about us: what their writer spoilt is its loss."""
     found = outcomes.verdict(error)
     return found is not None and found.code in outcomes.OF_ONE_KEY
+
+
+def _route(where: address.Address, options: dict[str, Any]) -> routes.Route:
+    """The route that an address asks for. `options` are those of each connection."""
+    if where.kind is address.Kind.SENTINEL:
+        return routes.Sentinel(where, options)
+    if where.kind is address.Kind.CLUSTER:
+        return cluster.Cluster(where, options)
+    return routes.Single(redis.asyncio.ConnectionPool.from_url(where.url, **options))
 
 
 def unsuitable(info: Mapping[str, str], config: settings.RedisSettings) -> errors.RtaError | None:

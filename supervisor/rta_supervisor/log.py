@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import structlog
 
-from rta_supervisor import redaction
+from rta_supervisor import recent, redaction
 from rta_supervisor import settings as settings_
 from rta_supervisor.repeats import Repeats
 
@@ -46,6 +46,7 @@ def configure(settings: settings_.LogSettings, secrets: Sequence[str] = ()) -> N
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             _safe(secrets),
+            recent.RECENT,
             *(_console() if is_console else _json()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),

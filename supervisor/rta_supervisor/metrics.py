@@ -85,6 +85,7 @@ def _work(counts: counting.Counts) -> Iterator[Metric]:
 def _trouble(counts: counting.Counts) -> Iterator[Metric]:
     codes = {(code,): count for code, count in counts.dead_letters.items()}
     yield _counter("rta_dead_letters", "Messages that could not be applied, by code.", codes, "code")
+    yield _counter("rta_webhook_tries", "Posts to webhooks, and those given up.", counts.webhooks, "target", "outcome")
     for name, text, count in (
         ("rta_redelivered_messages", "Messages that another supervisor left.", counts.redelivered),
         ("rta_evicted_messages", "Messages that were gone before anybody read them.", counts.evicted),

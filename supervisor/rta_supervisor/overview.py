@@ -124,13 +124,17 @@ class Overview:
     async def sessions(self) -> list[SessionLine]:
         """Live ones: open, and closed a moment ago. The one that was heard of last comes first."""
         heard = await self.identities()
-        wanted = list(heard)
+        return await self.some_sessions(heard, heard)
+
+    async def some_sessions(self, identities: Iterable[str], heard: Mapping[str, int]) -> list[SessionLine]:
+        """Those of them that there are."""
+        wanted = list(identities)
         lines: list[SessionLine] = []
         for at in range(0, len(wanted), SLICE):
             part = wanted[at : at + SLICE]
             answers = await self._link.do_all([("HMGET", self._keys.state(identity), *_FIELDS) for identity in part])
             found = zip(part, answers, strict=True)
-            lines += [_session(one, fields, heard[one]) for one, fields in found if fields[0] is not None]
+            lines += [_session(one, fields, heard.get(one)) for one, fields in found if fields[0] is not None]
         return lines
 
     async def streams(self, sessions: Iterable[SessionLine]) -> list[StreamLine]:

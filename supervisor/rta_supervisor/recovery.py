@@ -4,19 +4,27 @@ Repeating it is harmless, and several supervisors may do it at once: each step o
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import anyio
+import msgspec
+import redis.exceptions
 
 from rta_supervisor import calls, counting, lifecycle, log, progress
 from rta_supervisor.beat import Beat
 from rta_supervisor.catalogue import Catalogue, Row
 from rta_supervisor.life import Life
-from rta_supervisor.link import Link, Trouble
+from rta_supervisor.link import Link, Trouble, checked, is_about_keys
 from rta_supervisor.sessions import Known, Ref, Sessions
-from rta_wire import errors, keys, session
+from rta_supervisor.witness import Witness
+from rta_wire import address, errors, keys, session
+from rta_wire.session import State
+from rta_wire.totals import Totals
 
 PAGE: Final = 500
+
+ID_MAX_DIGITS: Final = 12
+"""Of stream session ids that are believed. A higher one in a stream would leave no ids for others."""
 
 
 class Recovery:
@@ -38,6 +46,7 @@ class Recovery:
         self._sessions = sessions
         self._life = life
         self._catalogue = catalogue
+        self.witness = Witness()
         self._is_catalogue_required = is_catalogue_required
         self._prepare = prepare
         self._on_trouble = on_trouble
@@ -68,15 +77,18 @@ class Recovery:
             counting.counts.sessions_with_loss += lossy
             self._log.warning("redis_made_whole", sessions_restored=restored, sessions_with_loss=lossy)
 
-    async def make_whole(self) -> tuple[int, int]:
+    async def make_whole(self, *, is_start: bool = False) -> tuple[int, int]:
         """Everything that has to be there. Gives how many sessions were put back and how many miss data."""
         await self._link.load_functions()
         for prepare in self._prepare:
             await prepare()
         try:
+            last_id = int(await self._link.do("GET", keys.LAST_STREAM_SESSION_ID) or 0)
             await self._raise_floor(await self._catalogue.highest_id())
-            await self._end_again()
+            await self.end_again()
             rows = await self._catalogue.unfinished()
+            if is_start and self._link.address.kind is not address.Kind.CLUSTER:
+                rows = await self._without_ended(rows, last_id)
         except errors.CatalogueUnavailable as error:
             if self._is_catalogue_required:
                 raise
@@ -90,10 +102,12 @@ class Recovery:
                 try:
                     restored += await self._put_back(row)
                     lossy += await self._mark_loss(row)
-                except errors.BadSessionJson as error:
+                except (errors.BadSessionJson, redis.exceptions.ResponseError) as error:
                     # One row that somebody spoilt keeps nobody else's session from coming back.
+                    if not (isinstance(error, errors.BadSessionJson) or is_about_keys(error)):
+                        raise
                     self._log.error("session_not_restored", session=row.identity, reason=str(error))
-        return restored, lossy
+        return restored, lossy + await self._mark_witnessed()
 
     async def _torn(self, rows: Sequence[Row]) -> list[Row]:
         """Those of which Redis knows less than the catalogue. On most days there are none, and many sessions."""
@@ -107,13 +121,29 @@ class Recovery:
     async def _raise_floor(self, floor: int) -> None:
         """Ids never repeat, not even those of sessions that only the streams remember."""
         streams = [raw.decode() for raw in await self._link.do("SMEMBERS", keys.STREAMS)]
-        tails = await self._link.do_all([("XREVRANGE", keys.stream(name), "+", "-", "COUNT", 1) for name in streams])
-        seen = [
-            int(fields[1]) for tail in tails for _, fields in tail if fields[0] == keys.ENTRY_ID and fields[1].isdigit()
-        ]
+        tails = await self._link.try_all([("XREVRANGE", keys.stream(name), "+", "-", "COUNT", 1) for name in streams])
+        seen = [_id_in(name, tail) for name, tail in zip(streams, tails, strict=True)]
         await self._link.do(*calls.raise_floor(max([floor, *seen])))
 
-    async def _end_again(self) -> None:
+    async def _without_ended(self, rows: Sequence[Row], last_id: int) -> list[Row]:
+        """While we were away others may have ended sessions, and they expired.
+
+        A Redis that has given out an id of a session and does not know the session has not lost it: with the session it
+        would have lost the count. In a Cluster the two live on different servers, and nothing follows.
+        """
+        left: list[Row] = []
+        ended: list[Row] = []
+        for at in range(0, len(rows), PAGE):
+            page = rows[at : at + PAGE]
+            known = await self._sessions.read_all([row.identity for row in page])
+            for row, one in zip(page, known, strict=True):
+                (ended if one is None and row.stream_session_id <= last_id else left).append(row)
+        for row in ended:
+            self._log.warning("session_ended_elsewhere", session=row.identity, id=row.stream_session_id)
+        await self._catalogue.save([msgspec.structs.replace(row, state=State.ABANDONED) for row in ended])
+        return left
+
+    async def end_again(self) -> None:
         """Closed is final: what an old snapshot shows as open ends as it has ended."""
         live, _ = await self._sessions.live()
         rows: dict[str, Row] = {}
@@ -125,13 +155,17 @@ class Recovery:
             if row is None or row.stream_session_id != ref.stream_session_id:
                 continue
             if (known := await self._sessions.read(ref.identity)) is not None and not known.state.is_closed:
-                await self._life.adopt(known, row.json, row.version)
-                await self._life.end(await self._sessions.read(ref.identity) or known, lifecycle.ENDINGS[row.state])
+                try:
+                    await self._life.adopt(known, row.json, row.version)
+                    await self._life.end(await self._sessions.read(ref.identity) or known, lifecycle.ENDINGS[row.state])
+                except redis.exceptions.ResponseError as error:
+                    self._sessions.give_up(ref.identity, error)
 
     async def _put_back(self, row: Row) -> bool:
         """A session that Redis forgot, with the id that it had."""
         ref = Ref(row.identity, row.stream, row.stream_session_id)
         position = await self._sessions.last_entry_id(row.stream)
+        told = await self._sessions.told_version(ref)
         document = session.parse(row.json)
         is_new = await self._life.put_new(
             *(ref, document),
@@ -139,7 +173,7 @@ class Recovery:
             principal=row.principal,
             position=position,
             openedMs=row.opened_ms,
-            version=row.version + 1,
+            version=max(row.version, told) + 1,
         )
         known = await self._sessions.read(row.identity)
         if known is None or known.ref != ref or known.state.is_closed:
@@ -162,14 +196,53 @@ class Recovery:
         missing = known.totals.short_of(row.totals)
         if missing is None or known.lost_data:
             return known.lost_data
+        await self._note_loss(known, samples_reported=row.totals.samples)
+        return True
+
+    async def _mark_witnessed(self) -> int:
+        """The same by what was reported lately and the catalogue may not have yet. Gives how many more miss data."""
+        reported = self.witness.reported()
+        count = 0
+        for (identity, number), units in reported.items():
+            known = await self._sessions.read(identity)
+            if known is None or known.ref.stream_session_id != number or known.state.is_closed or known.lost_data:
+                continue
+            if all(_covers(known, unit, totals) for unit, totals in units.items()):
+                continue
+            await self._sessions.fold_marks(known.ref)
+            known = await self._sessions.read(identity) or known
+            if not all(_covers(known, unit, totals) for unit, totals in units.items()):
+                await self._note_loss(known, samples_reported=sum(totals.samples for totals in units.values()))
+                count += 1
+        return count
+
+    async def _note_loss(self, known: Known, *, samples_reported: int) -> None:
         await self._sessions.note_loss(known.ref)
         self._log.error(
             "session_lost_data",
-            session=row.identity,
-            samples_reported=row.totals.samples,
+            session=known.ref.identity,
+            samples_reported=samples_reported,
             samples_found=known.totals.samples,
         )
-        return True
+
+
+def _covers(known: Known, unit: str, totals: Totals) -> bool:
+    """Whether a unit is known to have written so much."""
+    words = known.units.get(unit)
+    return words is not None and Totals.from_words(words.split()).covers(totals)
+
+
+def _id_in(stream: str, tail: Any) -> int:
+    """The number of the session that wrote last to a stream. Writers put it there: not every one is believed."""
+    if isinstance(tail, Exception):
+        if not is_about_keys(tail):
+            raise checked(tail)
+        log.get().error("stream_spoilt", stream=stream, error=str(tail))
+        return 0
+    for _, (name, value, *_) in tail:
+        if name == keys.ENTRY_ID and value.isdigit() and len(value) <= ID_MAX_DIGITS:
+            return int(value)
+    return 0
 
 
 def _is_whole(row: Row, known: Known | None) -> bool:

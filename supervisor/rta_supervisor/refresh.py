@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import anyio
+import redis.exceptions
 
-from rta_supervisor import counting, log, progress, settings
+from rta_supervisor import counting, lease, log, progress, settings
 from rta_supervisor.life import Life
 from rta_supervisor.link import Trouble
-from rta_supervisor.sessions import Ref, Sessions, Shown
+from rta_supervisor.sessions import Known, Ref, Sessions, Shown
 
 KEEPS_PER_LIFE: Final = 100
 
@@ -72,13 +73,16 @@ class Refresher:
             for ref in touched:
                 self.touch(ref)
 
-    async def run_idle(self) -> None:
+    async def run_idle(self, turns: lease.Turns = lease.ALWAYS) -> None:
         """Renew `lastUpdated` and the lifetime of every open session, until cancelled."""
         while True:
-            progress.step(self._config.idle_refresh_s)
-            await anyio.sleep(self._config.idle_refresh_s / IDLE_PASSES)
+            pause_s = self._config.idle_refresh_s / IDLE_PASSES
+            progress.step(pause_s)
+            until_ms = await turns.next(pause_s)
+            refreshed, self._refreshed = self._refreshed, set()
+            if until_ms is None:
+                continue
             try:
-                refreshed, self._refreshed = self._refreshed, set()
                 idle, closed = await self._sessions.live(besides={ref.identity for ref in refreshed})
                 await self._sessions.refresh(idle)
                 self._refreshed.update(idle)
@@ -86,9 +90,15 @@ class Refresher:
                 # A supervisor that was killed while it closed these has left them.
                 for known in await self._sessions.read_all([ref.identity for ref in closed]):
                     if known is not None:
-                        await self._life.finish_off(known)
+                        await self._finish_off(known)
             except Trouble as error:
                 self._sessions.complaints.note(error)
+
+    async def _finish_off(self, known: Known) -> None:
+        try:
+            await self._life.finish_off(known)
+        except redis.exceptions.ResponseError as error:
+            self._sessions.give_up(known.ref.identity, error)
 
     async def _keep(self, live: Sequence[Ref]) -> None:
         """Gates live as long as sessions and are looked at seldom: each look costs a call."""

@@ -4,16 +4,15 @@ Holds no state of its own: any supervisor may serve any session.
 """
 
 import functools
-import time
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import anyio
 import msgspec
 
-from rta_supervisor import calls, counting, log, settings
+from rta_supervisor import batches, calls, clock, counting, log, settings
 from rta_supervisor.catalogue import Row
-from rta_supervisor.link import Link, Refused, pairs
+from rta_supervisor.link import Link, Refused, checked, is_about_keys, pairs
 from rta_wire import errors, keys
 from rta_wire.session import State
 from rta_wire.totals import Mark, Totals
@@ -60,6 +59,14 @@ class Known(msgspec.Struct, frozen=True):
     units: dict[str, str]
     """Totals of each unit, as the words that stand in Redis."""
 
+    untold: dict[str, str] = {}
+    """Changes of state that no webhook's queue has yet, by version, as the words that stand in Redis."""
+
+    @property
+    def told(self) -> calls.Told:
+        """What its stream is told of it."""
+        return calls.Told(self.document, self.version)
+
 
 class Folded(msgspec.Struct, frozen=True):
     """What became of the reports for one session: 'changed', 'same', 'closed', 'unknown' or 'foreign'."""
@@ -71,8 +78,8 @@ class Folded(msgspec.Struct, frozen=True):
     """The principal of a session that is foreign to the one who reported."""
 
 
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
+now_ms: Final = clock.ServerClock()
+"""The time of all of this process."""
 
 
 async def in_slices(items: Sequence[In], work: Callable[[Sequence[In]], Awaitable[list[Out]]]) -> list[Out]:
@@ -171,7 +178,17 @@ class Sessions:
 
     async def marks(self, ref: Ref) -> dict[str, Totals]:
         """What stands in the stream, by unit. Marks are written with the data and never lag behind it."""
-        return self._totals(ref, await self._link.do("HGETALL", self._keys.marks(ref.stream, ref.stream_session_id)))
+        [marks] = await self._link.try_all([("HGETALL", self._keys.marks(ref.stream, ref.stream_session_id))])
+        if isinstance(marks, Exception):
+            self.give_up(ref.identity, marks)
+            return {}
+        return self._totals(ref, marks)
+
+    def give_up(self, identity: str, error: Exception) -> None:
+        """Go on without what a writer spoilt in its own keys, and say so. Any other error is raised."""
+        if not is_about_keys(error):
+            raise checked(error)
+        self._log.error("session_spoilt", session=identity, error=str(error))
 
     async def fold_marks(self, ref: Ref, marks: Sequence[bytes] | None = None) -> bool:
         """Fold what stands in the stream like reports. Whether it held news."""
@@ -186,11 +203,14 @@ class Sessions:
     def _totals(self, ref: Ref, marks: Sequence[bytes]) -> dict[str, Totals]:
         """Marks are the writers' to write: one that makes no sense is left out, and keeps nobody from anything."""
         found: dict[str, Totals] = {}
+        wrong: list[Exception] = []
         for unit, mark in pairs(marks).items():
             try:
                 found[unit.decode()] = Mark.from_text(mark.decode()).totals
             except (errors.BadMessage, UnicodeDecodeError) as error:
-                self._log.error("mark_unreadable", session=ref.identity, unit=repr(unit[:64]), error=str(error))
+                wrong.append(error)
+        if wrong:
+            self._log.error("marks_unreadable", session=ref.identity, count=len(wrong), first=str(wrong[0]))
         return found
 
     async def heard_of(self, refs: Iterable[Ref]) -> None:
@@ -200,7 +220,7 @@ class Sessions:
         if not words:
             return
         try:
-            await self._link.do("ZADD", self._keys.index(), "XX", *words)
+            await self._link.do("ZADD", self._keys.index(), "XX", "GT", *words)
         except Refused as error:
             # A full Redis takes no notes, and messages have to go to make room. The watchdog knows that it was full.
             self.complaints.note(error)
@@ -213,25 +233,25 @@ class Sessions:
         return await in_slices(list(refs), functools.partial(self._refresh_slice, renewed))
 
     async def _refresh_slice(self, renewed: Container[Ref], refs: Sequence[Ref]) -> list[Shown]:
-        at_ms = self._clock()
         ttl_s = self._config.open_ttl_s
         answers = await self._link.do_all(
             [
-                calls.refresh(
-                    *(self._keys, ref.identity, ref.stream_session_id),
-                    now_ms=at_ms,
-                    ttl_s=0 if ref in renewed else ttl_s,
-                )
+                calls.refresh(self._keys, ref.identity, ref.stream_session_id, ttl_s=0 if ref in renewed else ttl_s)
                 for ref in refs
             ]
         )
-        ranges = [
-            calls.time_range(ref.stream, ref.stream_session_id, int(answer[5]), int(answer[6]))
-            for ref, answer in zip(refs, answers, strict=True)
-            if answer and answer[0]
-        ]
-        await self._link.do_all(ranges)
-        counting.counts.ranges_shown += len(ranges)
+        news = [(ref, answer) for ref, answer in zip(refs, answers, strict=True) if answer and answer[0]]
+        told = await self._link.try_all(
+            [
+                calls.show(self._keys, ref.stream, ref.stream_session_id, (one[5], one[6]), ttl_s=ttl_s)
+                for ref, one in news
+            ]
+        )
+        if batches.first_error(told) is not None:
+            for (ref, _), answer in zip(news, told, strict=True):
+                if isinstance(answer, Exception):
+                    self.give_up(ref.identity, answer)
+        counting.counts.ranges_shown += len(news)
         return [(ref, answer[1:]) for ref, answer in zip(refs, answers, strict=True) if answer]
 
     async def keep(self, refs: Iterable[Ref]) -> None:
@@ -243,8 +263,8 @@ class Sessions:
 
     async def live(self, besides: Container[str] = ()) -> tuple[list[Ref], list[Ref]]:
         """Every session in the index: those that are open, and those that are closed and still have to be put away."""
-        index = await self._link.do("ZRANGE", self._keys.index(), 0, -1)
-        identities = [identity for identity in map(bytes.decode, index) if identity not in besides]
+        scores = pairs(await self._link.do("ZRANGE", self._keys.index(), 0, -1, "WITHSCORES"))
+        identities = [identity for identity in map(bytes.decode, scores) if identity not in besides]
         names = (keys.STREAM_NAME, keys.STREAM_SESSION_ID, "state")
         places = await self._link.do_all([("HMGET", self._keys.state(identity), *names) for identity in identities])
         open_refs: list[Ref] = []
@@ -258,7 +278,8 @@ class Sessions:
             refs.append(Ref(identity, stream.decode(), int(number)))
         if gone:
             self._log.warning("sessions_expired", sessions=gone)
-            await self._link.do("ZREM", self._keys.index(), *gone)
+            seen = [(identity, scores[identity.encode()]) for identity in gone]
+            await self._link.do(*calls.forget(self._keys.index(), seen))
         return open_refs, closed_refs
 
     async def are_in_place(self, refs: Sequence[Ref]) -> list[bool]:
@@ -285,6 +306,10 @@ class Sessions:
     async def note_loss(self, ref: Ref) -> None:
         """Note that Redis lost data of a session: it can't end as complete."""
         await self._link.do(*calls.note_loss(self._keys, ref.identity, ref.stream_session_id))
+
+    async def told_version(self, ref: Ref) -> int:
+        """The version of the newest JSON that its stream was told."""
+        return int(await self._link.do("HGET", self._keys.shown(ref.stream, ref.stream_session_id), "version") or 0)
 
     async def last_entry_id(self, stream: str) -> str:
         """Where a stream ends now; `0-0` if it is new."""
@@ -336,6 +361,7 @@ def _known(identity: str, raw: Mapping[bytes, bytes], document: bytes | None) ->
         updated={name[2:]: value for name, value in fields.items() if name.startswith("p:")},
         lost_data="lost" in fields,
         units={name[2:]: value for name, value in fields.items() if name.startswith("u:")},
+        untold={name[2:]: value for name, value in fields.items() if name.startswith("t:")},
     )
 
 

@@ -12,10 +12,14 @@ from typing import Any, Final
 import msgspec
 
 from rta_supervisor import layers
+from rta_supervisor.webhooks import targets as webhook_targets
 from rta_wire import errors
 from rta_wire import keys as keys_
 
 DAY_S: Final = 24 * 3600
+LEASE_MIN_S: Final = 0.2
+READ_WAITS_S: Final = 1.0
+"""How long a read of a control stream waits in Redis. An answer that is given up before that never comes."""
 
 
 class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -114,6 +118,7 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ttl_s: int = 60
     renew_s: float = 30.0
     beat_s: float = 1.0
+    lease_s: float = 10.0
     drain_s: float = 20.0
 
 
@@ -143,6 +148,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node: NodeSettings = NodeSettings()
     http: HttpSettings = HttpSettings()
     metrics: MetricsSettings = MetricsSettings()
+    webhooks: webhook_targets.WebhookSettings = webhook_targets.WebhookSettings()
     log: LogSettings = LogSettings()
 
 
@@ -196,6 +202,7 @@ def _check(settings: Settings) -> None:
         keys_.check_stream_name(prefix)
     _check_trim(settings)
     _check_http(settings.http)
+    webhook_targets.check(settings.webhooks)
 
 
 def _check_timings(settings: Settings) -> None:
@@ -230,6 +237,7 @@ def _check_timings(settings: Settings) -> None:
         ("node.beat_s", not 0 < node.beat_s < node.ttl_s, "it is not between 0 and node.ttl_s"),
         ("metrics.survey_s", settings.metrics.survey_s <= 0, above_0),
         ("node.drain_s", node.drain_s < 0, "it is below 0"),
+        ("node.lease_s", node.lease_s < LEASE_MIN_S, f"it is less than {LEASE_MIN_S} s"),
     )  # fmt: skip
     for where, is_impossible, reason in impossible:
         if is_impossible:

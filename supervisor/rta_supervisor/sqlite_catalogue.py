@@ -168,6 +168,10 @@ class SqliteCatalogue:
     async def unfinished(self) -> list[Row]:
         return await self._select("WHERE closed = 0 ORDER BY stream_session_id")
 
+    async def latest(self, count: int) -> list[str]:
+        statement = "SELECT identity FROM sessions ORDER BY stream_session_id DESC LIMIT ?"
+        return await self._run(lambda connection: [found for (found,) in connection.execute(statement, (count,))])
+
     async def highest_id(self) -> int:
         def read(connection: sqlite3.Connection) -> int:
             found: int | None = connection.execute("SELECT max(stream_session_id) FROM sessions").fetchone()[0]

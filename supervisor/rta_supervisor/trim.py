@@ -16,7 +16,7 @@ import anyio
 import msgspec
 import redis.exceptions
 
-from rta_supervisor import calls, counting, log, progress, settings
+from rta_supervisor import calls, counting, lease, log, progress, settings
 from rta_supervisor.link import Link, Trouble, pairs
 from rta_supervisor.sessions import now_ms
 from rta_wire import keys
@@ -84,21 +84,23 @@ class Trimmer:
     def reconfigure(self, config: settings.Settings) -> None:
         self._config = config.trim
 
-    async def run(self) -> None:
+    async def run(self, turns: lease.Turns = lease.ALWAYS) -> None:
         """Until cancelled. What an outage interrupts is done in the next pass."""
         while True:
             progress.step(self._config.every_s)
-            await anyio.sleep(self._config.every_s)
+            until_ms = await turns.next(self._config.every_s)
             try:
-                await self.sweep()
+                await self.sweep(until_ms)
             except Trouble as error:
                 self._link.complaints.note(error)
 
-    async def sweep(self) -> Swept:
-        """Look at every stream once."""
+    async def sweep(self, until_ms: int | None = calls.FOREVER) -> Swept:
+        """Look at every stream once. Without a lease (None) that is all: an heir has to know how long entries stand."""
         used = await self._link.do("ZRANGE", self._keys.streams_used(), 0, -1, "WITHSCORES")
         last_use_ms = {name.decode(): float(score) for name, score in zip(used[::2], used[1::2], strict=True)}
         busy = await self._busy_streams()
+        if busy and until_ms is not None:
+            await self._list(busy)
         self._retention = {name: self._retention.get(name, Retention()) for name in last_use_ms}
         trimmed: dict[str, int] = {}
         removed: list[str] = []
@@ -107,38 +109,41 @@ class Trimmer:
             progress.step()
             try:
                 is_idle = name not in busy and 0 < limits.idle_stream_s * 1000 <= now_ms() - used_ms
-                if is_idle and await self._remove(name, limits):
+                if is_idle and until_ms is not None and await self._remove(name, limits, used_ms, until_ms):
                     removed.append(name)
-                elif self._config.enabled and (count := await self._trim(name, limits, is_busy=name in busy)):
-                    trimmed[name] = count
+                elif self._config.enabled and (below := await self._below(name, limits, is_busy=name in busy)):
+                    count = await self._trim(name, limits, below, until_ms) if until_ms is not None else 0
+                    trimmed |= {name: count} if count else {}
             except redis.exceptions.ResponseError as error:
                 # One key of a wrong type keeps no other stream from being trimmed.
                 self._log.error("stream_not_trimmed", stream=name, error=str(error))
         return Swept(trimmed, tuple(removed))
 
-    async def _trim(self, name: str, limits: settings.TrimLimits, *, is_busy: bool) -> int:
+    async def _below(self, name: str, limits: settings.TrimLimits, *, is_busy: bool) -> str | None:
+        """Entries below this id may go. None: no entry may."""
         last_id = await self._last_id(name)
         if last_id is None:
-            return 0
+            return None
         retention = self._retention[name]
         retention.note(self._clock_s(), last_id)
-        below = retention.before(self._clock_s() - limits.min_retention_s) if is_busy else HIGHEST_ID
-        if below is None:
-            return 0
+        return retention.before(self._clock_s() - limits.min_retention_s) if is_busy else HIGHEST_ID
+
+    async def _trim(self, name: str, limits: settings.TrimLimits, below: str, until_ms: int) -> int:
         count = 0
-        while removed := await self._link.do(*trim_call(name, limits, below)):
+        while removed := await self._link.do(*trim_call(name, limits, below, until_ms=until_ms)):
             count += removed
         if count:
             counting.counts.stream(name).trimmed += count
             self._log.debug("stream_trimmed", stream=name, entries=count)
         return count
 
-    async def _remove(self, name: str, limits: settings.TrimLimits) -> bool:
+    async def _remove(self, name: str, limits: settings.TrimLimits, used_ms: float, until_ms: int) -> bool:
         """In an order in which an open in between comes out on top: it adds an entry first and registers it then."""
-        await self._link.do("SREM", keys.STREAMS, name)
+        if not await self._link.do("FCALL", "rtas_unlist_1", 1, keys.STREAMS, name, until_ms):
+            return False
         in_use_ms = await self._link.do(*remove_call(name, limits))
         if not in_use_ms:
-            await self._link.do("ZREM", self._keys.streams_used(), name)
+            await self._link.do(*calls.forget(self._keys.streams_used(), [(name, used_ms)]))
             if not await self._link.do("EXISTS", keys.stream(name)):
                 counting.counts.streams_removed += 1
                 self._log.info("stream_removed", stream=name)
@@ -150,6 +155,12 @@ class Trimmer:
             ]
         )
         return False
+
+    async def _list(self, busy: Collection[str]) -> None:
+        """A supervisor that was killed while it removed a stream, and lost against an open, may have left it out."""
+        listed = await self._link.do("SMISMEMBER", keys.STREAMS, *busy)
+        if missing := [name for name, is_listed in zip(busy, listed, strict=True) if not is_listed]:
+            await self._link.do("SADD", keys.STREAMS, *missing)
 
     async def _busy_streams(self) -> Collection[str]:
         """Streams with an open session."""
@@ -173,10 +184,11 @@ class Trimmer:
         return info[b"last-generated-id"].decode()
 
 
-def trim_call(name: str, limits: settings.TrimLimits, below: str) -> calls.Call:
+def trim_call(name: str, limits: settings.TrimLimits, below: str, *, until_ms: int = calls.FOREVER) -> calls.Call:
     """Gives how many entries it removed; 0 means that there is nothing more to do."""
     bounds = (limits.max_entries, limits.max_bytes, int(limits.max_age_s * 1000))
-    return ("FCALL", "rtas_trim_1", 1, keys.stream(name), *bounds, below, CALL_MAX_ENTRIES, int(limits.exact))
+    way = (below, CALL_MAX_ENTRIES, int(limits.exact), until_ms)
+    return ("FCALL", "rtas_trim_1", 1, keys.stream(name), *bounds, *way)
 
 
 def remove_call(name: str, limits: settings.TrimLimits) -> calls.Call:

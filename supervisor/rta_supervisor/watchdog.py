@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-import anyio
+import redis.exceptions
 
-from rta_supervisor import deadlines, log, progress, settings
+from rta_supervisor import calls, deadlines, lease, log, progress, settings
 from rta_supervisor.life import Life
 from rta_supervisor.lifecycle import Event
 from rta_supervisor.link import Trouble
@@ -34,27 +34,34 @@ class Watchdog:
     def reconfigure(self, config: settings.Settings) -> None:
         self._config = config.session
 
-    async def run(self) -> None:
+    async def run(self, turns: lease.Turns = lease.ALWAYS) -> None:
         """Until cancelled."""
         while True:
             pause_s = self._config.writer_silent_s / LOOKS_PER_DEADLINE
             progress.step(pause_s)
-            await anyio.sleep(pause_s)
+            until_ms = await turns.next(pause_s)
+            if until_ms is None:
+                continue
             try:
-                await self.look()
+                await self.look(until_ms)
+            except lease.Over:
+                self._log.warning("lease_lost", duty="watchdog")
             except Trouble as error:
                 self._sessions.complaints.note(error)
 
-    async def look(self) -> None:
-        """One round."""
+    async def look(self, until_ms: int = calls.FOREVER) -> None:
+        """One round, under a lease that ends then."""
         at_ms = self._clock()
         silent = await self._sessions.silent_since(at_ms - int(self._config.writer_silent_s * 1000))
         for identity, heard_ms in silent.items():
             silence = deadlines.Silence(heard_ms, self._listening_since_ms())
             if deadlines.is_abandoned(silence, at_ms, self._config):
-                await self._abandon(identity, silent_ms=at_ms - heard_ms)
+                try:
+                    await self._abandon(identity, silent_ms=at_ms - heard_ms, until_ms=until_ms)
+                except redis.exceptions.ResponseError as error:
+                    self._sessions.give_up(identity, error)
 
-    async def _abandon(self, identity: str, *, silent_ms: int) -> None:
+    async def _abandon(self, identity: str, *, silent_ms: int, until_ms: int) -> None:
         known = await self._sessions.read(identity)
         if known is None:
             return
@@ -65,7 +72,7 @@ class Watchdog:
         if any(known.units.get(unit) != " ".join(totals.words()) for unit, totals in marks.items()):
             # Data came, only nobody reported it: somebody writes. Noted before it is folded, when it is news no more.
             await self._sessions.heard_of([known.ref])
-            await self._sessions.fold_marks(known.ref)
-            return
+            if await self._sessions.fold_marks(known.ref):
+                return
         self._log.warning("writer_silent", session=identity, stream=known.ref.stream, silent_s=silent_ms // 1000)
-        await self._life.end(known, Event.ABANDON)
+        await self._life.end(known, Event.ABANDON, until_ms=until_ms)

@@ -1,7 +1,6 @@
 """The documentation is true: every command in it is run, and what it shows is what comes out."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,32 +9,9 @@ import pyarrow as pa
 import pytest
 import redis
 
-from rta_supervisor.embedded import server
 from rta_wire import encode
 from rta_writers import connection
-from tests.support import pages, samples, supervisors
-
-
-@pytest.fixture
-def deployment() -> Iterator[str]:
-    """A server and a supervisor with its default settings but for the time between two looks."""
-    options = {"appendonly": "yes", "maxmemory": "1gb"}
-    with server.running(options=options) as own, supervisors.running(own.url):
-        yield own.url
-
-
-def names_for(page: str, url: str, request: pytest.FixtureRequest) -> dict[str, Any]:
-    """What the text of a page takes for granted."""
-    if page == "docs/wire.md":
-        return wire_names(url)
-    python = [block.text for block in pages.blocks(pages.ROOT / page) if block.language == "python"]
-    if not any("spark" in text for text in python):
-        return {"url": url}
-    spark = request.getfixturevalue("spark")
-    rows = [(channel, samples.START_NS + n, float(n)) for channel in (1, 2) for n in range(50)]
-    columns = "channel int, time bigint, value double"
-    laps = spark.createDataFrame([(f"lap-{row[0]}", *row) for row in rows], f"session string, {columns}")
-    return {"url": url, "spark": spark, "samples": spark.createDataFrame(rows, columns), "laps": laps}
+from tests.support import pages, samples
 
 
 def wire_names(url: str) -> dict[str, Any]:
@@ -62,23 +38,20 @@ def wire_names(url: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("page", [str(page.relative_to(pages.ROOT)) for page in pages.PAGES])
-def test_every_command_of_a_page_works(page: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("page", [page for page in pages.NAMES if not pages.wants_spark(page)])
+def test_every_command_of_a_page_works(page: str, tmp_path: Path) -> None:
     """Blocks in their order, against a server and a supervisor that are the page's own."""
-    found = [block for block in pages.blocks(pages.ROOT / page) if block.language in pages.RUNNABLE]
-    if not found:
+    if not pages.runnable(page):
         return
-    url: str = request.getfixturevalue("deployment")
-    runner = pages.Runner(url, tmp_path, names_for(page, url, request))
-    for block in found:
-        runner.run(block)
+    with pages.deployment() as url:
+        pages.run_all(page, url, tmp_path, wire_names(url) if page == "docs/wire.md" else {"url": url})
 
 
-@pytest.mark.parametrize("page", [str(page.relative_to(pages.ROOT)) for page in pages.PAGES])
+@pytest.mark.parametrize("page", pages.NAMES)
 def test_links_lead_somewhere(page: str) -> None:
     """Every file that a page points to is there."""
     here = (pages.ROOT / page).parent
-    assert [link for link in pages.links(pages.ROOT / page) if not (here / link).exists()] == []
+    assert [link for link in pages.links(page) if not (here / link).exists()] == []
 
 
 def test_the_runner_notices(tmp_path: Path) -> None:

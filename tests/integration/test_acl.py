@@ -3,6 +3,7 @@
 import contextlib
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from rta_supervisor import settings
 from rta_supervisor.embedded import server
 from rta_supervisor.link import Link
 from rta_wire import control, control_pb2, errors, outcomes
+from rta_wire.totals import Totals
 from rta_writers import connection, entries, reading
 from tests.support import acl, recorder, samples, supervisors
 from tests.support.waiting import wait_until
@@ -161,6 +163,17 @@ DENIED: dict[str, list[tuple[Any, ...]]] = {
         ("SET", GATE, "open"),
         ("EXPIRE", GATE, 1),
         ("UNLINK", GATE),
+        ("UNLINK", "stream:rig-4.a"),
+        ("SET", "stream:rig-4.a", "x"),
+        ("EXPIRE", "stream:rig-4.a", 1),
+        ("SET", "rtas:ctl:rig-4", "x"),
+        ("UNLINK", "rtas:req:rig-4"),
+        ("HSET", "rtas:reply:x", "a", "b"),
+        ("UNLINK", "rtas:reply:x"),
+        ("UNLINK", MARKS),
+        ("XADD", MARKS, "*", "a", "b"),
+        ("HGETALL", "rtas:st:{sessions:run}"),
+        ("SADD", MARKS, "x"),
         ("HSET", OTHER_MARKS, "u", "x"),
         ("HGETALL", OTHER_MARKS),
         ("GET", "rtas:gate:{stream:rig-5.a}:1"),
@@ -290,6 +303,12 @@ def write(sessions: rta_writers.SessionClient) -> None:
             writer.write(frame)
         wait_until(lambda: len(group.identities()) == 2, what="a group")
         group._sessions.report(control_pb2.Heartbeat(identity="a", stream_session_id=1))
+    sessions.open("waits", stream="rig-4.a")
+    expected = Totals(bursts=1)
+    closing = threading.Thread(target=sessions.close, args=("waits",), kwargs={"expected": expected})
+    closing.start()
+    while closing.is_alive():  # requests that are over before an earlier one is
+        sessions.update("left-open", identifier="Left open")
     asked = control.new_request_id()
     sessions.close("run", request_id=asked)
     with pytest.raises(errors.RequestAnswered):

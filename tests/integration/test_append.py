@@ -157,6 +157,18 @@ def test_a_gap_is_refused_with_the_mark(client: redis.Redis, appender: Make, tar
     writer.close()
 
 
+def test_a_loss_after_the_last_row_is_noticed_at_the_end(client: redis.Redis, appender: Make, target: Target) -> None:
+    """Nothing more is appended, and still what was acknowledged and is gone is no success."""
+    writer = appender()
+    append_rows(writer, 3, 0)
+    writer.flush()
+    writer.close()
+    client.delete(target.keys.marks("rig", 7), target.keys.fence("rig", 7, "u"))
+    with pytest.raises(errors.AppendGap, match="at row 0 of epoch 0: going on at row 3"):
+        writer.totals()
+    writer.close()
+
+
 @pytest.mark.parametrize("word", [b"EXEC", b"WATCH"])
 def test_a_lost_reply_is_not_a_lost_or_doubled_burst(
     shared_server: server.EmbeddedServer, client: redis.Redis, target: Target, word: bytes

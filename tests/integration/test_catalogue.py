@@ -450,3 +450,10 @@ async def test_the_default_directory_is_made(tmp_path: Path) -> None:
     assert catalogue.path.exists()
     assert catalogue.path.parent.stat().st_mode & 0o777 == 0o700
     await catalogue.close()
+
+
+async def test_the_latest_are_those_with_the_highest_ids(catalogue: SqliteCatalogue) -> None:
+    """Newest first, in whichever order they were saved."""
+    await catalogue.save([named(number) for number in (3, 1, 5, 2, 4)])
+    assert await catalogue.latest(2) == ["run-5", "run-4"]
+    assert len(await catalogue.latest(100)) == 5

@@ -12,6 +12,7 @@ from rta_wire import keys
 from rta_wire.totals import Totals
 
 NAMES = keys.Keys()
+TOLD = calls.Told(b"{}", 1)
 
 times = st.integers(-(2**63), 2**63 - 1)
 counts = st.integers(0, 2**48)
@@ -116,7 +117,7 @@ def test_a_refresh_tells_once_that_there_is_news(raw: redis.Redis) -> None:
     """The same range goes out once, and a wider one again."""
     raw.execute_command("FLUSHALL")
     open_session(raw)
-    refresh = calls.refresh(NAMES, "run", 1, now_ms=2, ttl_s=100)
+    refresh = calls.refresh(NAMES, "run", 1, ttl_s=100)
     assert raw.execute_command(*refresh) == [0, b"0", b"0", b"0", b"0", b"-", b"-"]
     raw.execute_command(*calls.fold(NAMES, "run", 1, {"u": Totals(1, 1, 1, 1, 5, 9)}))
     assert raw.execute_command(*refresh) == [1, b"1", b"1", b"1", b"1", b"5", b"9"]
@@ -133,7 +134,7 @@ def test_json_is_changed_only_by_who_saw_the_latest(raw: redis.Redis) -> None:
     assert raw.execute_command(*calls.put_json(NAMES, "run", 1, "stale", "open", 6, 50, "c")) == 0
     assert raw.execute_command("HGET", NAMES.session("run"), "json") == b"new"
     assert raw.execute_command(*calls.fold(NAMES, "run", 1, {"u": Totals(1)})) == [b"closed", b"rig", []]
-    assert raw.execute_command(*calls.refresh(NAMES, "run", 1, now_ms=9, ttl_s=100)) == []
+    assert raw.execute_command(*calls.refresh(NAMES, "run", 1, ttl_s=100)) == []
 
 
 def test_a_loss_is_noted_of_the_session_that_had_it(raw: redis.Redis) -> None:
@@ -174,14 +175,14 @@ def test_first_and_last_entries_are_written_once(raw: redis.Redis) -> None:
     raw.execute_command("FLUSHALL")
     gate = NAMES.gate("rig", 1)
     for _ in range(2):
-        raw.execute_command(*calls.announce(NAMES, "rig", 1, b"{}", ttl_s=100))
+        raw.execute_command(*calls.announce(NAMES, "rig", 1, TOLD, ttl_s=100))
     assert raw.execute_command("GET", gate) == b"open"
     raw.execute_command(*calls.seal(NAMES, "rig", 1, ttl_s=100))
     assert raw.execute_command("GET", gate) == b"sealed"
     for _ in range(2):
-        raw.execute_command(*calls.finish(NAMES, "rig", 1, b"{}", ttl_s=100))
+        raw.execute_command(*calls.finish(NAMES, "rig", 1, TOLD, ttl_s=100))
     raw.execute_command(*calls.seal(NAMES, "rig", 1, ttl_s=100))
-    raw.execute_command(*calls.announce(NAMES, "rig", 1, b"{}", ttl_s=100))
+    raw.execute_command(*calls.announce(NAMES, "rig", 1, TOLD, ttl_s=100))
     assert raw.execute_command("GET", gate) == b"finished"
     assert raw.execute_command("XLEN", "stream:rig") == 2
 
@@ -189,7 +190,7 @@ def test_first_and_last_entries_are_written_once(raw: redis.Redis) -> None:
 def test_the_gate_of_a_long_session_is_kept(raw: redis.Redis) -> None:
     """It is renewed once less than half of its life is left, and left alone before."""
     raw.execute_command("FLUSHALL")
-    raw.execute_command(*calls.announce(NAMES, "rig", 1, b"{}", ttl_s=100))
+    raw.execute_command(*calls.announce(NAMES, "rig", 1, TOLD, ttl_s=100))
     assert raw.execute_command(*calls.keep(NAMES, "rig", 1, ttl_s=100)) == 0
     assert raw.execute_command(*calls.keep(NAMES, "rig", 1, ttl_s=1000)) == 1
     assert raw.execute_command("TTL", NAMES.gate("rig", 1)) > 900

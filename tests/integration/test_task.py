@@ -300,6 +300,16 @@ def test_what_a_failed_attempt_staged_is_removed(client: redis.Redis, target: Ta
     assert waiting_keys(client) == []
 
 
+def test_rows_that_are_gone_by_the_commit_fail_it(client: redis.Redis, target: Target) -> None:
+    """Redis lost what a task had written before the epoch was over: that is no success."""
+    settings, first = write(target, long(30), unit="job/0")
+    second = run(settings, long(20), unit="job/1")
+    committing.commit(settings, [first, second], epoch=0)
+    client.hdel(target.keys.marks("rig", 7), "job/1")
+    with pytest.raises(errors.AppendGap, match=r"'job/1' .* stands at row 0 of epoch 0: going on at row 20"):
+        committing.commit(settings, [first, second], epoch=0)
+
+
 def test_a_partition_that_vanished_is_found_at_the_commit(target: Target) -> None:
     """Rows of an attempt with more partitions stand there: the commit of one with fewer fails."""
     for partition in range(3):
@@ -308,6 +318,23 @@ def test_a_partition_that_vanished_is_found_at_the_commit(target: Target) -> Non
     _, second = write(target, long(10, first=10), unit="job/1")
     with pytest.raises(errors.RowsChanged, match=r"Unit 'job/2'.*10 rows of that partition stand there"):
         committing.commit(settings, [first, second], epoch=0)
+
+
+def test_a_session_that_a_replay_does_not_name_is_missed(sessions: rta_writers.SessionClient) -> None:
+    """The first attempt wrote to three sessions; a replay in another run of the driver names none or two of them."""
+    first = pa.record_batch({"session": ["a", "b", "c"], "channel": [1, 1, 1], "time": [1, 2, 3], "value": [1.0] * 3})
+    killed = rta_writers.sessions(sessions, stream="rig")
+    run(Options.read(killed.options), first, unit="job/0", epoch=4)
+    killed._over.set()
+    with rta_writers.sessions(sessions, stream="rig") as group:
+        settings = Options.read(group.options)
+        kept = run(settings, first.slice(0, 2), unit="job/0", epoch=4)
+        with pytest.raises(errors.RowsChanged, match="session 'c'"):
+            committing.commit(settings, [kept], epoch=4)
+        with pytest.raises(errors.RowsChanged, match="session 'a'"):
+            committing.commit(settings, [Outcome("job/0", 4)], epoch=4)
+        committing.commit(settings, [Outcome("job/0", 5)], epoch=5)
+        committing.commit(settings, [run(settings, first, unit="job/0", epoch=4)], epoch=4)
 
 
 def test_rows_name_their_sessions(

@@ -353,13 +353,13 @@ class Meddling(Link):
 
     def _open(self) -> None:
         """In the order in which a session is opened: entry, then set."""
-        self._other.execute_command(*calls.announce(NAMES, "rig", 7, b"{}", ttl_s=100))
+        self._other.execute_command(*calls.announce(NAMES, "rig", 7, calls.Told(b"{}", 1), ttl_s=100))
         self._other.sadd("streams", "rig")
         self._other.zadd(NAMES.streams_used(), {"rig": now_ms()})
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("at", ["SREM", "rtas_remove_1", "ZREM", "EXISTS"])
+@pytest.mark.parametrize("at", ["rtas_unlist_1", "rtas_remove_1", "rtas_forget_1", "EXISTS"])
 async def test_an_open_wins_against_a_removal(client: redis.Redis, link: Link, at: str, when: str) -> None:
     """Wherever in the removal a session is opened, its first entry stands and the stream is listed and looked after."""
     fill(client, "rig", numbered(3))

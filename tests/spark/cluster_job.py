@@ -7,9 +7,7 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
-from concurrent import futures
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,52 +15,77 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 import rta_writers
+from rta_writers import connection
 
 ROWS = 200_000
 SCHEMA = "channel int, time bigint, value double"
-LONG_RUNS = ("twins-doubled", "killed-staged")
+LONG_RUNS = ("killed-staged", "speculated-staged")
 START_NS = 1_700_000_000_000_000_000
+SIGNAL_S = 120
+PAUSE_S = 0.05
 
 Map = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def main() -> None:
-    url, work = sys.argv[1], Path(sys.argv[2])
+    """With files from spark-submit: one write. Without: all faults, here and on a cluster of two hosts."""
+    url, work, shipped_by = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
-    spark = (
+    found: dict[str, dict[str, int]] = {}
+    spark = session("local-cluster[2,1,1024]", work, {})
+    if shipped_by == "spark-submit":
+        run(spark, url, found, "submitted", write_once, "exactly-once")
+    else:
+        rta_writers.ship(spark)
+        metrics = rta_writers.register(spark)
+        run(spark, url, found, "plain", write_once, "exactly-once")
+        for delivery, name in (("exactly-once", ""), ("staged", "-staged"), ("at-least-once", "-doubled")):
+            run(spark, url, found, f"killed{name}", write_killed, delivery)
+        back = spark.read.format("rta").options(redisUrl=url, session="plain").load()
+        found["read"] = {"rows": back.count()}
+        found["metrics"] = {"duplicates": metrics.effort().duplicate_rows}
+        spark.stop()
+        sys.path.append(str(Path(__file__).parents[2]))
+        from tests.spark import two_hosts  # noqa: PLC0415 - a program is not in the package of its neighbours
+
+        spark = session(two_hosts.start(work), work, two_hosts.SPECULATION)
+        rta_writers.ship(spark)
+        for delivery, name in (("exactly-once", ""), ("staged", "-staged"), ("at-least-once", "-doubled")):
+            run(spark, url, found, f"speculated{name}", write_speculated, delivery)
+    sys.stdout.write(json.dumps(found) + "\n")
+    spark.stop()
+
+
+def session(master: str, work: Path, more: dict[str, str]) -> SparkSession:
+    builder = (
         SparkSession.Builder()
-        .master("local-cluster[2,1,1024]")
+        .master(master)
         .config("spark.ui.enabled", "false")
+        .config("spark.executor.memory", "1024m")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", str(work / "warehouse"))
         .config("spark.local.dir", str(work / "local"))
-        .getOrCreate()
     )
+    for name, value in more.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
-    rta_writers.ship(spark)
-    metrics = rta_writers.register(spark)
-    client = rta_writers.SessionClient(url)
-    found: dict[str, dict[str, int]] = {}
-    for name, write, delivery in (
-        ("plain", write_once, "exactly-once"),
-        ("twins", write_twice, "exactly-once"),
-        ("twins-doubled", write_twice, "at-least-once"),
-        ("killed", write_killed, "exactly-once"),
-        ("killed-staged", write_killed, "staged"),
-        ("killed-doubled", write_killed, "at-least-once"),
-    ):
-        if name in LONG_RUNS and not os.environ.get("RTA_SOAK"):
-            continue
-        marker = work / name
-        marker.mkdir()
-        with client.session(name, stream=name) as session:
-            write(spark, str(marker), {**session.options, "delivery": delivery})
-        found[name] = {"injected": len(list(marker.iterdir())), "id": session.target.stream_session_id}
-    back = spark.read.format("rta").options(redisUrl=url, session="plain").load()
-    found["read"] = {"rows": back.count()}
-    found["metrics"] = {"duplicates": metrics.effort().duplicate_rows, "samples": metrics.effort().samples}
-    sys.stdout.write(json.dumps(found) + "\n")
-    spark.stop()
+    rta_writers.register(spark)
+    return spark
+
+
+Write = Callable[[SparkSession, str, dict[str, str]], None]
+
+
+def run(
+    spark: SparkSession, url: str, found: dict[str, dict[str, int]], name: str, write: Write, delivery: str
+) -> None:
+    """One write with its fault; how often that struck is counted in Redis by those whom it struck."""
+    if name in LONG_RUNS and not os.environ.get("RTA_SOAK"):
+        return
+    with connection.connect(url) as client, rta_writers.SessionClient(url).session(name, stream=name) as opened:
+        write(spark, name, {**opened.options, "delivery": delivery})
+        found[name] = {"injected": client.llen(f"test:{name}"), "id": opened.target.stream_session_id}
 
 
 def samples(spark: SparkSession) -> DataFrame:
@@ -75,79 +98,66 @@ def save(frame: DataFrame, options: dict[str, str]) -> None:
     frame.write.format("rta").mode("append").options(**options).save()
 
 
-def write_once(spark: SparkSession, marker: str, options: dict[str, str]) -> None:
+def write_once(spark: SparkSession, name: str, options: dict[str, str]) -> None:
     """No fault at all."""
-    del marker
+    del name
     save(samples(spark), options)
 
 
-def write_twice(spark: SparkSession, marker: str, options: dict[str, str]) -> None:
-    """Twins: the same tasks at the same time. Spark starts none on the host of the other, and here there is but one."""
-    options = {**options, "job": "twins"}
-    slow = samples(spark).mapInArrow(wait_for_twin(marker), SCHEMA)
-    with futures.ThreadPoolExecutor(1) as pool:
-        twin = pool.submit(write_as_twin, spark, marker, options)
-        save(slow, options)
-        twin.result()
+def write_speculated(spark: SparkSession, name: str, options: dict[str, str]) -> None:
+    """One task is slow, so that Spark starts its twin on the other host and both write."""
+    save(samples(spark).mapInArrow(wait_for_twin(name, options["redisUrl"]), SCHEMA), options)
 
 
-def write_as_twin(spark: SparkSession, marker: str, options: dict[str, str]) -> None:
-    """The same units by the other way in, as soon as the first is frozen."""
-
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import rta_writers  # noqa: PLC0415 - on an executor
-
-        outcome = rta_writers.write_partition(batches, **options)
-        yield pa.record_batch({"rows": [outcome.effort.rows]})
-
-    while not Path(marker, "waiting").exists():
-        time.sleep(0.05)
-    counts = samples(spark).mapInArrow(write, "rows bigint").collect()
-    assert sum(row.rows for row in counts) == ROWS
-    Path(marker, "twin").touch()
-
-
-def write_killed(spark: SparkSession, marker: str, options: dict[str, str]) -> None:
+def write_killed(spark: SparkSession, name: str, options: dict[str, str]) -> None:
     """An executor dies in the middle of a task."""
-    save(samples(spark).coalesce(1).mapInArrow(kill_executor(marker, options), SCHEMA), options)
+    save(samples(spark).coalesce(1).mapInArrow(kill_executor(name, options["redisUrl"]), SCHEMA), options)
 
 
-def wait_for_twin(marker: str) -> Map:
-    """One task writes most of its rows and then freezes until its twin has written all."""
+def wait_for_twin(name: str, url: str) -> Map:
+    """The first attempt of a task freezes when most of its rows are sent, until its twin has come as far."""
 
     def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from rta_writers import connection  # noqa: PLC0415 - on an executor, where it was shipped
+
         context = TaskContext.get()
         assert context is not None
-        seen = 0
-        for batch in batches:
-            yield batch
-            seen += batch.num_rows
-            if context.partitionId() == 0 and seen > 70_000:
-                Path(marker, "waiting").touch()
-                while not Path(marker, "twin").exists():
-                    time.sleep(0.05)
+        yield from batches
+        if context.partitionId() == 0:
+            with connection.connect(url) as client:
+                client.rpush(f"test:{name}", f"attempt {context.attemptNumber()}")
+                client.expire(f"test:{name}", 600)
+                if context.attemptNumber() == 0:
+                    client.connection_pool.connection_kwargs["socket_timeout"] = SIGNAL_S + 5
+                    client.connection_pool.disconnect()
+                    client.blpop(f"test:{name}:twin", SIGNAL_S)
+                else:
+                    client.rpush(f"test:{name}:twin", "here")
+                    client.expire(f"test:{name}:twin", 600)
 
     return wait
 
 
-def kill_executor(marker: str, options: dict[str, str]) -> Map:
+def kill_executor(name: str, url: str) -> Map:
     """The first attempt kills the process that runs it, when some of its rows have arrived."""
-    url, stream = options["redisUrl"], options["stream"]
 
     def kill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from rta_writers import connection  # noqa: PLC0415 - on an executor, where it was shipped
 
-        client = connection.connect(url)
         seen = 0
         for batch in batches:
             yield batch
             seen += batch.num_rows
-            if seen > ROWS // 2 and not Path(marker, "killed").exists():
-                while client.xlen(f"stream:{stream}") < 2 and not client.keys(f"rtas:sg:*{stream}*"):
-                    time.sleep(0.02)
-                Path(marker, "killed").touch()
-                fields = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
-                os.kill(int(fields[1]), signal.SIGKILL)
+            with connection.connect(url) as client:
+                if seen <= ROWS // 2 or client.exists(f"test:{name}"):
+                    continue
+                # The writer is another process: it has the first group, and needs a moment to send it.
+                while client.xlen(f"stream:{name}") < 2 and not client.keys(f"rtas:sg:*{name}*"):
+                    client.execute_command("BLPOP", "test:nothing", PAUSE_S)
+                client.rpush(f"test:{name}", "killed")
+                client.expire(f"test:{name}", 600)
+            fields = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
+            os.kill(int(fields[1]), signal.SIGKILL)
 
     return kill
 

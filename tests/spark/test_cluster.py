@@ -8,10 +8,12 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 import redis
 
 from rta_supervisor.embedded import java
+from rta_writers import shipped, shipping
 from tests.support import samples, stored, supervisors
 
 ROOT = Path(__file__).parents[2]
@@ -39,39 +41,56 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return script
 
 
-@pytest.fixture
-def results(url: str, bare_python: Path, tmp_path: Path) -> dict[str, Any]:
-    blind = subprocess.run([str(bare_python), "-c", "import rta_wire"], capture_output=True, check=False)
+def submit(url: str, python: Path, work: Path, command: list[str], shipped_by: str) -> dict[str, Any]:
+    """Run the job by a command, with executors whose interpreter has nothing of ours. Gives what it found."""
+    blind = subprocess.run([str(python), "-c", "import rta_wire"], capture_output=True, check=False)
     assert blind.returncode != 0, "the bare interpreter sees our packages"
     environment = {
         **os.environ,
         **java.spark_environment(),
-        "PYSPARK_PYTHON": str(bare_python),
+        "PYSPARK_PYTHON": str(python),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
-    with supervisors.running(url), (tmp_path / "log").open("wb") as log:
-        command = [sys.executable, str(ROOT / "tests" / "spark" / "cluster_job.py"), url, str(tmp_path)]
-        job = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=log, check=False)
-    assert job.returncode == 0, (tmp_path / "log").read_text()[-5000:]
+    with supervisors.running(url), (work / "log").open("wb") as log:
+        program = [*command, str(ROOT / "tests" / "spark" / "cluster_job.py"), url, str(work), shipped_by]
+        job = subprocess.run(program, env=environment, stdout=subprocess.PIPE, stderr=log, check=False)
+    assert job.returncode == 0, (work / "log").read_text()[-5000:]
     found: dict[str, Any] = json.loads(job.stdout)
     return found
 
 
-@pytest.mark.timeout(400)
-def test_rows_survive_lost_executors_and_twins(client: redis.Redis, results: dict[str, Any]) -> None:
+@pytest.mark.timeout(600)
+def test_rows_survive_lost_executors_and_twins(
+    url: str, client: redis.Redis, bare_python: Path, tmp_path: Path
+) -> None:
     """Each row once on executors that got us shipped; the same faults double rows where delivery is at least once."""
-    assert {"plain", "twins", "killed", "killed-doubled"} <= results.keys()
-    for name, faults in (("plain", 0), ("twins", 2), ("killed", 1), ("killed-staged", 1)):
+    results = submit(url, bare_python, tmp_path, [sys.executable], "ship")
+    assert {"plain", "killed", "killed-doubled", "speculated", "speculated-doubled"} <= results.keys()
+    for name, faults in (
+        ("plain", 0),
+        ("killed", 1),
+        ("killed-staged", 1),
+        ("speculated", 2),
+        ("speculated-staged", 2),
+    ):
         if name not in results:
             continue
         assert results[name]["injected"] == faults, name
         assert stored.samples(client, name, results[name]["id"]) == WRITTEN, name
-    for name, faults in (("twins-doubled", 2), ("killed-doubled", 1)):
-        if name not in results:
-            continue
+    for name, faults in (("killed-doubled", 1), ("speculated-doubled", 2)):
         found = stored.samples(client, name, results[name]["id"])
         assert results[name]["injected"] == faults, name
         assert len(found) > ROWS, f"{name}: the fault was not one"
         assert sorted(set(found)) == WRITTEN, name
     assert results["read"]["rows"] == ROWS
     assert results["metrics"]["duplicates"] > 0
+
+
+@pytest.mark.timeout(600)
+def test_files_of_spark_submit_are_enough(url: str, client: redis.Redis, bare_python: Path, tmp_path: Path) -> None:
+    """`--py-files` and `--archives`, which are spark.submit.pyFiles and spark.archives, instead of `ship`."""
+    code, archive = shipping.pack(tmp_path)
+    script = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    files = ["--py-files", str(code), "--archives", f"{archive}#{shipped.FOLDER}"]
+    results = submit(url, bare_python, tmp_path, ["bash", str(script), *files], "spark-submit")
+    assert stored.samples(client, "submitted", results["submitted"]["id"]) == WRITTEN

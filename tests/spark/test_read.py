@@ -17,12 +17,13 @@ from tests.support import samples
 
 @pytest.fixture
 def target(url: str, client: redis.Redis) -> Target:
-    """A session that needs no supervisor: gate and hash stand there."""
+    """A session that needs no supervisor: gate, hash and its place in the index stand there."""
     target = Target(url, "run-1", "rig", 7)
     client.set(target.keys.gate("rig", 7), "open", ex=600)
     place: Any = {"streamName": "rig", "streamSessionId": "7", "streamPosition": "0-0"}
     client.hset("sessions:run-1", mapping=place)
     client.expire("sessions:run-1", 600)
+    client.zadd(target.keys.index(), {"run-1": 1})
     return target
 
 
@@ -40,6 +41,7 @@ def test_rows_come_back_bit_by_bit(spark: SparkSession, client: redis.Redis, tar
     other = Target(target.redis_url, "run-2", "rig", 8)
     client.set(other.keys.gate("rig", 8), "open", ex=600)
     save(frames.long(spark, 10), other)
+    client.config_resetstat()
     for partitions in (1, 5):
         found = load(spark, target.redis_url, session="run-1", partitions=partitions)
         assert frames.collected(found) == frames.rows(20_000)
@@ -52,6 +54,7 @@ def test_rows_come_back_bit_by_bit(spark: SparkSession, client: redis.Redis, tar
         ("run-1", 7),
         (None, 8),
     }
+    assert "cmdstat_scan" not in client.info("commandstats")
 
 
 def plan_of(frame: DataFrame) -> str:
@@ -114,7 +117,7 @@ def run_stream(spark: SparkSession, target: Target, folder: Path, **options: str
     """All that is there now, into files."""
     query = (
         spark.readStream.format("rta")
-        .options(redisUrl=target.redis_url, session="run-1", **options)
+        .options(redisUrl=target.redis_url, **(options if "stream" in options else {"session": "run-1", **options}))
         .load()
         .writeStream.format("parquet")
         .option("checkpointLocation", str(folder / "checkpoint"))
@@ -132,6 +135,23 @@ def test_a_stream_of_entries_is_read_once(spark: SparkSession, target: Target, t
         run_stream(spark, target, tmp_path)
     found = spark.read.parquet(str(tmp_path / "out"))
     assert frames.collected(found) == sorted(frames.rows(1000) + frames.rows(2000))
+
+
+@pytest.mark.parametrize("option", ["session", "stream"])
+def test_a_backlog_is_read_in_parts(
+    spark: SparkSession, client: redis.Redis, target: Target, tmp_path: Path, option: str
+) -> None:
+    """At most so many entries in a trigger, however many wait; then only what came since."""
+    save(frames.long(spark, 5000), target, burstBytes="4096")
+    entries = client.xlen("stream:rig")
+    where = {"session": "run-1"} if option == "session" else {"stream": "rig"}
+    run_stream(spark, target, tmp_path, maxEntriesPerTrigger="7", **where)
+    epochs = [path for path in (tmp_path / "checkpoint" / "commits").iterdir() if path.name.isdigit()]
+    assert len(epochs) == -(-entries // 7) > 2
+    save(frames.long(spark, 100), target)
+    run_stream(spark, target, tmp_path, maxEntriesPerTrigger="7", **where)
+    found = frames.collected(spark.read.parquet(str(tmp_path / "out")))
+    assert found == sorted(frames.rows(5000) + frames.rows(100))
 
 
 def test_a_trimmed_offset_fails_the_query_or_is_a_gap(

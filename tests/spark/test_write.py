@@ -159,18 +159,6 @@ def test_spark_is_tuned_where_its_user_has_not(spark: SparkSession) -> None:
     assert rta_writers.tune(spark)[rta_spark.ROWS_PER_BATCH] == "65536"
 
 
-def test_writes_are_counted(spark: SparkSession, sessions: rta_writers.SessionClient) -> None:
-    """Samples, bursts, bytes and duplicates of tasks reach the driver."""
-    metrics = rta_writers.register(spark)
-    with sessions.session("run-1", stream="rig") as session:
-        for _ in range(2):
-            frame(spark, 1000).write.format("rta").mode("append").options(**session.options, job="again").save()
-    found = metrics.as_dict()
-    assert (found["rows"], found["samples"], found["duplicate_rows"], found["retries"]) == (2000, 1000, 1000, 0)
-    assert found["bursts"] >= 2
-    assert found["ratio"] == found["raw_bytes"] / found["stored_bytes"] > 1
-
-
 def test_the_source_is_found_without_registration(spark: SparkSession, sessions: rta_writers.SessionClient) -> None:
     """Spark looks for modules called pyspark_ by itself, in a session where nobody registered anything."""
     assert pyspark_rta.DefaultSource.name() == "rta"

@@ -38,4 +38,5 @@ def running() -> Iterator[server.EmbeddedServer]:
 def granted(client: redis.Redis, user: str) -> set[str]:
     """The commands that a user has, one by one."""
     words = next(line.split() for line in map(str, client.acl_list()) if line.split()[1] == user)
-    return {word.removeprefix("+") for word in words[words.index("-@all") + 1 :]}
+    assert "+@all" not in words
+    return {word.strip("+()") for word in words if word.startswith("+")}

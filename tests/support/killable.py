@@ -13,14 +13,23 @@ from typing import Any
 from rta_supervisor import calls, cli
 from rta_supervisor.link import Link
 
-NOT_ABOUT_SESSIONS = ("rtas_begin_1", "rtas_missing_1", "rtas_raise_floor_1")
+NOT_ABOUT_SESSIONS = (
+    *("rtas_begin_1", "rtas_missing_1", "rtas_raise_floor_1"),
+    *("rtas_take_1", "rtas_release_1", "rtas_retire_1"),
+)
 EFFECTS = ("FCALL", "XADD", "SADD", "ZADD", "INCRBY", "HSET", "SET")
 
 _left = int(os.environ["RTA_TEST_KILL_AT"])
 _try_all = Link.try_all
 
 
+_word = os.environ.get("RTA_TEST_KILL_WORD")
+"""Only commands that start with this word, or functions of this name, are effects."""
+
+
 def _is_effect(call: Sequence[Any]) -> bool:
+    if _word is not None:
+        return _word in call[:2]
     return call[0] in EFFECTS and call[1] not in NOT_ABOUT_SESSIONS and ":node" not in str(call[1])
 
 

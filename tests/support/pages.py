@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rta_supervisor import cli
+from rta_supervisor.embedded import server
+from tests.support import supervisors
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
 RUNNABLE = ("console", "bash", "python")
 SHELL_WORDS = set("|&;<>$`*(){}'\"\\#~")
@@ -60,9 +63,32 @@ def blocks(page: Path) -> Iterator[Block]:
         yield Block(str(page.relative_to(ROOT)), line, match[1], match[2], *words)
 
 
-def links(page: Path) -> list[str]:
+def links(page: str) -> list[str]:
     """Files that a page points to."""
-    return _LINK.findall(page.read_text())
+    return _LINK.findall((ROOT / page).read_text())
+
+
+def runnable(page: str) -> list[Block]:
+    return [block for block in blocks(ROOT / page) if block.language in RUNNABLE]
+
+
+def wants_spark(page: str) -> bool:
+    return any("spark" in block.text for block in runnable(page) if block.language == "python")
+
+
+@contextlib.contextmanager
+def deployment() -> Iterator[str]:
+    """A server as the operating guide wants it, and a supervisor."""
+    options = {"appendonly": "yes", "maxmemory": "1gb"}
+    with server.running(options=options) as own, supervisors.running(own.url):
+        yield own.url
+
+
+def run_all(page: str, url: str, directory: Path, names: Mapping[str, Any]) -> None:
+    """`names`: what the text of the page takes for granted."""
+    runner = Runner(url, directory, names)
+    for block in runnable(page):
+        runner.run(block)
 
 
 def steps(block: Block) -> list[Step]:

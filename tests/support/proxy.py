@@ -1,4 +1,7 @@
-"""A TCP proxy in front of a server that can lose a reply: what was asked is done, and the asker never hears of it."""
+"""A TCP proxy in front of a server that can lose a reply: what was asked is done, and the asker never hears of it.
+
+And it can hold everything back, as a server does that is stuck.
+"""
 
 import contextlib
 import socket
@@ -14,6 +17,8 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
         self._swallow_after: bytes | None = None
+        self._flowing = threading.Event()
+        self._flowing.set()
         self.swallowed = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -29,6 +34,13 @@ class Proxy:
         """Lose the reply to the next request that holds `word`."""
         with self._lock:
             self._swallow_after = word
+
+    def hold(self) -> None:
+        """Pass nothing on until `release`."""
+        self._flowing.clear()
+
+    def release(self) -> None:
+        self._flowing.set()
 
     def close(self) -> None:
         self._listener.close()
@@ -52,6 +64,7 @@ class Proxy:
                     if self._swallow_after is not None and self._swallow_after in data:
                         self._swallow_after = None
                         doomed.set()
+                self._flowing.wait()
                 far.sendall(data)
         _hang_up(near, far)
 

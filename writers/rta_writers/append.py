@@ -97,7 +97,10 @@ class Appender:
         """What the unit has written to the session, earlier epochs and attempts included. To be asked at the end."""
         self.flush()
         mark = self._talk.patiently(self._read_mark, self._forget)
-        if self.row < mark.done(self._epoch) < EVERY_ROW:
+        done = mark.done(self._epoch)
+        if done < self.row:
+            raise self._gap(done)
+        if self.row < done < EVERY_ROW:
             raise self._changed(f"it has {self.row} rows now, and {mark.rows} stand there")
         return mark.totals
 
@@ -127,9 +130,7 @@ class Appender:
             return
         talk.check_gate(self._gate_state, self._target)
         if done < first:
-            raise errors.AppendGap(
-                unit=self._unit, identity=self._target.identity, epoch=self._epoch, done=done, row=first
-            )
+            raise self._gap(done)
         bursts = self._ahead if self._ahead is not None and done == first else list(group.encode(done - first))
         self._ahead = bursts if done == first else None
         self._adding = Totals()
@@ -172,6 +173,11 @@ class Appender:
             return
         if (self._print + group.fingerprint(within)) & _ALL_BITS != self._stored_print:
             raise self._changed(f"its first {done} rows are not those that stand there")
+
+    def _gap(self, done: int) -> errors.AppendGap:
+        return errors.AppendGap(
+            unit=self._unit, identity=self._target.identity, epoch=self._epoch, done=done, row=self.row
+        )
 
     def _changed(self, how: str) -> errors.RowsChanged:
         return errors.RowsChanged(unit=self._unit, identity=self._target.identity, epoch=self._epoch, how=how)

@@ -5,7 +5,7 @@ from typing import Any
 
 import redis
 
-from rta_wire import errors
+from rta_wire import errors, keys
 from rta_wire.totals import Mark, Totals
 from rta_writers import connection, reports, staging
 from rta_writers.options import Delivery, Options
@@ -30,27 +30,27 @@ def commit(options: Options, outcomes: Sequence[Outcome], *, epoch: int) -> None
     if not outcomes:
         return
     job = job_of(outcomes[0].unit)
-    with connection.connect(options.redis_url) as client:
-        if options.delivery is Delivery.STAGED:
-            written = _move(client, options, outcomes, job=job, epoch=epoch)
-        else:
-            written = [(share.target, outcome.unit, share.totals) for outcome in outcomes for share in outcome.shares]
-        if options.delivery is Delivery.EXACTLY_ONCE:
-            _compare(client, outcomes, job=job, epoch=epoch)
-        if options.wait:
-            reports.wait_until_folded(client, written, timeout_s=options.wait_timeout_s)
+    client = connection.shared(options.redis_url)
+    if options.delivery is Delivery.STAGED:
+        written = _move(client, options, outcomes, job=job, epoch=epoch)
+    else:
+        written = [(share.target, outcome.unit, share.totals) for outcome in outcomes for share in outcome.shares]
+    if options.delivery is Delivery.EXACTLY_ONCE:
+        _compare(client, options, outcomes, job=job, epoch=epoch)
+    if options.wait:
+        reports.wait_until_folded(client, written, timeout_s=options.wait_timeout_s)
 
 
 def abort(options: Options, outcomes: Iterable[Outcome]) -> None:
     """Nobody will commit what these tasks staged."""
-    with connection.connect(options.redis_url) as client:
-        try:
-            for outcome in outcomes:
-                for share in outcome.shares:
-                    if share.staged is not None:
-                        staging.discard(client, share.target, [share.staged])
-        except connection.Outage:
-            return  # it expires
+    client = connection.shared(options.redis_url)
+    try:
+        for outcome in outcomes:
+            for share in outcome.shares:
+                if share.staged is not None:
+                    staging.discard(client, share.target, [share.staged])
+    except connection.Outage:
+        return  # it expires
 
 
 def _move(client: redis.Redis, options: Options, outcomes: Sequence[Outcome], *, job: str, epoch: int) -> list[Folded]:
@@ -73,17 +73,31 @@ def _move(client: redis.Redis, options: Options, outcomes: Sequence[Outcome], *,
     return written
 
 
-def _compare(client: redis.Redis, outcomes: Sequence[Outcome], *, job: str, epoch: int) -> None:
-    """A unit that wrote in this epoch and is not among its tasks any more: the rows were divided in another way."""
-    units: dict[Target, set[str]] = {}
+def _compare(client: redis.Redis, options: Options, outcomes: Sequence[Outcome], *, job: str, epoch: int) -> None:
+    """What the tasks wrote has to stand there still, and nothing else of this epoch.
+
+    A unit that wrote in it and is not among its tasks any more: the rows were divided in another way.
+    """
+    rows: dict[Target, dict[str, int]] = {}
     for outcome in outcomes:
         for share in outcome.shares:
-            units.setdefault(share.target, set()).add(outcome.unit)
-    for target, here in units.items():
-        marks: Any = client.hgetall(target.keys.marks(target.stream, target.stream_session_id))
-        for raw_unit, text in marks.items():
-            unit = raw_unit.decode()
-            mark = Mark.from_text(text.decode())
+            rows.setdefault(share.target, {})[outcome.unit] = share.rows
+    if options.session is None:
+        for target in _seen(client, options, job):
+            rows.setdefault(target, {})
+    else:
+        assert options.stream_session_id is not None
+        rows.setdefault(options.target(options.session, options.stream_session_id), {})
+    pipe = client.pipeline(transaction=False)
+    for target in rows:
+        pipe.hgetall(target.keys.marks(target.stream, target.stream_session_id))
+    answers: Any = pipe.execute()
+    for (target, here), raw in zip(rows.items(), answers, strict=True):
+        marks = {unit.decode(): Mark.from_text(text.decode()) for unit, text in raw.items()}
+        for unit, count in here.items():
+            if (done := marks.get(unit, Mark()).done(epoch)) < count:
+                raise errors.AppendGap(unit=unit, identity=target.identity, epoch=epoch, done=done, row=count)
+        for unit, mark in marks.items():
             if job_of(unit) == job and unit not in here and mark.epoch == epoch and mark.rows:
                 raise errors.RowsChanged(
                     unit=unit,
@@ -91,3 +105,22 @@ def _compare(client: redis.Redis, outcomes: Sequence[Outcome], *, job: str, epoc
                     epoch=epoch,
                     how=f"{mark.rows} rows of that partition stand there, and it has none now",
                 )
+
+
+def _seen(client: redis.Redis, options: Options, job: str) -> list[Target]:
+    """Sessions that rows of the job ever named, in this run or in one before, and that are still there."""
+    key = options.keys.members(job)
+    found: Any = client.smembers(key)
+    identities = sorted(raw.decode() for raw in found)
+    pipe = client.pipeline(transaction=False)
+    for identity in identities:
+        pipe.hget(options.keys.state(identity), keys.STREAM_SESSION_ID)
+    numbers: Any = pipe.execute()
+    gone = [identity for identity, number in zip(identities, numbers, strict=True) if number is None]
+    if gone:
+        client.srem(key, *gone)
+    return [
+        options.target(identity, int(number))
+        for identity, number in zip(identities, numbers, strict=True)
+        if number is not None
+    ]

@@ -1,6 +1,7 @@
 """A connection to Redis on which nothing is repeated behind our back: only code that knows what it sent repeats it."""
 
-from typing import Final
+import functools
+from typing import Any, Final
 
 import redis
 import redis.backoff
@@ -8,28 +9,53 @@ import redis.exceptions
 import redis.maint_notifications
 import redis.retry
 
-from rta_wire import access
+from rta_wire import access, address
+from rta_writers import several
 
 TIMEOUT_S: Final = 5.0
+SHARED_MAX: Final = 8
 
 Outage = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError)
 """Errors that say that Redis is away: what was sent may or may not have been done."""
 
 
 def connect(url: str) -> redis.Redis:
-    """A client for the URL. Connects when it is first used."""
+    """A client for the URL. Connects when it is first used; that of a Cluster asks for its slots at once."""
     way = access.way(url)
+    where = address.parse(way.url)
+    options: dict[str, Any] = {
+        "socket_timeout": TIMEOUT_S,
+        "socket_connect_timeout": TIMEOUT_S,
+        "retry": redis.retry.Retry(redis.backoff.NoBackoff(), 0),
+        "maint_notifications_config": redis.maint_notifications.MaintNotificationsConfig(enabled=False),
+        "legacy_responses": False,
+        # Not told to the server: an ACL that allows it keeps a Redis 7.0 from starting.
+        "driver_info": None,
+        **way.options,
+    }
     try:
-        return redis.Redis.from_url(
-            way.url,
-            socket_timeout=TIMEOUT_S,
-            socket_connect_timeout=TIMEOUT_S,
-            retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0),
-            maint_notifications_config=redis.maint_notifications.MaintNotificationsConfig(enabled=False),
-            legacy_responses=False,
-            # Not told to the server: an ACL that allows it keeps a Redis 7.0 from starting.
-            driver_info=None,
-            **way.options,
-        )
+        if where.kind is address.Kind.SENTINEL:
+            return several.by_sentinel(where, options)
+        if where.kind is address.Kind.CLUSTER:
+            return several.by_cluster(where, options)
+        return redis.Redis.from_url(way.url, **options)
     except ValueError as error:
         raise access.unusable(way.url, error) from error
+
+
+def server(client: Any, key: str) -> redis.Redis:
+    """A client of the one server that has a key."""
+    found: redis.Redis = client.node_of(key) if isinstance(client, several.ClusterClient) else client
+    return found
+
+
+def look_around(client: Any) -> None:
+    """After trouble: in a Cluster another node may have the keys now."""
+    if isinstance(client, several.ClusterClient):
+        client.look_around()
+
+
+@functools.lru_cache(maxsize=SHARED_MAX)
+def shared(url: str) -> redis.Redis:
+    """A client that lives as long as its process: Spark asks short questions of the same workers at every trigger."""
+    return connect(url)

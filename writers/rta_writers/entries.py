@@ -10,7 +10,7 @@ import pyarrow as pa
 import redis
 import redis.exceptions
 
-from rta_wire import columns, data_pb2, decode, errors, keys, plan, reader, series
+from rta_wire import columns, data_pb2, decode, errors, keys, plan, reader, series, session
 from rta_writers import connection, patience, reading
 
 ENTRIES_PER_READ: Final = 128
@@ -108,7 +108,7 @@ def batches(options: reading.Options, where: reading.Range, bounds: Bounds) -> I
 def _parts(client: redis.Redis, options: reading.Options, where: reading.Range) -> Iterator[list[reader.Entry]]:
     position = where.after
     while True:
-        pipe = client.pipeline(transaction=True)
+        pipe = connection.server(client, keys.stream(where.stream)).pipeline(transaction=True)
         pipe.xrange(keys.stream(where.stream), min=f"({position}", max=where.until, count=ENTRIES_PER_READ)
         pipe.xinfo_stream(keys.stream(where.stream))
         raw, info = _together(pipe, options)
@@ -148,7 +148,7 @@ def _entry(entry_id: str, fields: Any) -> reader.Entry:
 
 def _learn(names: dict[int, str], number: int, decoded: decode.Decoded) -> None:
     for document in decoded.session_json:
-        names.setdefault(number, msgspec.json.decode(document)["identity"])
+        names.setdefault(number, session.identity_in(document))
 
 
 def _rows(

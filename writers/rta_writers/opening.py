@@ -1,5 +1,7 @@
 """Sessions as a task finds them: the one of its options, or those that its rows name, opened on first sight."""
 
+from typing import Any
+
 import redis
 
 from rta_wire import control, control_pb2, keys, session
@@ -13,8 +15,9 @@ MEMBERS_TTL_S = 7 * 24 * 3600
 class Opener:
     """Opening is idempotent: many tasks may see a session first."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, job: str) -> None:
         self._options = options
+        self._job = job
         self._redis: redis.Redis | None = None
         self._asker: client.SessionClient | None = None
 
@@ -23,8 +26,7 @@ class Opener:
         if options.session is not None and options.stream_session_id is not None:
             return options.target(options.session, options.stream_session_id)
         reply = self._ask(identity)
-        if options.group is not None:
-            self._join(options.group, identity)
+        self._join(identity)
         return options.target(identity, reply.stream_session_id)
 
     def close(self) -> None:
@@ -49,25 +51,27 @@ class Opener:
             )
         )
 
-    def _join(self, group: str, identity: str) -> None:
-        """Tell the driver, which keeps the session alive and closes it."""
+    def _join(self, identity: str) -> None:
+        """Tell the driver of this run, which keeps the session alive and closes it, and commits of later runs."""
         self._redis = self._redis or connection.connect(self._options.redis_url)
-        name = self._options.keys.members(group)
         pipe = self._redis.pipeline(transaction=True)
-        pipe.sadd(name, identity)
-        pipe.expire(name, MEMBERS_TTL_S)
+        for name in {self._job, self._options.group or self._job}:
+            key = self._options.keys.members(name)
+            pipe.sadd(key, identity)
+            pipe.expire(key, MEMBERS_TTL_S)
         pipe.execute()
 
 
 def check(options: Options) -> None:
     """On the driver, before any task: Redis answers, and the session is open."""
-    with connection.connect(options.redis_url) as redis_client:
-        try:
-            if options.session is None or options.stream_session_id is None:
-                redis_client.ping()
-                return
-            target = options.target(options.session, options.stream_session_id)
-            state = redis_client.get(target.keys.gate(target.stream, target.stream_session_id))
-        except patience.Trouble as error:
-            raise patience.named(options.redis_url, error) from error
+    redis_client = connection.shared(options.redis_url)
+    try:
+        if options.session is None or options.stream_session_id is None:
+            redis_client.ping()
+            return
+        target = options.target(options.session, options.stream_session_id)
+        state: Any = redis_client.get(target.keys.gate(target.stream, target.stream_session_id))
+    except patience.Trouble as error:
+        connection.shared.cache_clear()  # a password may be another one by now
+        raise patience.named(options.redis_url, error) from error
     talk.check_gate(state, target)

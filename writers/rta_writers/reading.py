@@ -18,6 +18,10 @@ log: Final = logging.getLogger("rta_writers")
 
 ENTRIES_PER_PARTITION: Final = 2_048
 PARTITIONS_MAX: Final = 256
+ENTRIES_PER_TRIGGER_MAX: Final = 10_000_000
+ENTRIES_PER_COUNT: Final = 256
+NAMES_PER_CALL: Final = 1_000
+START: Final = reader.START
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 
@@ -44,6 +48,7 @@ NAMES: Final[dict[str, words.Parse]] = {
     "failOnDataLoss": words.boolean,
     "startingOffset": _offset,
     "partitions": words.integer(1, PARTITIONS_MAX),
+    "maxEntriesPerTrigger": words.integer(1, ENTRIES_PER_TRIGGER_MAX),
 }
 
 
@@ -60,6 +65,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fail_on_data_loss: bool = True
     starting_offset: str = EARLIEST
     partitions: int | None = None
+    max_entries_per_trigger: int | None = None
 
     @classmethod
     def read(cls, given: Mapping[str, str]) -> Self:
@@ -87,6 +93,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             "fail_on_data_loss": "failOnDataLoss",
             "starting_offset": "startingOffset",
             "partitions": "partitions",
+            "max_entries_per_trigger": "maxEntriesPerTrigger",
         }
         return cls(
             names=keys.Keys(**names),
@@ -165,20 +172,42 @@ def counted(info: Mapping[str, Any]) -> Counters:
 
 
 def identities(client: redis.Redis, options: Options, place: Place) -> dict[int, str]:
-    """Names of sessions by their numbers. Looks at every session hash once: a stream holds numbers only."""
+    """Names of sessions by their numbers, from the index of live ones: a stream holds numbers only."""
     if options.session is not None and place.stream_session_id is not None:
         return {place.stream_session_id: options.session}
     found: dict[int, str] = {}
-    before, after = options.names.session("\0").split("\0")
-    pattern = "".join(f"[{letter}]" if letter in "*?[]\\" else letter for letter in before) + "*"
-    for raw in client.scan_iter(match=pattern, count=1000, _type="hash"):
-        name = raw.decode()
-        if not name.endswith(after):
-            continue
-        stream, number = client.hmget(name, [keys.STREAM_NAME, keys.STREAM_SESSION_ID])
-        if stream is not None and number is not None and bytes(stream).decode() == place.stream:  # type: ignore[arg-type]
-            found[int(number)] = name[len(before) : len(name) - len(after)]
+    members = _ask(options, lambda: client.zrange(options.names.index(), 0, -1))
+    names = [raw.decode() for raw in members]
+    for first in range(0, len(names), NAMES_PER_CALL):
+        some = names[first : first + NAMES_PER_CALL]
+        pipe = client.pipeline(transaction=False)
+        for name in some:
+            pipe.hmget(options.names.session(name), [keys.STREAM_NAME, keys.STREAM_SESSION_ID])
+        for name, (stream, number) in zip(some, _ask(options, pipe.execute), strict=True):
+            if number is not None and stream is not None and stream.decode() == place.stream:
+                found[int(number)] = name
     return found
+
+
+def nth_after(client: redis.Redis, options: Options, place: Place, count: int) -> str | None:
+    """The id of the entry so many after the place; None where there are fewer. Redis gives no ids without data."""
+    position = place.after
+    while count:
+        asked = min(count, ENTRIES_PER_COUNT)
+        found = _ask(
+            options,
+            lambda: client.xrange(keys.stream(place.stream), min=f"({position}", count=asked),  # noqa: B023
+        )
+        if len(found) < asked:
+            return None
+        position = found[-1][0].decode()
+        count -= asked
+    return position
+
+
+def is_after(one: str, other: str) -> bool:
+    """Whether one entry came later than the other."""
+    return reader.parse_id(one) > reader.parse_id(other)
 
 
 def lost(client: redis.Redis, place: Place, now: Counters, added: int | None = None) -> int | None:

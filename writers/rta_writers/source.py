@@ -24,8 +24,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from rta_wire import errors
-from rta_writers import committing, forms, opening, reading, source_read
-from rta_writers.metrics import Metrics
+from rta_writers import committing, forms, opening, reading, source_read, source_stream, worker
+from rta_writers.metrics import Metrics, Note
 from rta_writers.options import Options
 from rta_writers.task import Outcome, Task
 
@@ -58,7 +58,7 @@ class RtaDataSource(DataSource):
         return kind(dict(self.options), schema)
 
     def streamReader(self, schema: sql.StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        return source_read.StreamReader(dict(self.options), schema)
+        return source_stream.StreamReader(dict(self.options), schema)
 
     def writer(self, schema: sql.StructType, overwrite: bool) -> DataSourceArrowWriter:
         if overwrite:
@@ -108,7 +108,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 reason="Spark gave the task no query and batch id: a streaming write needs a micro-batch"
             )
         unit = committing.unit_of(query, context.partitionId())
-        return _write(iterator, Options.read(self._options), self._metrics, unit=unit, epoch=int(batch))
+        return _write(iterator, Options.read(self._options), self._metrics, unit=unit, epoch=int(batch), query=query)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         committing.commit(Options.read(self._options), _outcomes(messages), epoch=batchId)
@@ -118,8 +118,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def _write(
-    batches: Iterator[pa.RecordBatch], options: Options, metrics: Metrics | None, *, unit: str, epoch: int
+    batches: Iterator[pa.RecordBatch],
+    options: Options,
+    metrics: Metrics | None,
+    *,
+    unit: str,
+    epoch: int,
+    query: str | None = None,
 ) -> Written:
+    worker.settle()
     first = next(batches, None)
     if first is None:
         return Written(Outcome(unit, epoch))
@@ -136,12 +143,14 @@ def _write(
     finally:
         task.close()
     if metrics is not None:
-        metrics.add(outcome.effort)
+        execution = _context().getLocalProperty("spark.sql.execution.id")
+        metrics.add(Note(outcome.effort, None if execution is None else int(execution), query, epoch))
     return Written(outcome)
 
 
 def _checked(given: dict[str, str], schema: sql.StructType) -> Options:
     """Refuse what can't be written before any task starts."""
+    worker.settle()
     options = Options.read(given)
     try:
         columns = to_arrow_schema(schema, timezone="UTC")

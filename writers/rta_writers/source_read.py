@@ -8,7 +8,6 @@ import pyarrow as pa
 from pyspark.sql import types as sql
 from pyspark.sql.datasource import (
     DataSourceReader,
-    DataSourceStreamReader,
     EqualNullSafe,
     EqualTo,
     Filter,
@@ -43,7 +42,7 @@ class RangePartition(InputPartition):
         self.where = where
 
 
-class _Reading:
+class Reading:
     """What both readers do in a task."""
 
     def __init__(self, given: dict[str, str], schema: sql.StructType) -> None:
@@ -63,7 +62,7 @@ class _Reading:
                 yield batch.select(self._names)
 
 
-class BatchReader(_Reading, DataSourceReader):
+class BatchReader(Reading, DataSourceReader):
     """Everything that stands in the stream when the query is planned."""
 
     def partitions(self) -> list[InputPartition]:
@@ -95,52 +94,6 @@ class FilteringReader(BatchReader):
                 yield one
             else:
                 self._bounds = bounds
-
-
-class StreamReader(_Reading, DataSourceStreamReader):
-    """Entries as they come. An offset is the id of the last entry read, and how many there ever were by then."""
-
-    def __init__(self, given: dict[str, str], schema: sql.StructType) -> None:
-        super().__init__(given, schema)
-        self._identities: dict[int, str] | None = None
-
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        options = reading.Options.read(self._given)
-        if options.starting_offset == reading.LATEST:
-            return self._latest(options)
-        if options.starting_offset != reading.EARLIEST:
-            return {"id": options.starting_offset}
-        with connection.connect(options.redis_url) as client:
-            return {"id": reading.find(client, options).after}
-
-    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 - the form of Spark 4.1 too
-        return self._latest(reading.Options.read(self._given))
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        options = reading.Options.read(self._given)
-        with connection.connect(options.redis_url) as client:
-            place = msgspec.structs.replace(reading.find(client, options), after=start["id"])
-            now = reading.counters(client, options, place.stream)
-            missing = reading.lost(client, place, now, start.get("added"))
-            if missing != 0:
-                reading.report_gap(options, place.stream, place.after, missing)
-            if self._identities is None or options.session is None:
-                self._identities = (self._identities or {}) | reading.identities(client, options, place)
-            return [RangePartition(one) for one in reading.ranges(place, now, options, self._identities, end["id"])]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self.rows(partition)
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is kept for us."""
-
-    def stop(self) -> None:
-        """Nothing is held open."""
-
-    def _latest(self, options: reading.Options) -> dict[str, Any]:
-        with connection.connect(options.redis_url) as client:
-            now = reading.counters(client, options, reading.find(client, options).stream)
-        return {"id": now.last_id, "added": now.added}
 
 
 def narrowed(bounds: Bounds, one: Filter) -> Bounds | None:

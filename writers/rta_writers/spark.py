@@ -1,8 +1,9 @@
 """What a driver calls on its Spark session: register the source, tune Spark, make a frame replayable, ship us."""
 
 import logging
+import sys
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -10,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rta_wire import errors
 from rta_writers.metrics import Metrics
 from rta_writers.source import RtaDataSource
+from rta_writers.spark_ui import SqlPage
 
 log: Final = logging.getLogger("rta_writers")
 
@@ -33,12 +35,31 @@ def register(spark: SparkSession, *, tune_spark: bool = True) -> Metrics:
     """Make `format("rta")` known to a Spark session, and Spark fast at it. Gives the counters of its writers."""
     if tune_spark:
         tune(spark)
-    metrics = Metrics(spark.sparkContext)
+    metrics = Metrics(spark.sparkContext, SqlPage(spark).show)
+    _expect_hang_ups(spark.sparkContext)
     own = {"metrics": metrics, "pushdown": spark.conf.get(FILTERS, "false") == "true", "__module__": __name__}
     # A class of its own for each session: Spark pickles it by value, counters and all.
     source = type("RegisteredRtaDataSource", (RtaDataSource,), own)
     spark.dataSource.register(source)
     return metrics
+
+
+def _expect_hang_ups(context: Any) -> None:
+    """Keep a streaming query that is stopped from printing a traceback.
+
+    Spark's JVM sends counters of plans and commits from the thread of the query. Stopping a query interrupts it, which
+    closes the connection; Spark opens another one when it needs it. PySpark's end takes the first for an error.
+    """
+    server = getattr(context, "_accumulatorServer", None)
+    if server is None or "handle_error" in vars(server):
+        return
+    told_before = server.handle_error
+
+    def handle_error(request: Any, address: Any) -> None:
+        if not isinstance(sys.exception(), EOFError):
+            told_before(request, address)
+
+    server.handle_error = handle_error
 
 
 def tune(spark: SparkSession, *, columns: int = 3) -> dict[str, str]:

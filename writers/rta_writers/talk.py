@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 import redis
 import redis.exceptions
 
-from rta_wire import errors
-from rta_writers import patience
+from rta_wire import errors, keys
+from rta_writers import connection, patience
 from rta_writers.target import Target
 
 T = TypeVar("T")
@@ -22,10 +22,16 @@ class Talk:
         self._client = client
         self._target = target
         self._connection: Any = None
+        self._pool: Any = None
+        self._has_failed = False
 
     def send(self, calls: Sequence[Call]) -> None:
         if self._connection is None:
-            self._connection = self._client.connection_pool.get_connection()
+            if self._has_failed:
+                connection.look_around(self._client)
+                self._has_failed = False
+            self._pool = connection.server(self._client, keys.stream(self._target.stream)).connection_pool
+            self._connection = self._pool.get_connection()
         self._connection.send_packed_command(self._connection.pack_commands(calls))
 
     def receive(self, count: int) -> list[Any]:
@@ -50,7 +56,7 @@ class Talk:
         """Give the connection back, closed: answers may still be on their way."""
         if self._connection is not None:
             self._connection.disconnect()
-            self._client.connection_pool.release(self._connection)
+            self._pool.release(self._connection)
             self._connection = None
 
     def patiently(self, step: Callable[[], T], forget: Callable[[], None]) -> T:
@@ -61,6 +67,7 @@ class Talk:
                 done = step()
             except patience.Trouble as error:
                 self.outages += 1
+                self._has_failed = True
                 self.hang_up()
                 forget()
                 borne.bear(error)

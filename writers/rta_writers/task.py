@@ -92,7 +92,7 @@ class Task:
         self._epoch = epoch
         self._form = forms.choose(options, schema)
         self._client = connection.connect(options.redis_url)
-        self._opener = opening.Opener(options)
+        self._opener = opening.Opener(options, unit.rpartition("/")[0] or unit)
         self._lanes: dict[str, _Lane] = {}
         self._reported_s = time.monotonic()
         self._flushed_s = time.monotonic()

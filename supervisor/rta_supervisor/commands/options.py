@@ -25,7 +25,8 @@ redis_url = click.option(
     "--redis-url",
     metavar="URL",
     callback=_without_password,
-    help="Redis or Valkey to use, such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock.",
+    help="Redis or Valkey to use: redis://127.0.0.1:6379/0, unix:///run/redis.sock, "
+    "redis+sentinel://HOST:PORT,HOST:PORT/MASTER or redis+cluster://HOST:PORT,HOST:PORT.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 yes = click.option("--yes", "-y", is_flag=True, help="Don't ask.")

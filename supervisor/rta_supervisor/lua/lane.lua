@@ -34,17 +34,29 @@ local function is_before(a, b)
 end
 
 -- Messages that are done with. Where nothing before the end of them is pending, all up to there is done with and goes in
--- one cut, which costs next to nothing; otherwise they go one by one.
+-- one cut, which costs next to nothing; otherwise they go one by one. Those that another supervisor has settled are not
+-- counted twice, and where there are such nothing is cut.
 -- ARGV: group, the id after the highest of them, ids
 local function settle(keys, args)
-  redis.call('XACK', keys[1], args[1], unpack(args, 3))
+  local count = redis.call('XACK', keys[1], args[1], unpack(args, 3))
   local pending = redis.call('XPENDING', keys[1], args[1])
-  if pending[1] == 0 or not is_before(pending[2], args[2]) then
+  if count == #args - 2 and (pending[1] == 0 or not is_before(pending[2], args[2])) then
     redis.call('XTRIM', keys[1], 'MINID', '=', args[2])
   else
     redis.call('XDEL', keys[1], unpack(args, 3))
   end
-  return redis.call('HINCRBY', keys[2], 'settled', #args - 2)
+  return redis.call('HINCRBY', keys[2], 'settled', count)
+end
+
+-- A reader that is gone, if it has left nothing behind. ARGV: group, reader. Gives 1 if it is forgotten.
+local function retire(keys, args)
+  for _, flat in ipairs(redis.call('XINFO', 'CONSUMERS', keys[1], args[1])) do
+    if flat[2] == args[2] and flat[4] == 0 then
+      redis.call('XGROUP', 'DELCONSUMER', keys[1], args[1], args[2])
+      return 1
+    end
+  end
+  return 0
 end
 
 -- Of all that was ever added, what neither stands there nor is settled was evicted. What is being handled at this moment
@@ -64,3 +76,4 @@ end
 redis.register_function { function_name = 'rtas_begin_1', callback = begin, flags = { 'allow-oom' } }
 redis.register_function { function_name = 'rtas_settle_1', callback = settle, flags = { 'allow-oom' } }
 redis.register_function { function_name = 'rtas_missing_1', callback = missing, flags = { 'allow-oom' } }
+redis.register_function { function_name = 'rtas_retire_1', callback = retire, flags = { 'allow-oom' } }

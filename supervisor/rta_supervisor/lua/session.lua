@@ -82,8 +82,8 @@ end
 -- ARGV: streamSessionId, then for each unit: unit, bursts, samples, raw bytes, stored bytes, start, end; last the
 -- principal whose reports they are, where it matters.
 -- Gives {outcome, streamName, implausible units}; the outcome is 'changed', 'same', 'closed' or 'unknown'. It is 'foreign'
--- for a session of another principal, who stands in place of the units. Where it
--- changed, the four counts by which it grew come after that.
+-- for a session of another principal, who stands in place of the units. Where it changed, the four counts by which it
+-- grew come after that.
 local function fold(keys, args)
   local state = keys[2]
   local principal = #args % UNIT_WORDS == 2 and table.remove(args)
@@ -140,24 +140,27 @@ local function fold(keys, args)
 end
 
 -- Shows readers what is folded, and keeps an open session from expiring.
--- ARGV: streamSessionId, now_ms, ttl_s (0 leaves it as it is)
+-- ARGV: streamSessionId, ttl_s (0 leaves it as it is)
 -- Gives {1 if readers have not seen the time range yet, the four counts, tStart, tEnd}, or {} for a session that is not
 -- open.
 local function refresh(keys, args)
   local hash, state = keys[1], keys[2]
   local known = redis.call('HMGET', state, 'streamSessionId', 'state', 'tStart', 'tEnd', unpack(COUNTS))
   if known[1] ~= args[1] or CLOSED[known[2]] then return {} end
-  if args[3] ~= '0' then
-    redis.call('EXPIRE', hash, args[3])
-    redis.call('EXPIRE', state, args[3])
+  if args[2] ~= '0' then
+    redis.call('EXPIRE', hash, args[2])
+    redis.call('EXPIRE', state, args[2])
   end
   local counts = { known[5] or '0', known[6] or '0', known[7] or '0', known[8] or '0' }
+  -- By the clock of Redis: several supervisors agree on it, and one that comes late does not turn it back.
+  local now = redis.call('TIME')
+  local now_ms = string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000))
   if not known[3] then
-    redis.call('HSET', hash, 'lastUpdated', args[2])
+    redis.call('HSET', hash, 'lastUpdated', now_ms)
     return { 0, counts[1], counts[2], counts[3], counts[4], '-', '-' }
   end
   local shown = redis.call('HMGET', hash, 'tStart', 'tEnd')
-  redis.call('HSET', hash, 'tStart', known[3], 'tEnd', known[4], 'lastUpdated', args[2])
+  redis.call('HSET', hash, 'tStart', known[3], 'tEnd', known[4], 'lastUpdated', now_ms)
   local is_news = shown[1] ~= known[3] or shown[2] ~= known[4]
   return { is_news and 1 or 0, counts[1], counts[2], counts[3], counts[4], known[3], known[4] }
 end

@@ -1,32 +1,85 @@
 #!lua name=rtas_stream_1
 
--- First and last entry of a session in its stream. KEYS[1] is the stream, KEYS[2] the gate of the session, KEYS[3] the
--- marks of its units; all live in one slot. The gate goes from open to sealed to finished, and writers watch it.
+-- Entries of a session in its stream that are not data. KEYS[1] is the stream, KEYS[2] the gate of the session, KEYS[3]
+-- the marks of its units, KEYS[4] what was told already; all live in one slot. The gate goes from open to sealed to
+-- finished, and writers watch it. A supervisor may come late with what another has told by then: nothing older is told
+-- after something newer, and nothing at all where there is no gate.
+
+local function server_ms()
+  local now = redis.call('TIME')
+  return now[1] * 1000 + math.floor(now[2] / 1000)
+end
+
+-- Whether the lease under which a call is made is over. 0: it needs none.
+local function is_over(until_ms)
+  return tonumber(until_ms) > 0 and server_ms() >= tonumber(until_ms)
+end
+
+-- Whether decimal text a is less than b.
+local function less(a, b)
+  local a_negative, b_negative = a:sub(1, 1) == '-', b:sub(1, 1) == '-'
+  if a_negative ~= b_negative then return a_negative end
+  if a_negative then a, b = b:sub(2), a:sub(2) end
+  if #a ~= #b then return #a < #b end
+  return a < b
+end
 
 -- The first entry: opens the gate. Repeating it changes nothing.
--- ARGV: streamSessionId, data, ttl_s
+-- ARGV: streamSessionId, data, version, ttl_s
 -- Gives the id of the entry, or an empty text where the gate stood there already.
 local function announce(keys, args)
   if redis.call('EXISTS', keys[2]) == 1 then return '' end
   local id = redis.call('XADD', keys[1], '*', 'id', args[1], 'data', args[2])
-  redis.call('SET', keys[2], 'open', 'EX', args[3])
+  redis.call('SET', keys[2], 'open', 'EX', args[4])
+  redis.call('DEL', keys[4])
+  redis.call('HSET', keys[4], 'version', args[3])
+  redis.call('EXPIRE', keys[4], args[4])
   return id
 end
 
--- No burst is taken from here on. Gives all marks, which are final now.
--- ARGV: ttl_s
+-- New Session JSON, unless as new a version was told. ARGV: streamSessionId, data, version, ttl_s
+local function tell(keys, args)
+  local gate = redis.call('GET', keys[2])
+  if not gate or not less(redis.call('HGET', keys[4], 'version') or '0', args[3]) then return '' end
+  redis.call('HSET', keys[4], 'version', args[3])
+  redis.call('EXPIRE', keys[4], args[4])
+  -- Of a session that has ended nobody watches the gate any more.
+  if gate == 'finished' then redis.call('EXPIRE', keys[2], args[4]) end
+  return redis.call('XADD', keys[1], '*', 'id', args[1], 'data', args[2])
+end
+
+-- The time range, if it is wider than what was told. ARGV: streamSessionId, data, tStart, tEnd, ttl_s
+local function show(keys, args)
+  local gate = redis.call('GET', keys[2])
+  if not gate or gate == 'finished' then return '' end
+  local told = redis.call('HMGET', keys[4], 'tStart', 'tEnd')
+  if told[1] then
+    if less(told[1], args[3]) or less(args[4], told[2]) then return '' end
+    if told[1] == args[3] and told[2] == args[4] then return '' end
+  end
+  redis.call('HSET', keys[4], 'tStart', args[3], 'tEnd', args[4])
+  redis.call('EXPIRE', keys[4], args[5])
+  return redis.call('XADD', keys[1], '*', 'id', args[1], 'data', args[2])
+end
+
+-- No burst is taken from here on. Gives all marks, which are final now, or nothing where the lease is over.
+-- ARGV: ttl_s, end of the lease
 local function seal(keys, args)
+  if is_over(args[2]) then return false end
   if redis.call('GET', keys[2]) ~= 'finished' then redis.call('SET', keys[2], 'sealed', 'EX', args[1]) end
   return redis.call('HGETALL', keys[3])
 end
 
 -- The last entry. Repeating it changes nothing.
--- ARGV: streamSessionId, data, ttl_s
+-- ARGV: streamSessionId, data, version, ttl_s
 local function finish(keys, args)
-  if redis.call('GET', keys[2]) == 'finished' then return '' end
+  local gate = redis.call('GET', keys[2])
+  if not gate or gate == 'finished' then return '' end
   local id = redis.call('XADD', keys[1], '*', 'id', args[1], 'data', args[2])
-  redis.call('SET', keys[2], 'finished', 'EX', args[3])
-  redis.call('EXPIRE', keys[3], args[3])
+  redis.call('SET', keys[2], 'finished', 'EX', args[4])
+  redis.call('EXPIRE', keys[3], args[4])
+  redis.call('HSET', keys[4], 'version', args[3])
+  redis.call('EXPIRE', keys[4], args[4])
   return id
 end
 
@@ -34,6 +87,7 @@ end
 -- once in half a lifetime.
 -- ARGV: ttl_s
 local function keep(keys, args)
+  if redis.call('GET', keys[2]) == 'finished' then return 0 end
   local left_s = redis.call('TTL', keys[2])
   local is_due = left_s >= 0 and left_s < tonumber(args[1]) / 2
   if is_due and redis.call('GET', keys[2]) == 'open' then return redis.call('EXPIRE', keys[2], args[1]) end
@@ -49,11 +103,6 @@ local function before(a, b)
   if a_ms == b_ms then a_ms, b_ms = a_seq, b_seq end
   if #a_ms ~= #b_ms then return #a_ms < #b_ms end
   return a_ms < b_ms
-end
-
-local function server_ms()
-  local now = redis.call('TIME')
-  return now[1] * 1000 + math.floor(now[2] / 1000)
 end
 
 -- How many of the oldest entries are too many.
@@ -80,9 +129,10 @@ local function drop(stream, count, below, exact)
 end
 
 -- Removes oldest entries, never one at or above `below`. Repeated until it removes nothing. Only KEYS[1] is used.
--- ARGV: max_entries, max_bytes (0: any), max_age_ms (0: any), below, most entries to remove, 1 for exact
+-- ARGV: max_entries, max_bytes (0: any), max_age_ms (0: any), below, most entries to remove, 1 for exact, end of the lease
 -- Gives the number of entries removed.
 local function trim(keys, args)
+  if is_over(args[7]) then return 0 end
   local stream = keys[1]
   local max_entries, max_bytes, max_age_ms = tonumber(args[1]), tonumber(args[2]), tonumber(args[3])
   local below, most, exact = args[4], tonumber(args[5]), args[6] == '1'
@@ -115,6 +165,8 @@ local function remove(keys, args)
 end
 
 redis.register_function('rtas_announce_1', announce)
+redis.register_function('rtas_tell_1', tell)
+redis.register_function('rtas_show_1', show)
 redis.register_function('rtas_seal_1', seal)
 redis.register_function('rtas_finish_1', finish)
 -- What makes room, and what keeps sessions, has to work where there is none.

@@ -6,12 +6,13 @@ from starlette.routing import BaseRoute
 
 from rta_supervisor.web import basics
 from rta_supervisor.web.door import Door
+from rta_supervisor.web.live import routes as live
 from rta_supervisor.web.parts import Parts
 
 
 def routes(parts: Parts) -> list[BaseRoute]:
     """A page adds its routes here."""
-    return [*basics.routes(parts)]
+    return [*basics.routes(parts), *live.routes(parts)]
 
 
 def build(parts: Parts) -> Starlette:

@@ -6,6 +6,7 @@ import anyio
 from prometheus_client import CollectorRegistry
 
 from rta_supervisor import settings
+from rta_supervisor.catalogue import Catalogue
 from rta_supervisor.health import Health
 from rta_supervisor.link import Link
 from rta_supervisor.sessions import Sessions
@@ -19,6 +20,7 @@ class Parts:
     node_id: str
     link: Link
     sessions: Sessions
+    catalogue: Catalogue
     health: Health
     registry: CollectorRegistry
     """Metrics."""

@@ -1,0 +1,170 @@
+"""Follows a session's entries in its stream and makes of them what a plot shows. Bounded in what it reads and keeps."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+import msgspec
+import numpy as np
+
+from rta_supervisor.link import Link, Trouble
+from rta_supervisor.sessions import Ref
+from rta_supervisor.web.live import streaming
+from rta_supervisor.web.live.envelope import CHANNELS_MAX, Envelope
+from rta_wire import decode, errors, keys, plan
+
+EVERY_S: Final = 0.5
+QUIET_S: Final = 10.0
+"""After so long without news a sign of life goes out."""
+
+PAGE: Final = 32
+PAGE_BYTES: Final = 2 * 1024 * 1024
+"""What one reply of Redis may hold, about: pages get longer where entries are small."""
+
+BACK_MAX_ENTRIES: Final = 4096
+BACK_MAX_BYTES: Final = 32 * 1024 * 1024
+BACK_SLACK_MS: Final = 10_000
+"""Samples that are this much late still count as of the time at which they came."""
+
+NAMED_MAX: Final = 2000
+"""Channels that can be chosen from."""
+
+CHOSEN_AT_FIRST: Final = 3
+STEPS_MIN, STEPS_MAX = 50, 1200
+WINDOW_MIN_S, WINDOW_MAX_S = 1.0, 3600.0
+NS: Final = 10**9
+
+_decoding = anyio.CapacityLimiter(1)
+"""One plot is decoded at a time, whoever watches: sessions come first."""
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What a page wants to see."""
+
+    channels: tuple[int, ...]
+    steps: int
+    window_s: float
+    type: plan.SampleType
+
+    @classmethod
+    def parse(cls, query: dict[str, str]) -> "Wish":
+        try:
+            channels = tuple(int(word) for word in query.get("channels", "").split(",") if word)
+            steps, window_s = int(query.get("steps", "600")), float(query.get("window_s", "60"))
+            type_ = plan.SampleType(query.get("type", "double"))
+        except ValueError as error:
+            raise errors.Usage(reason=f"The plot can't be made: {error}") from error
+        if len(channels) > CHANNELS_MAX:
+            raise errors.Usage(reason=f"A plot has {CHANNELS_MAX} channels at most.")
+        if not WINDOW_MIN_S <= window_s <= WINDOW_MAX_S:
+            raise errors.Usage(reason=f"A plot covers {WINDOW_MIN_S:g} to {WINDOW_MAX_S:g} s.")
+        return cls(channels, min(max(steps, STEPS_MIN), STEPS_MAX), window_s, type_)
+
+
+class Plot:
+    """One plot that somebody watches."""
+
+    def __init__(self, link: Link, ref: Ref, wish: Wish) -> None:
+        self._link = link
+        self._stream = keys.stream(ref.stream)
+        self._number = str(ref.stream_session_id).encode()
+        self._wish = wish
+        self._layouts = plan.Plan(default=plan.Layout(type=wish.type))
+        self._envelope = Envelope(wish.steps, max(1, int(wish.window_s * NS / wish.steps)))
+        self._chosen = set(wish.channels)
+        self._named: set[int] = set()
+        self._after = ""
+        self._bad = 0
+        self._skipped = 0
+
+    async def events(self, closing: anyio.Event) -> AsyncIterator[bytes]:
+        """Until the server ends."""
+        quiet_s = 0.0
+        first = True
+        while not closing.is_set():
+            try:
+                named = len(self._named)
+                await self._read()
+                told = self._news(is_first=first, has_more_names=len(self._named) > named)
+                first = False
+            except Trouble as error:
+                told = {"problem": str(error) or "Redis does not answer"}
+            if told or quiet_s >= QUIET_S:
+                quiet_s = 0.0
+                yield streaming.event(msgspec.json.encode(told))
+            quiet_s += EVERY_S
+            with anyio.move_on_after(EVERY_S):
+                await closing.wait()
+
+    def _news(self, *, is_first: bool, has_more_names: bool) -> dict[str, Any]:
+        told: dict[str, Any] = {}
+        if news := self._envelope.news():
+            told |= {"last": self._envelope.last, "tracks": news}
+        if is_first:
+            told |= {"stepMs": self._envelope.step_ns / 1e6, "steps": self._envelope.steps, "tracks": news}
+        if is_first or has_more_names:
+            told |= {"named": sorted(self._named)[:NAMED_MAX], "chosen": sorted(self._chosen)}
+        if self._bad or self._skipped:
+            told |= {"undecodable": self._bad, "skipped": self._skipped}
+        return told
+
+    async def _read(self) -> None:
+        """What came since the last time, newest first; at the beginning as far back as the window goes."""
+        bursts: list[bytes] = []
+        entries = size = 0
+        page, upper, newest = PAGE, "+", ""
+        earliest_ms = 0
+        while True:
+            lower = f"({self._after}" if self._after else "-"
+            found = await self._link.do("XREVRANGE", self._stream, upper, lower, "COUNT", page)
+            newest = newest or (found[0][0].decode() if found else "")
+            mine = [(raw_id, fields[3]) for raw_id, fields in found if self._is_mine(fields)]
+            bursts += [data for _, data in mine]
+            if mine and not earliest_ms:
+                earliest_ms = _ms(mine[0][0]) - int(self._wish.window_s * 1000) - BACK_SLACK_MS
+            if len(found) < page or _ms(found[-1][0]) < earliest_ms:
+                break
+            entries += len(found)
+            size += sum(len(fields[-1]) for _, fields in found)
+            if entries >= BACK_MAX_ENTRIES or size >= BACK_MAX_BYTES:
+                self._skipped += bool(self._after)
+                break
+            upper = f"({found[-1][0].decode()}"
+            page = min(max(PAGE_BYTES * entries // max(size, 1), 1), PAGE * 16)
+        self._after = newest or self._after
+        if bursts:
+            # Oldest first: the window ends where the latest sample is.
+            await anyio.to_thread.run_sync(self._take, bursts[::-1], limiter=_decoding)
+
+    def _is_mine(self, fields: Sequence[bytes]) -> bool:
+        is_entry = len(fields) == 4 and fields[0] == keys.ENTRY_ID and fields[2] == keys.ENTRY_DATA
+        return is_entry and fields[1] == self._number
+
+    def _take(self, bursts: Sequence[bytes]) -> None:
+        for at in range(0, len(bursts), PAGE):
+            for columns in self._decoded(bursts[at : at + PAGE]):
+                self._add(columns)
+
+    def _decoded(self, bursts: Sequence[bytes]) -> list[decode.Columns]:
+        try:
+            return list(decode.columns(bursts, self._layouts).samples.values())
+        except errors.BadBurst:
+            if len(bursts) == 1:
+                self._bad += 1
+                return []
+        return [columns for burst in bursts for columns in self._decoded([burst])]
+
+    def _add(self, columns: decode.Columns) -> None:
+        if len(self._named) < NAMED_MAX:
+            self._named |= set(np.unique(columns.channels).tolist())
+        if not self._chosen:
+            self._chosen = set(sorted(self._named)[:CHOSEN_AT_FIRST])
+        wanted = np.isin(columns.channels, list(self._chosen))
+        for run in np.flatnonzero(wanted).tolist():
+            part = slice(int(columns.offsets[run]), int(columns.offsets[run + 1]))
+            self._envelope.add(int(columns.channels[run]), columns.times_ns[part], columns.values[part])
+
+
+def _ms(entry_id: bytes) -> int:
+    return int(entry_id.partition(b"-")[0])

@@ -1,0 +1,75 @@
+"""Server-sent events: one connection that stays, a bounded number of them, and none that holds up the end."""
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Final
+
+import anyio
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+SEND_TIMEOUT_S: Final = 20.0
+"""A page that takes nothing for so long is let go; it comes back by itself."""
+
+RETRY_MS: Final = 1000
+
+
+class Seats:
+    """How many may watch at once."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    @property
+    def are_taken(self) -> bool:
+        return self._left <= 0
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[None]:
+        self._left -= 1
+        try:
+            yield
+        finally:
+            self._left += 1
+
+
+def event(data: bytes, name: str | None = None) -> bytes:
+    """One event. JSON has no raw line ends in it, so it is one line."""
+    return (f"event: {name}\n".encode() if name else b"") + b"data: " + data + b"\n\n"
+
+
+class EventStream(Response):
+    """Sends what a source gives until the source or the browser has had enough."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, source: AsyncIterator[bytes], seats: Seats, headers: dict[str, str]) -> None:
+        super().__init__(headers=headers | {"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._source = source
+        self._seats = seats
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
+        with self._seats.one():
+            async with anyio.create_task_group() as group:
+
+                async def watch() -> None:
+                    while (await receive())["type"] != "http.disconnect":
+                        pass
+                    group.cancel_scope.cancel()
+
+                group.start_soon(watch, name="browser")
+                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+                await self._send_all(send)
+                group.cancel_scope.cancel()
+
+    async def _send_all(self, send: Send) -> None:
+        async with contextlib.aclosing(self._source) as source:  # type: ignore[type-var] # every source is a generator
+            body = f"retry: {RETRY_MS}\n\n".encode()
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+            async for chunk in source:
+                with anyio.move_on_after(SEND_TIMEOUT_S) as patience:
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                if patience.cancelled_caught:
+                    return
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,0 +1,33 @@
+"""When to leave a target alone, and when to try it again. Pure: told what happens and when, does nothing."""
+
+
+class Breaker:
+    """After some failures in a row nothing is sent for a while; then one delivery decides."""
+
+    def __init__(self, *, failures: int, open_s: float) -> None:
+        self._limit = failures
+        self._open_s = open_s
+        self._failed = 0
+        self._open_until_s = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        return self._failed >= self._limit
+
+    def wait_s(self, now_s: float) -> float:
+        """How long to send nothing from now."""
+        return max(0.0, self._open_until_s - now_s) if self.is_open else 0.0
+
+    def failed(self, now_s: float) -> bool:
+        """Note a failure. Whether it is the one that opened the breaker."""
+        was_open = self.is_open
+        self._failed += 1
+        if self.is_open:
+            self._open_until_s = now_s + self._open_s
+        return self.is_open and not was_open
+
+    def succeeded(self) -> bool:
+        """Note a success. Whether it is the one that closed the breaker."""
+        was_open = self.is_open
+        self._failed = 0
+        return was_open

@@ -1,0 +1,143 @@
+"""Sends what waits, one target apart from the other: a target that hangs delays nobody but itself."""
+
+import random
+from typing import Final
+
+import anyio
+
+from rta_supervisor import counting, log, settings
+from rta_supervisor.link import DataLost, Link, Trouble
+from rta_supervisor.sessions import now_ms
+from rta_supervisor.webhooks import post, signature
+from rta_supervisor.webhooks.breaker import Breaker
+from rta_supervisor.webhooks.outbox import Outbox
+from rta_supervisor.webhooks.queue import Delivery, Queue
+from rta_wire import __version__, errors
+
+LOOK_S: Final = 2.0
+"""How often to look for what another supervisor queued or left."""
+
+TROUBLE_PAUSE_S: Final = 1.0
+TAKE_FACTOR: Final = 2
+"""How much longer than a try may take a delivery stays with who took it."""
+
+BACKOFF_FACTOR: Final = 3.0
+BACKOFF_MAX_S: Final = 3600.0
+
+
+class Webhooks:
+    """All targets: the outbox that fills their queues and the tasks that empty them."""
+
+    def __init__(self, link: Link, config: settings.Settings) -> None:
+        most = config.webhooks.max_pending
+        queues = {name: Queue(link, config.keys, name, max_pending=most) for name in config.webhooks.to}
+        self._deliverers = {name: Deliverer(link, name, queue, config) for name, queue in queues.items()}
+        self.outbox = Outbox(link, config, queues, self._wake)
+
+    def _wake(self, name: str) -> None:
+        self._deliverers[name].wake()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            for name, deliverer in self._deliverers.items():
+                tasks.start_soon(deliverer.run, name=f"webhook-{name}")
+
+
+class Deliverer:
+    """One target."""
+
+    def __init__(self, link: Link, name: str, queue: Queue, config: settings.Settings) -> None:
+        self._link = link
+        self._name = name
+        self._queue = queue
+        self._dead_letters = config.keys.dead_letters()
+        self._dead_letters_max = config.control.dead_letters_max
+        self._config = config.webhooks
+        self._target = config.webhooks.to[name]
+        self._secret = self._target.key_bytes(name)
+        self._breaker = Breaker(failures=self._config.breaker_failures, open_s=self._config.breaker_open_s)
+        self._some = anyio.Event()
+        self._log = log.get(webhook=name)
+
+    def wake(self) -> None:
+        """Something was queued."""
+        self._some.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await anyio.sleep(self._breaker.wait_s(anyio.current_time()))
+            try:
+                await self._once()
+            except Trouble as error:
+                # Functions that Redis lost are loaded again by whoever makes it whole.
+                if not isinstance(error, DataLost):
+                    self._log.warning("redis_unavailable", error=str(error))
+                await anyio.sleep(TROUBLE_PAUSE_S)
+
+    async def _once(self) -> None:
+        self._some = anyio.Event()
+        for_ms = int(self._config.timeout_s * TAKE_FACTOR * 1000)
+        taken = await self._queue.take(now_ms(), for_ms=for_ms)
+        if isinstance(taken, Delivery):
+            await self._deliver(taken)
+            return
+        with anyio.move_on_after(LOOK_S if taken is None else min(taken, LOOK_S)):
+            await self._some.wait()
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        if not delivery.body:
+            await self._queue.settle(delivery)
+            return
+        try:
+            await self._post(delivery)
+        except post.NotTaken as error:
+            self._count("failed")
+            if self._breaker.failed(anyio.current_time()):
+                self._log.warning("webhook_paused", reason=str(error), pause_s=self._config.breaker_open_s)
+            await self._try_later(delivery, error)
+            return
+        await self._queue.settle(delivery)
+        self._count("taken")
+        self._log.debug("webhook_delivered", delivery=delivery.id, attempt=delivery.attempt)
+        if self._breaker.succeeded():
+            self._log.info("webhook_resumed")
+
+    async def _post(self, delivery: Delivery) -> None:
+        at_s = now_ms() // 1000
+        headers = {
+            "User-Agent": f"rta-supervisor/{__version__}",
+            "Rta-Delivery": delivery.id,
+            "Rta-Attempt": str(delivery.attempt),
+            signature.HEADER: signature.sign(self._secret, delivery.body, at_s),
+        }
+        await post.post(self._target.url, delivery.body, headers, timeout_s=self._config.timeout_s)
+
+    async def _try_later(self, delivery: Delivery, error: errors.RtaError) -> None:
+        facts = {"delivery": delivery.id, "attempt": delivery.attempt, "reason": str(error)}
+        if delivery.attempt < self._config.tries:
+            pause_s = backoff_s(delivery.attempt, self._config.first_retry_s, random.random())  # noqa: S311 - jitter
+            await self._queue.put_back(delivery, due_ms=now_ms() + int(pause_s * 1000))
+            self._log.info("webhook_not_taken", **facts, retry_s=round(pause_s, 1))
+            return
+        await self._bury(delivery, error)
+        await self._queue.settle(delivery)
+        self._count("dropped")
+        self._log.error("webhook_dropped", **facts)
+
+    def _count(self, outcome: str) -> None:
+        counting.counts.webhooks[self._name, outcome] += 1
+
+    async def _bury(self, delivery: Delivery, error: errors.RtaError) -> None:
+        """Keep it where a person can look at it."""
+        sentence = f"A webhook was not taken in {delivery.attempt} tries: {error}"
+        words = ("source", self._queue.key, "entry", delivery.id, "code", "WebhookNotTaken", "reason", sentence)
+        most = ("MAXLEN", "~", self._dead_letters_max)
+        await self._link.do("XADD", self._dead_letters, *most, "*", *words, "m", delivery.body)
+
+
+def backoff_s(attempt: int, first_s: float, chance: float) -> float:
+    """How long to wait after so many tries: longer each time, and never all at once. `chance` is from 0 to 1."""
+    full_s = min(first_s * BACKOFF_FACTOR ** (attempt - 1), BACKOFF_MAX_S)
+    return full_s * (0.5 + chance / 2)

@@ -1,0 +1,58 @@
+"""Puts state changes into the queues of those who want to hear of them, right after the change and before anything that
+lets the session go.
+
+The note of a change is written with the change itself. So a supervisor that dies between the two leaves the note, and
+who takes over the session finds it there.
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from rta_supervisor import log, settings
+from rta_supervisor.link import Link
+from rta_supervisor.sessions import Known
+from rta_supervisor.webhooks import change
+from rta_supervisor.webhooks.queue import Queue
+from rta_wire import keys
+from rta_wire.session import State
+
+
+class Outbox:
+    """Who hears of which states."""
+
+    def __init__(
+        self, link: Link, config: settings.Settings, queues: Mapping[str, Queue], on_queued: Callable[[str], None]
+    ) -> None:
+        self._link = link
+        self._names: keys.Keys = config.keys
+        self._targets = config.webhooks.to
+        self._queues = queues
+        self._on_queued = on_queued
+        self._log = log.get()
+
+    def note(self, version: int, state: State, previous: State | None, at_ms: int) -> tuple[str, ...]:
+        """Field and value to be written with a change, or nothing where nobody wants to hear of it."""
+        if state is previous or not any(target.wants(state) for target in self._targets.values()):
+            return ()
+        return change.Note(version, state, previous, at_ms).words()
+
+    async def tell(self, known: Known) -> None:
+        """Queue what is noted with a session, then remove the notes. Repeating it doubles nothing that waits."""
+        notes = change.notes_of(known)
+        if not notes:
+            return
+        wanted = [
+            (name, change.Change.of(known, note))
+            for note in notes
+            for name, target in self._targets.items()
+            if target.wants(note.state) and name in self._queues
+        ]
+        gone = await self._link.do_all(
+            [self._queues[name].adding(one.id, msgspec.json.encode(one), due_ms=one.at_ms) for name, one in wanted]
+        )
+        await self._link.do("HDEL", self._names.state(known.ref.identity), *(note.words()[0] for note in notes))
+        for (name, _), ids in zip(wanted, gone, strict=True):
+            for delivery_id in ids:
+                self._log.error("webhook_dropped", webhook=name, delivery=delivery_id.decode(), reason="queue full")
+            self._on_queued(name)

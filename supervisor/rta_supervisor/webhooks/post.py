@@ -1,0 +1,98 @@
+"""One POST over HTTP/1.1: the status is all that matters, so nothing more of an answer is read than its first line.
+
+No redirect is followed, TLS is verified, and one deadline holds for everything from the name look-up to the answer.
+"""
+
+import re
+import ssl
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+import anyio
+from anyio.abc import ByteStream
+
+from rta_wire import errors
+
+STATUS_LINE_MAX_BYTES: Final = 1024
+_STATUS: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: |\r?\n|$)")
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class NotTaken(errors.RtaError):
+    """{reason}"""
+
+    retriable = True
+
+
+async def post(url: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float) -> None:
+    """Raises `NotTaken` unless the answer is 2xx."""
+    try:
+        with anyio.fail_after(timeout_s):
+            status = await _exchange(url, _request(url, body, headers))
+    except TimeoutError as error:
+        raise NotTaken(reason=f"no answer within {timeout_s:g} s") from error
+    except (OSError, anyio.EndOfStream, anyio.BrokenResourceError) as error:
+        raise NotTaken(reason=_reason(error)) from error
+    if not 200 <= status < 300:
+        raise NotTaken(reason=f"it answered {status}")
+
+
+async def _exchange(url: str, request: bytes) -> int:
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    place = (parts.hostname, parts.port or _PORTS[parts.scheme])
+    connection: ByteStream
+    if parts.scheme == "https":
+        # Many servers close TLS without a farewell. The status is whole by then, or it is an error all the same.
+        connection = await anyio.connect_tcp(*place, tls=True, tls_standard_compatible=False)
+    else:
+        connection = await anyio.connect_tcp(*place)
+    try:
+        await connection.send(request)
+        return await _status(connection)
+    finally:
+        await anyio.aclose_forcefully(connection)
+
+
+async def _status(connection: ByteStream) -> int:
+    """The status of the answer; those of 1xx come before it."""
+    raw = b""
+    while True:
+        while b"\n" not in raw:
+            if len(raw) > STATUS_LINE_MAX_BYTES:
+                raise NotTaken(reason="its answer is not HTTP")
+            raw += await connection.receive(STATUS_LINE_MAX_BYTES)
+        found = _STATUS.match(raw)
+        if found is None:
+            raise NotTaken(reason="its answer is not HTTP")
+        status = int(found[1])
+        if status >= 200:
+            return status
+        while b"\r\n\r\n" not in raw:
+            if len(raw) > STATUS_LINE_MAX_BYTES:
+                raise NotTaken(reason=f"it answered {status} and no end of it")
+            raw += await connection.receive(STATUS_LINE_MAX_BYTES)
+        raw = raw.partition(b"\r\n\r\n")[2]
+
+
+def _request(url: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+    parts = urlsplit(url)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    lines = [
+        f"POST {path} HTTP/1.1",
+        f"Host: {parts.netloc}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    return "\r\n".join(lines).encode("ascii") + b"\r\n\r\n" + body
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, anyio.EndOfStream | anyio.BrokenResourceError):
+        return "it hung up without an answer"
+    return (str(error) or type(error).__name__).splitlines()[0]

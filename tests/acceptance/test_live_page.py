@@ -1,0 +1,308 @@
+"""The live page in a real browser, as an operator uses it."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+import redis
+from selenium.webdriver.common.keys import Keys
+
+import rta_writers
+from rta_supervisor.embedded import server
+from rta_wire import errors
+from rta_writers import connection
+from tests.support import browser as browsers
+from tests.support import supervisors
+from tests.support.browser import Browser
+from tests.support.control import write
+from tests.support.supervisors import Supervisor
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.skipif(
+    browsers.CHROMIUM is None or browsers.DRIVER is None,
+    reason="needs Chromium and its driver: apt-get install chromium chromium-driver",
+)
+
+HOSTILE = "<img src=x onerror=window.hit=1><script>window.hit=2</script>"
+SOON_S = 2.0
+
+CONTRAST = """
+const rgb = (text) => {
+  const pen = new OffscreenCanvas(1, 1).getContext('2d');
+  pen.fillStyle = text;
+  pen.fillRect(0, 0, 1, 1);
+  return [...pen.getImageData(0, 0, 1, 1).data];
+};
+const light = ([r, g, b]) => {
+  const [x, y, z] = [r, g, b].map((c) => c / 255).map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+};
+const ground = (element) => {
+  for (let one = element; one; one = one.parentElement) {
+    const found = rgb(getComputedStyle(one).backgroundColor);
+    if (found[3] === 255) return found;
+  }
+  return [255, 255, 255];
+};
+const poor = [];
+const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walk.nextNode()) {
+  const element = walk.currentNode.parentElement;
+  if (!walk.currentNode.data.trim() || !element.checkVisibility()) continue;
+  if (element.closest('.unseen, .skip, noscript')) continue;
+  const [a, b] = [light(rgb(getComputedStyle(element).color)), light(ground(element))];
+  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (ratio < 4.5) poor.push(`${ratio.toFixed(2)} ${element.outerHTML.slice(0, 80)}`);
+}
+return poor;
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsers.running() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def redis_server() -> Iterator[server.EmbeddedServer]:
+    with server.running() as running:
+        yield running
+
+
+class Site:
+    """A supervisor at one address, which can be ended and started again."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._port = server.free_port()
+        self._stack = contextlib.ExitStack()
+        self.address = f"http://127.0.0.1:{self._port}/ui"
+        self.supervisor: Supervisor | None = None
+
+    def start(self) -> None:
+        environment = {"RTA_HTTP__PORT": str(self._port)}
+        self.supervisor = self._stack.enter_context(supervisors.running(self._url, environment))
+
+    def kill(self) -> None:
+        assert self.supervisor is not None
+        self.supervisor.kill()
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+@pytest.fixture(scope="module")
+def site(redis_server: server.EmbeddedServer) -> Iterator[Site]:
+    found = Site(redis_server.url)
+    found.start()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def client(redis_server: server.EmbeddedServer) -> Iterator[redis.Redis]:
+    with connection.connect(redis_server.url) as client:
+        yield client
+
+
+@pytest.fixture
+def sessions(redis_server: server.EmbeddedServer, site: Site) -> rta_writers.SessionClient:  # noqa: ARG001 - it has to run
+    return rta_writers.SessionClient(redis_server.url, timeout_s=30)
+
+
+@pytest.fixture
+def page(browser: Browser, site: Site) -> Browser:
+    """The page, live. What earlier tests left in it is gone."""
+    browser.size(1280, 900)
+    browser.driver.get("about:blank")
+    browser.complaints()
+    browser.driver.get(site.address)
+    browser.wait_for_text("#link", "live")
+    return browser
+
+
+def row(identity: str) -> str:
+    return f"#sessions tr:has(a[title={quoted(identity)}])"
+
+
+def quoted(text: str) -> str:
+    return '"' + text.replace('"', '\\"') + '"'
+
+
+def test_news_are_there_soon(page: Browser, client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
+    """A session that opens, its samples and its end show within two seconds of their being told."""
+    session = sessions.session("soon", stream="rig")
+    opened_s = time.monotonic()
+    page.wait_for_text(row("soon"), "open")
+    took = {"open": time.monotonic() - opened_s}
+    write(client, session, 7)
+    wrote_s = time.monotonic()
+    page.wait_for_text(row("soon"), "7")
+    took["samples"] = time.monotonic() - wrote_s
+    session.close()
+    closed_s = time.monotonic()
+    page.wait_for_text(row("soon"), "closed")
+    took["closed"] = time.monotonic() - closed_s
+    assert max(took.values()) < SOON_S + slack_s(), took
+    assert page.complaints() == []
+
+
+def slack_s() -> float:
+    """A host with more to do than it has processors for makes everything late."""
+    return max(0.0, os.getloadavg()[0] / (os.cpu_count() or 1) - 1)
+
+
+def test_hostile_names_do_nothing(page: Browser, client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
+    """Markup in an identity, a unit and the JSON is shown as it is and never becomes part of the page."""
+    session = sessions.session(HOSTILE, stream="rig", identifier=HOSTILE, details={HOSTILE: HOSTILE})
+    write(client, session, 3, unit=HOSTILE)
+    page.wait_for_text("#sessions", HOSTILE)
+    page.driver.get(page.driver.current_url + "#session=" + quote(HOSTILE))
+    assert page.wait_for_text("#detail-title", HOSTILE) == HOSTILE
+    page.wait_for_text("#writers", HOSTILE)
+    page.wait_for_text("#detail-json", HOSTILE)
+    page.wait_for_text("#events", HOSTILE)
+    assert page.run("return window.hit") is None
+    assert page.all("main img, main script, td img, pre *") == []
+    assert page.complaints() == []
+
+
+def test_the_keyboard_is_enough(page: Browser, sessions: rta_writers.SessionClient) -> None:
+    """Skip link, filter, choose, go back: focus is always where a person expects it."""
+    for name in ("key-a", "key-b"):
+        sessions.session(name, stream="rig")
+    page.wait_for_text("#sessions", "key-b")
+    page.press(Keys.TAB)
+    assert page.focused() == "Skip to sessions"
+    page.press(Keys.ENTER)
+    assert page.focused() == "sessions-title"
+    page.press("/")
+    assert page.focused() == "filter"
+    page.press(*"key-")
+    wait_until(lambda: len(page.all("#sessions tbody tr")) == 2, what="two rows")
+    for _ in range(12):
+        page.press(Keys.TAB)
+        if page.focused().startswith("key-"):
+            break
+    first = page.focused()
+    page.press(Keys.ARROW_DOWN)
+    second = page.focused()
+    assert {first, second} == {"key-a", "key-b"}
+    page.press(Keys.ENTER)
+    assert page.wait_for_text("#detail-title", second) == second
+    assert page.focused() == "detail-title"
+    assert page.one(f"{row(second)} a").get_attribute("aria-current") == "true"
+    page.press(Keys.ESCAPE)
+    assert page.focused() == second
+    assert not page.one("#detail").is_displayed()
+
+
+def test_channels_are_drawn(page: Browser, client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
+    """The plot shows samples as they come, and others when other channels are chosen."""
+    session = sessions.session("plotted", stream="rig")
+    write(client, session, 50)
+    page.driver.get(page.driver.current_url + "#session=plotted")
+    page.wait_for_text("#plot-values", "49")
+    assert ink(page) > 0
+    write(client, session, 60, unit="v")
+    page.wait_for_text("#plot-values", "59")
+    page.one("#chooser summary").click()
+    page.one("#channels input").click()
+    wait_until(lambda: not page.one("#plot").is_displayed(), what="no channel, no plot")
+
+
+def ink(page: Browser) -> int:
+    """Points of the plot that are coloured."""
+    found = page.run(
+        "const c = document.getElementById('plot'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height)"
+        ".data; let n = 0; for (let i = 0; i < d.length; i += 4) if (Math.abs(d[i] - d[i + 2]) > 60) n += 1; return n"
+    )
+    return int(str(found))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 400])
+def test_it_can_be_read(page: Browser, sessions: rta_writers.SessionClient, theme: str, width: int) -> None:
+    """Every text has contrast enough, nothing is wider than the window, tables say what they are."""
+    for state in ("failed", "abandoned", "truncated", "closed"):
+        with contextlib.suppress(errors.SessionClosed):
+            sessions.session(f"ended {state}", stream="rig").close(state=state)
+    page.size(width, 900, theme)
+    page.wait_for_text("#sessions", "truncated")
+    page.driver.get(page.driver.current_url + "#session=ended%20failed")
+    page.wait_for_text("#detail-json", "failed")
+    assert page.run(CONTRAST) == []
+    assert page.run("return document.documentElement.scrollWidth <= innerWidth")
+    assert page.run("return [...document.querySelectorAll('table')].every((one) => one.caption)")
+    assert page.run("return [...document.querySelectorAll('th')].every((one) => one.scope)")
+    assert page.run("return [...document.querySelectorAll('input, select')].every((one) => one.labels.length === 1)")
+
+
+def test_hundreds_of_sessions_stay_fast(
+    page: Browser, redis_server: server.EmbeddedServer, sessions: rta_writers.SessionClient
+) -> None:
+    """A look at 300 live sessions is drawn in less than a tenth of a second, and no more rows than asked for."""
+    many = [f"many-{number:03}" for number in range(300)]
+
+    def open_some(part: list[str]) -> None:
+        own = rta_writers.SessionClient(redis_server.url, timeout_s=60)
+        for name in part:
+            own.session(name, stream="many")
+
+    threads = [threading.Thread(target=open_some, args=(many[at::3],)) for at in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    page.wait_for_text("#tile-live", "3")
+    wait_until(lambda: not page.one("#more").get_attribute("hidden"), what="more than is shown")
+    assert len(page.all("#sessions tbody tr")) == 100
+    page.one("#more").click()
+    wait_until(lambda: len(page.all("#sessions tbody tr")) >= 300, what="all of them")
+    page.run("document.getElementById('filter').value = 'many-29'")
+    page.run("document.getElementById('filter').dispatchEvent(new Event('input'))")
+    assert len(page.all("#sessions tbody tr")) == 10
+    page.run("document.getElementById('filter').value = ''")
+    took_ms = page.run(
+        "const began = performance.now(); for (let n = 0; n < 5; n += 1)"
+        " document.getElementById('filter').dispatchEvent(new Event('input')); return (performance.now() - began) / 5"
+    )
+    assert float(str(took_ms)) < 100 * (1 + slack_s())
+    for name in many[:5]:
+        sessions.close(name)
+
+
+def test_a_redis_that_is_away_is_said(page: Browser, redis_server: server.EmbeddedServer) -> None:
+    """A banner says so, what was known stays, and the banner goes when Redis is back."""
+    rows = len(page.all("#sessions tbody tr"))
+    os.kill(redis_server.pid, signal.SIGSTOP)
+    try:
+        assert "Redis" in page.wait_for_text("#banner", "Redis")
+        assert page.one("#banner").get_attribute("role") == "alert"
+        assert len(page.all("#sessions tbody tr")) == rows
+    finally:
+        os.kill(redis_server.pid, signal.SIGCONT)
+    wait_until(lambda: not page.one("#banner").is_displayed(), what="the banner going away")
+
+
+def test_it_survives_a_restart_of_the_supervisor(
+    page: Browser, site: Site, sessions: rta_writers.SessionClient, client: redis.Redis
+) -> None:
+    """Killed and started again: a banner in between, then news as before, without a reload."""
+    page.run("window.same = 1")
+    session = sessions.session("survivor", stream="rig")
+    page.wait_for_text("#sessions", "survivor")
+    site.kill()
+    page.wait_for_text("#banner", "does not answer")
+    assert "survivor" in page.text("#sessions")
+    site.start()
+    wait_until(lambda: not page.one("#banner").is_displayed(), timeout_s=30, what="the banner going away")
+    write(client, session, 11)
+    page.wait_for_text(row("survivor"), "11")
+    assert page.run("return window.same") == 1

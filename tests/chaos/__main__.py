@@ -1,0 +1,89 @@
+"""`make chaos` and `make soak`: break everything, judge every sample, print tables; 1 where a promise broke."""
+
+import argparse
+import json
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tests.chaos import plan, report
+from tests.chaos.plan import Part
+from tests.chaos.report import Outcome
+from tests.chaos.result import Result
+
+WIDTH: Final = 120
+
+
+def run_part(part: Part, seed: str, advance: plan.Advance, is_time_up: Callable[[], bool]) -> Iterator[Outcome]:
+    """What is known of a part after each of its runs. Each run has to hold by itself; controls hold together."""
+    total = Result(runs=0)
+    complaint = ""
+    for number in range(part.times):
+        if number and is_time_up():
+            return
+        began_s = time.monotonic()
+        own_seed = f"{seed}/{part.name}/{number}"
+        result = part.run(own_seed, advance)
+        result.seconds = time.monotonic() - began_s
+        total.add(result)
+        wrong = part.demand(total if part.is_control else result)
+        if part.is_control:
+            complaint = wrong
+        elif wrong:
+            complaint = complaint or f"{wrong} (seed {own_seed})"
+        yield part, total, complaint
+
+
+def run(
+    parts: Sequence[Part], seed: str, console: Console, save: Callable[[list[Outcome]], None], minutes: float
+) -> list[Outcome]:
+    """All parts, one after the other. When the time is up each part still to come has one run."""
+    ends_s = time.monotonic() + minutes * 60
+    done: list[Outcome] = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("chaos", total=sum(part.times * part.faults for part in parts))
+        for part in parts:
+            progress.update(bar, description=part.name)
+            before = list(done)
+            for outcome in run_part(part, seed, lambda: progress.advance(bar), lambda: time.monotonic() > ends_s):
+                done = [*before, outcome]
+                save(done)
+                _, result, complaint = outcome
+                console.print(
+                    f"{part.name}, {result.runs} of {part.times}: {complaint or 'right'} ({result.seconds:.0f} s)"
+                )
+    return done
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--size", choices=("short", "chaos", "soak"), default="chaos")
+    parser.add_argument("--seed", default=secrets.token_hex(4))
+    parser.add_argument("--only", default="", help="parts whose name holds this")
+    parser.add_argument("--minutes", type=float, default=120, help="after that, no part has more than one run")
+    parser.add_argument("--json", type=Path, help="write the figures there, after each run")
+    args = parser.parse_args()
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    console.print(f"size {args.size}, seed {args.seed}: run again with --size {args.size} --seed {args.seed}")
+
+    def save(done: list[Outcome]) -> None:
+        if args.json:
+            args.json.parent.mkdir(parents=True, exist_ok=True)
+            args.json.write_text(json.dumps(report.as_json(args.seed, args.size, done), indent=2) + "\n")
+
+    parts = [part for part in plan.parts(args.size) if args.only in part.name]
+    done = run(parts, args.seed, console, save, args.minutes)
+    report.show(console, done)
+    console.print(f"seed {args.seed}")
+    return int(any(complaint for _, _, complaint in done))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""What a run of the harness consists of: kinds of runs, how many of each, and what each has to show."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from tests.chaos import closing, losses, spark_runs, storm
+from tests.chaos.result import Result
+
+Advance = Callable[[], None]
+Run = Callable[[str, Advance], Result]
+Demand = Callable[[Result], str]
+"""What is wrong with a result; nothing where it is as it should be."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some runs of one kind."""
+
+    name: str
+    run: Run
+    times: int
+    faults: int
+    """Of one run, for the progress bar."""
+
+    demand: Demand
+    is_control: bool = False
+
+
+def each_once(result: Result) -> str:
+    """Redis kept its data: so everything is there, once, in order, and every session is complete."""
+    if not result.verdict.is_clean:
+        return f"acknowledged samples are not there once each: {result.verdict}"
+    if not result.is_tail_right:
+        return "a reader that followed all the time saw something else than what stands there"
+    if set(result.ended) != {"closed"}:
+        return f"sessions that miss nothing ended as {dict(result.ended)}"
+    return "" if result.verdict.samples else "nothing was written"
+
+
+def none_silent(result: Result) -> str:
+    """Redis lost data: every loss was reported, and nothing stands there twice."""
+    if result.unreported:
+        return f"{result.unreported} of {result.lossy} sessions lost samples and nobody was told"
+    if result.verdict.duplicated or result.verdict.mangled:
+        return f"samples stand there twice or are broken: {result.verdict}"
+    return "" if result.lossy else "nothing was lost: the harness injects nothing"
+
+
+def doubles(result: Result) -> str:
+    return "" if result.verdict.duplicated else "nothing was doubled: the harness injects nothing"
+
+
+def loses(result: Result) -> str:
+    return "" if result.verdict.lost else "nothing was lost: the harness injects nothing"
+
+
+def stays_silent(result: Result) -> str:
+    return "" if result.unreported else "every loss was reported without our writers: the harness injects nothing"
+
+
+def _storm(fraction: float, *, is_plain: bool = False) -> tuple[Run, int]:
+    faults = {name: max(1, round(count * fraction)) for name, count in storm.FAULTS.items()}
+    return partial(storm.run, faults=faults, is_plain=is_plain), sum(faults.values())
+
+
+def _losses(kinds: Sequence[str], *, is_plain: bool = False) -> tuple[Run, int]:
+    return partial(losses.run, kinds=tuple(kinds), is_plain=is_plain), len(kinds)
+
+
+def _closing(closes: int, *, barrier: bool, is_plain: bool = False) -> tuple[Run, int]:
+    return partial(closing.run, closes=closes, barrier=barrier, is_plain=is_plain), closes
+
+
+def parts(size: str) -> list[Part]:
+    """Everything that a run of a size does, in order."""
+    return {"short": _short, "chaos": _chaos, "soak": _soak}[size]()
+
+
+def _short() -> list[Part]:
+    return [
+        _part("storm", _storm(0.1), 1, each_once),
+        _part("losses", _losses(losses.KINDS), 1, none_silent),
+        _part("closing", _closing(1, barrier=True), 1, each_once),
+        _part("plain XADD in a storm", _storm(0.05, is_plain=True), 1, doubles, is_control=True),
+        _part("plain XADD, no barrier", _closing(1, barrier=False, is_plain=True), 1, loses, is_control=True),
+        _part("plain XADD, losses", _losses(losses.KINDS[:1], is_plain=True), 1, stays_silent, is_control=True),
+    ]
+
+
+def _chaos() -> list[Part]:
+    return [*_full(storms=2, strength=1, loss_rounds=2, closes=3), *_spark(partitions=6, driver_runs=1, kills=2)]
+
+
+def _soak() -> list[Part]:
+    return [*_full(storms=13, strength=2, loss_rounds=20, closes=20), *_spark(partitions=100, driver_runs=5, kills=10)]
+
+
+def _spark(*, partitions: int, driver_runs: int, kills: int) -> list[Part]:
+    """Runs with a real Spark. A query's driver is killed `kills` times in a run."""
+    tasks = {"tasks": partitions}
+    doubled = {"twins": max(4, partitions // 5), "executors": 3}
+    plain = {"tasks": 4}
+    return [
+        _part("Spark tasks", (partial(spark_runs.run_batches, runs=tasks), len(tasks)), 1, each_once),
+        _part("Spark twins and executors", (partial(spark_runs.run_batches, runs=doubled), len(doubled)), 1, each_once),
+        _part("Spark drivers", (partial(spark_runs.run_drivers, kills=kills), kills), driver_runs, each_once),
+        _part("Spark with other partitions", (spark_runs.run_repartitioned, 2), 1, each_once),
+        _part(
+            "Spark tasks, at least once",
+            (partial(spark_runs.run_batches, runs=plain, delivery="at-least-once"), len(plain)),
+            *(1, doubles),
+            is_control=True,
+        ),
+    ]
+
+
+def _full(*, storms: int, strength: float, loss_rounds: int, closes: int) -> list[Part]:
+    return [
+        _part("storm", _storm(strength), storms, each_once),
+        _part("losses", _losses(losses.KINDS), loss_rounds, none_silent),
+        _part("closing", _closing(closes, barrier=True), 1, each_once),
+        _part("plain XADD in a storm", _storm(0.25, is_plain=True), 1, doubles, is_control=True),
+        _part("plain XADD, no barrier", _closing(2, barrier=False, is_plain=True), 1, loses, is_control=True),
+        _part("plain XADD, losses", _losses(losses.KINDS, is_plain=True), 1, stays_silent, is_control=True),
+    ]
+
+
+def _part(name: str, run: tuple[Run, int], times: int, demand: Demand, *, is_control: bool = False) -> Part:
+    return Part(name, run[0], times, run[1], demand, is_control)

@@ -1,0 +1,174 @@
+"""A storm: Redis keeps its data, and everything else goes wrong. Every acknowledged sample has to stand there once."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import redis
+
+import rta_writers
+from rta_wire import errors
+from tests.chaos import oracle, world
+from tests.chaos.agenda import Agenda
+from tests.chaos.faults import Faults
+from tests.chaos.parts import Writer
+from tests.chaos.result import Result
+from tests.chaos.tail import Tail
+from tests.chaos.world import STREAM, World
+from tests.support.waiting import wait_until
+
+UNITS: Final = 4
+SUPERVISORS: Final = 3
+GAP_S: Final = (0.01, 0.08)
+TICK_S: Final = 0.01
+PAUSE_S: Final = 0.01
+END_PATIENCE_S: Final = 120
+
+WATCHFUL: Final = {"RTA_SESSION__WRITER_SILENT_S": "12"}
+"""Writers report all the time here. Who takes them for silent has a clock that jumped."""
+
+FAULTS: Final[Mapping[str, int]] = {
+    "supervisor killed": 8,
+    "supervisor frozen": 4,
+    "supervisor clock jumped": 2,
+    "writer killed": 4,
+    "writer frozen": 4,
+    "writer doubled": 3,
+    "redis killed": 4,
+    "redis frozen": 2,
+    "redis full": 2,
+    "redis clock jumped": 1,
+    "replies cut": 80,
+    "connections reset": 6,
+    "network slow": 3,
+    "network throttled": 2,
+    "network gone": 2,
+}
+"""What one storm holds."""
+
+
+class Clerk:
+    """Leads short lives of sessions through the storm, one after the other, as drivers do."""
+
+    def __init__(self, url: str) -> None:
+        self.ended: dict[int, str] = {}
+        self.asked_again = 0
+        self._client = rta_writers.SessionClient(url, timeout_s=10)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="clerk", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        self._over.set()
+        self._thread.join(END_PATIENCE_S)
+
+    def _run(self) -> None:
+        number = 0
+        while not self._over.is_set():
+            number += 1
+            name = f"short-{number}"
+            session = self._insist(lambda name=name: self._client.session(name, stream=STREAM))  # type: ignore[misc]
+            self._insist(lambda name=name: self._client.update(name, group="storm"))  # type: ignore[misc]
+            ended = self._insist(session.close)
+            self.ended[session.target.stream_session_id] = ended.state.value
+
+    def _insist(self, ask: Callable[[], world.T]) -> world.T:
+        while True:
+            try:
+                return ask()
+            except (errors.RtaError, redis.exceptions.RedisError) as error:
+                if isinstance(error, errors.RtaError) and not error.retriable:
+                    raise
+                self.asked_again += 1
+                time.sleep(TICK_S)
+
+
+def run(seed: str, advance: Callable[[], None], *, faults: Mapping[str, int], is_plain: bool = False) -> Result:
+    """One storm, from calm to calm."""
+    with world.made(seed, world.KEEPS, supervisors=SUPERVISORS, is_plain=is_plain, settings=WATCHFUL) as own:
+        tail = Tail(own.port, STREAM)
+        for first in range(0, UNITS, 2):
+            own.open(f"long-{first // 2}", range(first, first + 2))
+        for unit in own.sessions:
+            _start(own, unit)
+        wait_until(lambda: all(one.is_writing for one in own.writers), timeout_s=END_PATIENCE_S, what="writers")
+        clerk = Clerk(own.patient_url)
+        agenda = Agenda()
+        _blow(own, faults, agenda, advance)
+        agenda.do_all()
+        own.network.calm()
+        clerk.finish()
+        _stop_writers(own)
+        return _judge(own, tail, clerk)
+
+
+def _start(own: World, unit: int) -> Writer:
+    return own.start_writer(unit, "--pause-s", str(PAUSE_S))
+
+
+def _blow(own: World, faults: Mapping[str, int], agenda: Agenda, advance: Callable[[], None]) -> None:
+    deck = [name for name, count in faults.items() for _ in range(count)]
+    own.chooser.shuffle(deck)
+    acting = Faults(own, agenda, lambda unit: _start(own, unit))
+    next_s = time.monotonic()
+    while deck:
+        time.sleep(TICK_S)
+        agenda.do_due()
+        _revive(own)
+        if time.monotonic() < next_s:
+            continue
+        name = deck.pop()
+        if acting.act(name):
+            advance()
+            next_s = time.monotonic() + own.chooser.uniform(*GAP_S)
+        else:
+            deck.insert(own.chooser.randint(0, len(deck)), name)
+    wait_until(lambda: own.network.replies_to_cut == 0, timeout_s=END_PATIENCE_S, what="the last replies to cut")
+
+
+def _revive(own: World) -> None:
+    """What ends by itself is started again, as systemd and Spark do it."""
+    for supervisor in list(own.supervisors):
+        if supervisor.exit_code is not None:
+            own.counts["supervisor ended by itself"] += 1
+            own.fell(supervisor)
+            own.start_supervisor()
+    for writer in list(own.writers):
+        if writer.exit_code is not None:
+            own.counts[f"writer ended by itself ({writer.exit_code})"] += 1
+            own.writers.remove(writer)
+            if not any(one.unit == writer.unit for one in own.writers):
+                _start(own, writer.unit)
+
+
+def _stop_writers(own: World) -> None:
+    own.stop_path.touch()
+    deadline_s = time.monotonic() + END_PATIENCE_S
+    for writer in own.writers:
+        writer.thaw()
+        writer.wait(max(0.0, deadline_s - time.monotonic()))
+
+
+def _judge(own: World, tail: Tail, clerk: Clerk) -> Result:
+    result = Result(counts=own.counts)
+    own.counts["replies cut"] = own.network.counts["reply cut"]
+    wanted = {session: own.acknowledged(session) for session in set(own.sessions.values())}
+    for session, codes in wanted.items():
+        ended = own.close(session, None if own.is_plain else len(codes))
+        result.ended[ended.state.value] += 1
+    with own.client as client:
+        last = client.xrevrange(f"stream:{STREAM}", count=1)[0][0]
+    seen = [entry for entry in tail.finish(last) if entry[1] != b"0"]
+    found = oracle.follow(seen)
+    for session, codes in wanted.items():
+        result.verdict += oracle.judge(found.get(session.target.stream_session_id), codes)
+    for number, state in clerk.ended.items():
+        result.ended[state] += 1
+        short = found.get(number)
+        result.verdict += oracle.Verdict(malformed=int(short is None or not short.is_well_formed))
+    own.counts["short sessions"] = len(clerk.ended)
+    own.counts["requests asked again"] = clerk.asked_again
+    stored = [entry for entry in oracle.read(own.port, STREAM) if entry[1] != b"0"]
+    result.is_tail_right = stored[: len(seen)] == seen
+    return result

@@ -1,0 +1,182 @@
+"""One Redis, a network in front of it, some supervisors, some sessions and their writers, in their own directory."""
+
+import contextlib
+import os
+import random
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, TypeVar
+
+import redis
+
+import rta_writers
+from rta_supervisor.embedded import server
+from rta_wire import errors
+from rta_wire.totals import Totals
+from rta_writers import connection
+from rta_writers.client import ClosedSession
+from tests.chaos import oracle, parts, stamps
+from tests.chaos.network import Network
+from tests.support.waiting import wait_until
+
+STREAM: Final = "rig"
+PATIENCE_S: Final = 90
+KEEPS: Final = {"appendonly": "yes", "appendfsync": "everysec", "auto-aof-rewrite-percentage": "0"}
+T = TypeVar("T")
+
+FORGETS: Final = {"appendonly": "no", "save": "", "dbfilename": "dump.rdb"}
+
+
+class World:
+    """Everything that a run needs, and what was done to it."""
+
+    def __init__(
+        self,
+        seed: str,
+        options: Mapping[str, str],
+        *,
+        is_plain: bool = False,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self._settings = settings
+        self.seed = seed
+        self.is_plain = is_plain
+        self.chooser = random.Random(seed)  # noqa: S311 - a run that can be repeated needs no secrets
+        self.counts: Counter[str] = Counter()
+        self.directory = Path(tempfile.mkdtemp(prefix="rtas-chaos-"))
+        self.server = server.EmbeddedServer(port=server.free_port(), options=options)
+        self.server.start()
+        self.network = Network(self.server.socket_path, self.chooser)
+        self.supervisors: list[parts.Supervisor] = []
+        self.fallen: list[parts.Supervisor] = []
+        self.sessions: dict[int, rta_writers.Session] = {}
+        self.writers: list[parts.Writer] = []
+        self._started = 0
+        self.stop_path = self.directory / "stop"
+
+    @property
+    def port(self) -> int:
+        """Of the server itself."""
+        assert self.server.port is not None
+        return self.server.port
+
+    @property
+    def url(self) -> str:
+        """Through the network, with a short patience for single answers."""
+        return f"redis://127.0.0.1:{self.network.port}?socket_timeout=0.7&socket_connect_timeout=0.7"
+
+    @property
+    def patient_url(self) -> str:
+        """The same for somebody who waits for replies."""
+        return f"redis://127.0.0.1:{self.network.port}?socket_timeout=3&socket_connect_timeout=0.7"
+
+    @property
+    def client(self) -> redis.Redis:
+        """Past the network."""
+        return connection.connect(self.server.url)
+
+    def start_supervisor(self) -> parts.Supervisor:
+        self._started += 1
+        own = parts.Supervisor(f"redis://127.0.0.1:{self.network.port}", self.directory, self._started, self._settings)
+        self.supervisors.append(own)
+        return own
+
+    def ready_supervisors(self) -> list[parts.Supervisor]:
+        return [one for one in self.supervisors if one.is_ready and not one.is_frozen]
+
+    def fell(self, supervisor: parts.Supervisor) -> None:
+        self.supervisors.remove(supervisor)
+        self.fallen.append(supervisor)
+
+    def asker(self) -> rta_writers.SessionClient:
+        return rta_writers.SessionClient(self.patient_url, timeout_s=PATIENCE_S)
+
+    def open(self, name: str, units: range, *, stream: str = STREAM) -> rta_writers.Session:
+        """A session for some units."""
+        session = patiently(lambda: self.asker().session(name, stream=stream))
+        for unit in units:
+            self.sessions[unit] = session
+        return session
+
+    def notes(self, unit: int) -> Path:
+        return self.directory / f"unit-{unit}.notes"
+
+    def start_writer(self, unit: int, *words: str) -> parts.Writer:
+        options = {**self.sessions[unit].options, "redisUrl": self.url}
+        given = ["--seed", self.seed, "--stop", str(self.stop_path), *words, *(["--plain"] if self.is_plain else [])]
+        writer = parts.Writer(options, self.notes(unit), unit, *given)
+        self.writers.append(writer)
+        return writer
+
+    def judged(self, session: rta_writers.Session) -> oracle.Verdict:
+        """What stands in Redis now, against what the writers of a session noted."""
+        found = oracle.follow(oracle.read(self.port, session.target.stream))
+        return oracle.judge(found.get(session.target.stream_session_id), self.acknowledged(session))
+
+    def acknowledged(self, session: rta_writers.Session) -> stamps.Codes:
+        return oracle.acknowledged([self.notes(unit) for unit, own in self.sessions.items() if own is session])
+
+    def close(self, session: rta_writers.Session, expected_samples: int | None) -> ClosedSession:
+        expected = None if expected_samples is None else Totals(samples=expected_samples)
+        return patiently(lambda: session.close(expected=expected))
+
+    def restart_server(self) -> None:
+        """Kill -9, and a start on what it left."""
+        self.server.kill()
+        self.server.start()
+
+    def replace_server(self, other: server.EmbeddedServer) -> None:
+        """Another server takes over, and the network leads there from now on."""
+        old, self.server = self.server, other
+        self.network.target = other.socket_path
+        self.network.reset()
+        old.stop()
+
+    def events(self, name: str) -> list[dict[str, object]]:
+        return [event for one in (*self.supervisors, *self.fallen) for event in one.events(name)]
+
+    def end(self) -> None:
+        for process in (*self.supervisors, *self.writers):
+            if process.exit_code is None:
+                process.kill()
+        self.network.close()
+        self.sessions.clear()
+        self.server.stop()
+        if not os.environ.get("CHAOS_KEEP"):
+            shutil.rmtree(self.directory)
+
+
+def patiently(ask: Callable[[], T]) -> T:
+    """As a careful user does: what may succeed later is asked again."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return ask()
+        except errors.RtaError as error:
+            if not error.retriable or time.monotonic() > deadline_s:
+                raise
+            time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def made(
+    seed: str,
+    options: Mapping[str, str],
+    *,
+    supervisors: int,
+    is_plain: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[World]:
+    """A world for the length of a block, with supervisors that are ready."""
+    world = World(seed, options, is_plain=is_plain, settings=settings)
+    try:
+        for _ in range(supervisors):
+            world.start_supervisor()
+        wait_until(lambda: len(world.ready_supervisors()) == supervisors, timeout_s=PATIENCE_S, what="supervisors")
+        yield world
+    finally:
+        world.end()

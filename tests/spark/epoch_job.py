@@ -1,0 +1,81 @@
+"""Two queries over the same files, one that writes once and one by plain XADD, in a process that dies between epochs.
+
+When both have committed the epoch that they were told, and before Spark has noted either, the whole process is killed.
+Run by test_driver.py.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+from pyspark.sql import types as sql
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+import rta_writers
+from rta_writers import connection
+from rta_writers.source import RtaDataSource, StreamWriter
+
+DELIVERIES = ("exactly-once", "at-least-once")
+URL, WORK, DOOMED_EPOCH, GROUP = sys.argv[1], sys.argv[2], int(sys.argv[3]), os.getpgrp()
+BLOCK_S, PATIENCE_S = 3, 600
+
+
+class DoomedWriter(StreamWriter):
+    """Commits, waits for the other query, and takes the driver with it."""
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        super().commit(messages, batchId)
+        if batchId == DOOMED_EPOCH:
+            with connection.connect(URL) as client:
+                key = f"test:committed:{batchId}"
+                if client.rpush(key, self._options["delivery"]) < len(DELIVERIES):
+                    client.expire(key, PATIENCE_S)
+                    while True:
+                        client.execute_command("BLPOP", "test:nothing", BLOCK_S)  # until it is killed
+            os.killpg(GROUP, signal.SIGKILL)
+
+
+class DoomedSource(RtaDataSource):
+    """`rta`, with such a writer."""
+
+    def streamWriter(self, schema: sql.StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802 - Spark's name
+        super().streamWriter(schema, overwrite)
+        return DoomedWriter(dict(self.options), None)
+
+
+def main() -> None:
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+    spark = (
+        SparkSession.Builder()
+        .master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", f"{WORK}/warehouse")
+        .config("spark.local.dir", f"{WORK}/local")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    spark.dataSource.register(DoomedSource)
+    sessions = [rta_writers.SessionClient(URL).session(name, stream=name) for name in DELIVERIES]
+    source = spark.readStream.schema("channel int, time bigint, value double").option("maxFilesPerTrigger", 1)
+    queries = [
+        source.parquet(f"{WORK}/in")
+        .writeStream.format("rta")
+        .option("checkpointLocation", f"{WORK}/{session.identity}")
+        .options(**session.options, delivery=session.identity)
+        .trigger(availableNow=True)
+        .start()
+        for session in sessions
+    ]
+    for query in queries:
+        query.awaitTermination()
+    for session in sessions:
+        session.close()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

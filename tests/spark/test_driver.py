@@ -1,0 +1,82 @@
+"""A driver is killed and started again from its checkpoint: between any two epochs, and in the middle of one."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import redis
+
+import rta_writers
+from rta_supervisor.embedded import java
+from tests.spark import frames
+from tests.support import stored
+from tests.support.waiting import wait_until
+
+SOAK = bool(os.environ.get("RTA_SOAK"))
+HERE = Path(__file__).parent
+START_S = 240
+"""How long a Spark may take to start and to do its work on a busy machine."""
+
+
+def spawn(program: str, work: Path, *words: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, str(HERE / program), *words]
+    with (work / "log").open("ab") as log:
+        return subprocess.Popen(
+            command, stdout=log, stderr=log, start_new_session=True, env={**os.environ, **java.spark_environment()}
+        )
+
+
+def found(client: redis.Redis, identity: str, stream: str) -> frames.Rows:
+    number: Any = client.hget(f"sessions:{identity}", "streamSessionId")
+    return stored.samples(client, stream, int(number))
+
+
+@pytest.mark.timeout(900)
+def test_a_driver_dies_after_each_epoch(
+    url: str, client: redis.Redis, sessions: rta_writers.SessionClient, tmp_path: Path
+) -> None:
+    """It is killed when an epoch is written and Spark has not noted it: written once, and by plain XADD all twice."""
+    epochs = 6 if SOAK else 2
+    rows = 1000 * epochs
+    frames.land(tmp_path / "in", rows, epochs)
+    for epoch in range(epochs):
+        job = spawn("epoch_job.py", tmp_path, url, str(tmp_path), str(epoch))
+        assert job.wait(START_S) == -signal.SIGKILL, (tmp_path / "log").read_text()[-3000:]
+    job = spawn("epoch_job.py", tmp_path, url, str(tmp_path), "-1")
+    assert job.wait(START_S) == 0, (tmp_path / "log").read_text()[-3000:]
+    assert found(client, "exactly-once", "exactly-once") == frames.rows(rows)
+    assert found(client, "at-least-once", "at-least-once") == sorted(frames.rows(rows) * 2)
+    assert sessions.url == url
+
+
+@pytest.mark.timeout(900)
+def test_a_driver_is_killed_and_restarted(
+    url: str, client: redis.Redis, sessions: rta_writers.SessionClient, tmp_path: Path
+) -> None:
+    """kill -9 of driver and executors in the middle of the query, then again from the checkpoint: each row once."""
+    rows, files = 80_000, 8
+    frames.land(tmp_path / "in", rows, files)
+    kills = 5 if SOAK else 1
+    for kill in range(kills):
+        job = spawn("stream_job.py", tmp_path, url, "rig", str(tmp_path), "exactly-once")
+        wanted = rows * (kill + 1) // (kills + 2)
+        wait_until(lambda: written(client) > wanted or job.poll() is not None, timeout_s=START_S, what="rows")  # noqa: B023
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+        assert 0 < written(client) < rows, "it was not killed in the middle"
+    job = spawn("stream_job.py", tmp_path, url, "rig", str(tmp_path), "exactly-once")
+    assert job.wait(START_S) == 0, (tmp_path / "log").read_text()[-3000:]
+    assert found(client, "run-1", "rig") == frames.rows(rows)
+    assert sessions.url == url
+
+
+def written(client: redis.Redis) -> int:
+    return sum(
+        int(text.split()[3])
+        for name in client.scan_iter(match="rtas:dd:*", _type="hash")
+        for text in cast("list[bytes]", client.hvals(name))
+    )

@@ -1,0 +1,120 @@
+"""What writers did reaches the driver, the progress of a streaming query, and the SQL page of Spark's UI."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import rta_writers
+from rta_writers import spark_ui
+from rta_writers.task import Effort
+from tests.spark import frames
+from tests.support.waiting import wait_until
+
+ROWS = 1000
+
+
+def shown(spark: SparkSession) -> list[dict[str, str]]:
+    """Metrics of ours on the SQL page, of each execution that has some."""
+    store = spark._jsparkSession.sharedState().statusStore()
+    found = []
+    executions = store.executionsList()
+    for execution in (executions.apply(at) for at in range(executions.size())):
+        values = store.executionMetrics(execution.executionId())
+        metrics = [execution.metrics().apply(at) for at in range(execution.metrics().size())]
+        ours = {
+            metric.name(): values.apply(metric.accumulatorId())
+            for metric in metrics
+            if metric.name().startswith("rta ") and values.contains(metric.accumulatorId())
+        }
+        if ours:
+            found.append(ours)
+    return found
+
+
+@pytest.fixture
+def new_on_page(spark: SparkSession) -> Callable[[int], list[dict[str, str]]]:
+    """Waits until so many more executions are on the page, all of their samples with them."""
+    before = len(shown(spark))
+
+    def wait(samples: int) -> list[dict[str, str]]:
+        def complete() -> list[dict[str, str]] | None:
+            ours = shown(spark)[before:]
+            return ours if sum(int(one["rta samples"].replace(",", "")) for one in ours) >= samples else None
+
+        return wait_until(complete, timeout_s=60, what="metrics on the page") or []
+
+    return wait
+
+
+def test_a_batch_is_counted_on_the_driver_and_shown_on_the_page(
+    spark: SparkSession,
+    sessions: rta_writers.SessionClient,
+    new_on_page: Callable[[int], list[dict[str, str]]],
+) -> None:
+    """Samples, bursts, bytes, ratio, retries and duplicates of all tasks; the second run of a job finds duplicates."""
+    metrics = rta_writers.register(spark)
+    with sessions.session("run-1", stream="rig") as session:
+        for _ in range(2):
+            frames.long(spark, ROWS).write.format("rta").mode("append").options(**session.options, job="again").save()
+    found = metrics.as_dict()
+    assert (found["rows"], found["samples"], found["duplicate_rows"], found["retries"]) == (2 * ROWS, ROWS, ROWS, 0)
+    assert found["bursts"] >= 2
+    assert found["ratio"] == found["raw_bytes"] / found["stored_bytes"] > 1
+    first = new_on_page(ROWS)[0]
+    assert set(first) == {name for name, _ in spark_ui.SHOWN}
+    assert (first["rta samples"], first["rta retries"], first["rta duplicate rows refused"]) == ("1,000", "0", "0")
+    assert int(first["rta bursts"]) == found["bursts"]
+    wait_until(lambda: shown(spark)[-1]["rta duplicate rows refused"] == "1,000", timeout_s=60, what="the second run")
+
+
+def test_each_epoch_of_a_query_is_in_its_progress_and_on_the_page(
+    spark: SparkSession,
+    sessions: rta_writers.SessionClient,
+    tmp_path: Path,
+    new_on_page: Callable[[int], list[dict[str, str]]],
+) -> None:
+    """Two files, a file at a time: two epochs, with the rows of one each."""
+    metrics = rta_writers.register(spark)
+    for _ in range(2):
+        frames.long(spark, ROWS, partitions=1).write.mode("append").parquet(str(tmp_path / "in"))
+    source = spark.readStream.schema(frames.SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
+    with sessions.session("run-1", stream="rig") as session:
+        query = (
+            source.writeStream.format("rta")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .options(**session.options)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+    progress = [one for one in metrics.progress(query) if one["numInputRows"]]
+    assert [(one["batchId"], one["rta"]["samples"]) for one in progress] == [(0, ROWS), (1, ROWS)]
+    assert all(one["rta"]["ratio"] > 1 for one in progress)
+    assert [one["rta samples"] for one in new_on_page(2 * ROWS)] == ["1,000", "1,000"]
+
+
+def test_a_spark_without_such_a_page_is_told_of_once(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    """What can't be shown stops nothing."""
+    page = spark_ui.SqlPage(spark)
+    page._announced.append(1)
+    page._ids = [-1] * len(spark_ui.SHOWN)
+    page._jvm = type("Old", (), {"scala": page._jvm.nothing.of.this.kind})()
+    for _ in range(2):
+        page.show(1, Effort(rows=1))
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_a_connection_that_spark_closes_is_no_error(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
+    """Spark closes it when a query is stopped in the middle of a trigger; other errors are told as before."""
+    server: Any = spark.sparkContext._accumulatorServer
+    for error in (EOFError(), ValueError("something else")):
+        try:
+            raise error
+        except (EOFError, ValueError):
+            server.handle_error(None, ("127.0.0.1", 1))
+    told = capfd.readouterr().err
+    assert "EOFError" not in told
+    assert "something else" in told
