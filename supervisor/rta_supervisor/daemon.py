@@ -154,12 +154,11 @@ class Daemon:
                 try:
                     await self._link.connect()
                     await self._timekeeper.look()
-                    await self._prepare()
+                    await self._recovery.make_whole(is_start=True)
                     break
                 except (errors.RedisUnreachable, errors.RedisFull, *Trouble) as error:
                     self._link.complaints.note(error)
                     self._health.hinder(f"waiting for Redis: {error}")
-                    self._link.complaints.note(error)
                     notify.send(f"READY=1\nSTATUS=Waiting for Redis: {error}")
                     await self._make_room(error)
                     await anyio.sleep(JOIN_PAUSE_S)
@@ -188,21 +187,6 @@ class Daemon:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._stop()
-
-    async def _prepare(self) -> None:
-        """Whatever has to be in Redis. One that is full and was ours before gets room first: nobody else makes any."""
-        while True:
-            try:
-                await self._recovery.make_whole(is_start=True)
-            except Refused as error:
-                if not isinstance(self._link.named(error), errors.RedisFull) or not await self._link.has_functions():
-                    raise
-                self._link.complaints.note(error)
-                notify.send(f"EXTEND_TIMEOUT_USEC={int(STARTING_S * 1e6)}")
-                await self._trimmer.sweep()
-                await anyio.sleep(ROOM_PAUSE_S)
-            else:
-                return
 
     async def _loop(self) -> None:
         duties: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {

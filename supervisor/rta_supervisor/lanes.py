@@ -83,12 +83,12 @@ class Lane:
         self._link = link
         self._config = config.control
         self._lease_s = config.node.lease_s
-        self._block_ms = min(BLOCK_MS, int(self._lease_s * 1000 / BLOCKS_PER_LEASE))
+        # An answer that is given up before Redis gives it never comes.
+        patience_ms = int(link.config.timeout_s * 1000 / 2)
+        self._block_ms = min(BLOCK_MS, int(self._lease_s * 1000 / BLOCKS_PER_LEASE), patience_ms)
         self._keys = config.keys
         self._principals = {key_of(principal): principal for principal in principals or config.control.principals}
         self._log = log.get(lane=name)
-        # An answer that is given up before Redis gives it never comes.
-        self._block_ms = min(BLOCK_MS, int(link.config.timeout_s * 1000 / 2))
         self._deferred: list[Entry] = []
         self.listening_since_ms = now_ms()
         """Since when nothing that was sent waits to be read: before that, silence is ours."""
@@ -154,6 +154,7 @@ class Lane:
         for key in self._principals:
             count += await heirs.inherit(self._link, self._keys, key, consumer, lease_s=self._lease_s)
         if count:
+            counting.counts.redelivered += count
             self._log.info("messages_inherited", count=count)
         return count > 0
 

@@ -18,8 +18,6 @@ from rta_wire import keys as keys_
 
 DAY_S: Final = 24 * 3600
 LEASE_MIN_S: Final = 0.2
-READ_WAITS_S: Final = 1.0
-"""How long a read of a control stream waits in Redis. An answer that is given up before that never comes."""
 
 
 class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
