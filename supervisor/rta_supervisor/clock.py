@@ -9,7 +9,7 @@ from typing import Final
 
 import anyio
 
-from rta_supervisor import log
+from rta_supervisor import log, progress
 from rta_supervisor.link import Link, Trouble
 
 JUMP_MS: Final = 2000
@@ -56,6 +56,7 @@ class Timekeeper:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
+            progress.step(self._every_s)
             await anyio.sleep(self._every_s)
             try:
                 if await self.look():

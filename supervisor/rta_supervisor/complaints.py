@@ -32,7 +32,11 @@ class Complaints:
             return
         self._said_s[event] = now_s
         times, self._times[event] = self._times[event], 0
-        self._log.warning(event, error=str(found or error), code=code, times=times)
+        facts = {"error": str(found or error), "code": code, "times": times}
+        if code == outcomes.FULL:
+            self._log.warning("redis_full", **facts)
+        else:
+            self._log.warning("redis_unavailable", **facts)
 
     def over(self) -> None:
         """Redis takes everything again."""

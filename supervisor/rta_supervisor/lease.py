@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import anyio
 
-from rta_supervisor import calls, log, settings
+from rta_supervisor import calls, log, progress, settings
 from rta_supervisor.link import Link, Trouble
 
 LOOKS_PER_LEASE: Final = 10
@@ -108,6 +108,7 @@ class Leases:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
+            progress.step(self._ttl_s / LOOKS_PER_LEASE)
             await anyio.sleep(self._ttl_s / LOOKS_PER_LEASE)
             try:
                 await self.renew()
