@@ -102,7 +102,14 @@ class Sentinel:
 
     async def tags(self) -> list[str]:
         """Asked at each beat: a master that only we can still reach has been replaced."""
-        before, place = self._master, await self._find()
+        before = self._master
+        try:
+            place = await self._find()
+        except Outage:
+            if before is None:
+                raise
+            # No Sentinel has an answer, and the master that we have may be well.
+            return [""]
         if before is not None and place != before:
             await self._pools.drop(before)
         return [""]
@@ -127,13 +134,20 @@ class Sentinel:
                 asked.append(f"{host}:{port} knows no {self._where.master!r}")
                 continue
             place = found[0].decode(), int(found[1])
-            [role] = await batches.exchange(self._pools.at(place), [("ROLE",)])
-            if isinstance(role, Exception) or role[0] != b"master":
-                asked.append(f"{host}:{port} names {place[0]}:{place[1]}, which is no master (yet)")
+            if not await self._is_master(place):
+                asked.append(f"{host}:{port} names {place[0]}:{place[1]}, which is away or no master yet")
                 continue
             self._master = place
             return place
         raise redis.exceptions.ConnectionError(f"no Sentinel has a master: {'; '.join(asked)}")
+
+    async def _is_master(self, place: Place) -> bool:
+        try:
+            [role] = await batches.exchange(self._pools.at(place), [("ROLE",)])
+        except Outage:
+            await self._pools.drop(place)
+            return False
+        return not isinstance(role, Exception) and role[0] == b"master"
 
     async def _ask(self, host: str, port: int) -> list[bytes] | None:
         """Without a password first: most Sentinels want none."""
