@@ -3,6 +3,7 @@
 Repeats only what a node has refused to do because another one has the keys now, or will have in a moment.
 """
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import anyio
 import redis.exceptions
 
 from rta_supervisor import batches, calls
-from rta_supervisor.routes import Outage, Place, Pools
+from rta_supervisor.routes import Outage, Place, Pools, Server
 from rta_wire import address
 
 MOVES_MAX: Final = 16
@@ -65,11 +66,8 @@ class Cluster:
             return await self._asking(error, call)
         return error
 
-    async def everywhere(self, call: calls.Call) -> list[Any]:
-        answers = []
-        for place in await self._primaries():
-            answers += await self._to(place, [call])
-        return answers
+    async def each(self) -> list[Server]:
+        return [functools.partial(self._to, place) for place in await self._primaries()]
 
     async def tags(self) -> list[str]:
         await self._find()
