@@ -255,13 +255,17 @@ class Checkup:
 
     async def _scan(self) -> tuple[list[str], bool]:
         names: list[str] = []
-        cursor = b"0"
-        while len(names) < self._scan_keys:
-            cursor, page = await self._link.do("SCAN", cursor, "COUNT", SCAN_PAGE)
-            names += [raw.decode(errors="replace") for raw in page]
-            if cursor == b"0":
-                return names, True
-        return names, False
+        for send in await self._link.route.each():
+            cursor = b""
+            while cursor != b"0":
+                if len(names) >= self._scan_keys:
+                    return names, False
+                [answer] = await send([("SCAN", cursor or b"0", "COUNT", SCAN_PAGE)])
+                if isinstance(answer, Exception):
+                    raise answer
+                cursor, page = answer
+                names += [raw.decode(errors="replace") for raw in page]
+        return names, True
 
     def _may_stay(self, name: str) -> bool:
         """Keys that have no TTL because they are bounded in another way."""
