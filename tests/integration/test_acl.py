@@ -132,7 +132,7 @@ ALLOWED: dict[str, list[tuple[Any, ...]]] = {
         ("HGET", "sessions:run", "json"),
         ("HMGET", "sessions:run", "json"),
         ("TTL", "sessions:run"),
-        ("SCAN", 0),
+        ("ZRANGE", "rtas:idx", 0, -1),
     ],
     "supervisor": [
         ("XADD", "stream:any", "*", "id", 1, "data", "x"),
@@ -195,6 +195,7 @@ DENIED: dict[str, list[tuple[Any, ...]]] = {
         ("CLIENT", "LIST"),
     ],
     "reader": [
+        ("SCAN", 0),
         ("XADD", "stream:rig-4.a", "*", "id", 1, "data", "x"),
         ("XTRIM", "stream:rig-4.a", "MAXLEN", 0),
         ("XRANGE", "rtas:req:rig-4", "-", "+"),
