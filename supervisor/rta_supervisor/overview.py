@@ -109,7 +109,7 @@ class Overview:
 
     async def identities(self) -> dict[str, int]:
         """Live sessions with the time at which they were last heard of, newest first."""
-        flat = await self._link.do("ZREVRANGE", self._keys.index(), 0, -1, "WITHSCORES")
+        flat = await self._link.do("ZRANGE", self._keys.index(), 0, -1, "REV", "WITHSCORES")
         return {identity.decode(): int(float(score)) for identity, score in pairs(flat).items()}
 
     async def session(self, identity: str) -> SessionLine | None:
@@ -199,11 +199,10 @@ class Overview:
 
     async def _pending_by_consumer(self) -> dict[str, int]:
         lanes = [lane for lane in await self.lanes() if lane.is_read]
-        answers = await self._link.do_all([("XINFO", "CONSUMERS", lane.key, keys.CONTROL_GROUP) for lane in lanes])
+        answers = await self._link.do_all([("XPENDING", lane.key, keys.CONTROL_GROUP) for lane in lanes])
         found: dict[str, int] = {}
-        for consumer in (pairs(flat) for consumers in answers for flat in consumers):
-            name, count = consumer[b"name"].decode(), int(consumer[b"pending"])
-            found[name] = found.get(name, 0) + count
+        for name, count in (pair for *_, consumers in answers for pair in consumers or ()):
+            found[name.decode()] = found.get(name.decode(), 0) + int(count)
         return found
 
     async def dead_letters(self) -> int:
