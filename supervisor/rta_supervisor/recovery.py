@@ -3,13 +3,8 @@
 Repeating it is harmless, and several supervisors may do it at once: each step only adds what is missing.
 """
 
-<<<<<<< HEAD
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
-=======
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final
->>>>>>> 8c3ac38 (Routes bear Sentinels that are away and slots that move meanwhile)
+from typing import Any, Final
 
 import anyio
 import msgspec

@@ -48,7 +48,7 @@ def test_a_hostile_writer_hurts_only_itself(tmp_path: Path) -> None:
             "RTA_REDIS__URL": f"unix://supervisor:{acl.PASSWORD}@{own.socket_path}",
             "RTA_CATALOGUE__PATH": str(tmp_path / "catalogue.sqlite"),
             "RTA_CONTROL__PRINCIPALS": '["rig-4", "rig-5"]',
-            "RTA_SESSION__WRITER_SILENT_S": "5",
+            "RTA_SESSION__WRITER_SILENT_S": "2",
             "RTA_TRIM__EVERY_S": "0.2",
         }
         good = rta_writers.SessionClient(urls["rig-4"], principal="rig-4", timeout_s=20)

@@ -14,6 +14,7 @@ from tests.support.waiting import wait_until
 
 TWO = {
     "RTA_CONTROL__PRINCIPALS": '["alice", "bob"]',
+    "RTA_SESSION__WRITER_SILENT_S": "2",
     "RTA_CONTROL__STREAM_PREFIXES__BOB": "bob.",
 }
 FAR = Totals(7, 7, 7, 7, samples.START_NS, samples.START_NS + 7)
@@ -78,18 +79,18 @@ def test_reports_about_the_session_of_another_are_refused(
     session.close()
 
 
-def test_heartbeats_of_another_keep_no_session_alive(url: str, client: redis.Redis) -> None:
+def test_heartbeats_of_another_keep_no_session_alive(
+    client: redis.Redis, alice: rta_writers.SessionClient, daemon: supervisors.Supervisor
+) -> None:
     """A session whose own writer is silent is abandoned, however much somebody else speaks for it."""
-    with supervisors.running(url, {**TWO, "RTA_SESSION__WRITER_SILENT_S": "2"}) as daemon:
-        alice = rta_writers.SessionClient(url, principal="alice", timeout_s=20)
-        session = alice.open("run", stream="rig")
-        message = control_pb2.Heartbeat(identity="run", stream_session_id=session.target.stream_session_id)
+    session = alice.open("run", stream="rig")
+    message = control_pb2.Heartbeat(identity="run", stream_session_id=session.target.stream_session_id)
 
-        def is_abandoned() -> bool:
-            client.xadd("rtas:ctl:bob", {"m": control.pack(message)})
-            return bool(daemon.events("writer_silent"))
+    def is_abandoned() -> bool:
+        client.xadd("rtas:ctl:bob", {"m": control.pack(message)})
+        return bool(daemon.events("writer_silent"))
 
-        wait_until(is_abandoned, what="an abandoned session")
+    wait_until(is_abandoned, what="an abandoned session")
 
 
 def test_sessions_begin_in_streams_of_ones_own(
