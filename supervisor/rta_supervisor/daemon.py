@@ -212,7 +212,7 @@ class Daemon:
             "follower": self._follower.run,
             "trim": lambda: self._trimmer.run(self._leases.of("trim")),
             "survey": self._survey.run,
-            "webhooks": self._webhooks.run,
+            **self._webhooks.duties(),
         }
         if self._config.metrics.slots:
             duties["slots"] = self._recorder.run
