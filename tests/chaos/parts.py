@@ -21,6 +21,8 @@ SETTINGS: Final = {
     "RTA_NODE__TTL_S": "4",
     "RTA_NODE__RENEW_S": "1",
     "RTA_REDIS__TIMEOUT_S": "1.5",
+    "RTA_NODE__LEASE_S": "1.5",
+    "RTA_HTTP__HOST": "",
     "RTA_TRIM__ENABLED": "false",
 }
 """Everything a little quicker, so that an hour holds more faults. Nothing is trimmed: what is gone was lost."""
