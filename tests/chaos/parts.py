@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
+from tests.chaos import leash
+
 SETTINGS: Final = {
     "RTA_SESSION__REFRESH_MS": "50",
     "RTA_SESSION__IDLE_REFRESH_S": "0.5",
@@ -40,7 +42,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **(environment or {})},
+                env={**os.environ, **leash.held(), **(environment or {})},
                 start_new_session=True,
             )
 
