@@ -19,6 +19,7 @@ from tests.chaos.report import Outcome
 from tests.chaos.result import Result
 
 WIDTH: Final = 120
+LAST_WORDS: Final = 300
 
 
 def run_part(part: Part, seed: str, advance: plan.Advance, is_time_up: Callable[[], bool]) -> Iterator[Outcome]:
@@ -34,7 +35,7 @@ def run_part(part: Part, seed: str, advance: plan.Advance, is_time_up: Callable[
             result = part.run(own_seed, advance)
         except (AssertionError, subprocess.TimeoutExpired) as error:
             # What never came true is a run that went wrong, and no reason to give up the others.
-            result, wrong = Result(), f"it did not end: {error}"
+            result, wrong = Result(), f"it did not end: {str(error)[-LAST_WORDS:]}"
         else:
             wrong = ""
         result.seconds = time.monotonic() - began_s
