@@ -23,7 +23,7 @@ class Complaints:
         """A command failed, and will be tried again."""
         found = outcomes.verdict(error.__cause__ or error)
         code = found.code if found is not None else type(error).__name__
-        event = "redis_full" if code == outcomes.FULL else "redis_unavailable"
+        event = "full" if code == outcomes.FULL else "unavailable"
         now_s = time.monotonic()
         if self._since_s is None:
             self._since_s = now_s
@@ -32,7 +32,11 @@ class Complaints:
             return
         self._said_s[event] = now_s
         times, self._times[event] = self._times[event], 0
-        self._log.warning(event, error=str(found or error), code=code, times=times)
+        facts = {"error": str(found or error), "code": code, "times": times}
+        if code == outcomes.FULL:
+            self._log.warning("redis_full", **facts)
+        else:
+            self._log.warning("redis_unavailable", **facts)
 
     def over(self) -> None:
         """Redis takes everything again."""

@@ -1,12 +1,12 @@
 """A proxy that writes down which commands go through it, and a listener for those that scripts run."""
 
 import contextlib
+import re
 import socket
 import threading
 from collections.abc import Iterator
 
 import hiredis
-import redis
 
 CONTAINERS = ("ACL", "CLIENT", "CLUSTER", "CONFIG", "FUNCTION", "MEMORY", "OBJECT", "XGROUP", "XINFO")
 """Commands whose second word says which they are."""
@@ -64,21 +64,25 @@ def recording(target: str) -> Iterator[Recorder]:
         recorder.close()
 
 
+_BY_A_SCRIPT = re.compile(rb'\[\d+ lua\] "([A-Za-z]+)"(?: "([A-Za-z]+)")?')
+
+
 @contextlib.contextmanager
 def scripts(target: str) -> Iterator[set[str]]:
     """Commands that functions run on the server, for the length of a block."""
     seen: set[str] = set()
-    client = redis.Redis(unix_socket_path=target, protocol=2)
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(target)
+        line.sendall(b"MONITOR\r\n")
 
-    def listen() -> None:
-        with contextlib.suppress(redis.exceptions.RedisError, OSError, ValueError):
-            for command in monitor.listen():
-                if command["client_type"] == "lua":
-                    seen.add(name(command["command"].split(" ")[:2]))
+        def listen() -> None:
+            with contextlib.suppress(OSError), line.makefile("rb") as lines:
+                for one in lines:
+                    if found := _BY_A_SCRIPT.search(one[:200]):
+                        seen.add(name([word.decode() for word in found.groups() if word]))
 
-    with client.monitor() as monitor:
-        thread = threading.Thread(target=listen, daemon=True)
-        thread.start()
+        listener = threading.Thread(target=listen, daemon=True)
+        listener.start()
         yield seen
-        client.connection_pool.disconnect()
-    client.close()
+        line.shutdown(socket.SHUT_RDWR)
+        listener.join()
