@@ -12,7 +12,7 @@ from rta_supervisor import link as link_
 from rta_supervisor import overview, settings
 from rta_supervisor.link import Link, pairs, parse_info, safe_url
 from rta_supervisor.sessions import now_ms
-from rta_wire import __version__, errors, keys
+from rta_wire import __version__, address, errors, keys
 from rta_wire.session import State
 
 OK: Final = "ok"
@@ -101,11 +101,11 @@ class Checkup:
         return Finding(check, OK, f"{url}, round trip {took_ms:.1f} ms")
 
     async def _server(self) -> Finding:
-        info = parse_info(await self._link.do("INFO", "everything"))
+        infos = [parse_info(raw) for raw in await self._link.everywhere("INFO", "everything")]
         server = await self._view.server()
         what = f"{server.product} {server.version}, {server.role}, maxmemory-policy {server.policy}"
-        problem = link_.unsuitable(info, self._config.redis)
-        if problem is not None and not isinstance(problem, errors.RedisFull):
+        problems = [link_.unsuitable(info, self._config.redis) for info in infos]
+        for problem in (one for one in problems if one is not None and not isinstance(one, errors.RedisFull)):
             return bad("server", what, f"{problem.facts['reason']}.")
         if server.policy != "noeviction":
             return Finding(
@@ -137,17 +137,19 @@ class Checkup:
         return Finding("persistence", WARN, "no append-only file", remedy)
 
     async def _functions(self) -> Finding:
-        answer = await self._link.do("FUNCTION", "LIST", "LIBRARYNAME", "rtas_*", "WITHCODE")
-        there = {fields[b"library_name"].decode(): fields[b"library_code"].decode() for fields in map(pairs, answer)}
         ours = {_library(code): code for code in (path.read_text() for path in sorted(link_.LUA.glob("*.lua")))}
-        absent = sorted(ours.keys() - there.keys())
-        other = sorted(name for name in ours.keys() & there.keys() if there[name] != ours[name])
+        absent: set[str] = set()
+        other: set[str] = set()
+        for answer in await self._link.everywhere("FUNCTION", "LIST", "LIBRARYNAME", "rtas_*", "WITHCODE"):
+            there = {one[b"library_name"].decode(): one[b"library_code"].decode() for one in map(pairs, answer)}
+            absent |= ours.keys() - there.keys()
+            other |= {name for name in ours.keys() & there.keys() if there[name] != ours[name]}
         if absent:
             remedy = "Start a supervisor: it loads them."
-            return bad("functions", f"not loaded: {', '.join(absent)}", remedy, errors.Unavailable.exit_code)
+            return bad("functions", f"not loaded: {', '.join(sorted(absent))}", remedy, errors.Unavailable.exit_code)
         if other:
             remedy = "Let all supervisors and this command have one version; restart the supervisors."
-            return Finding("functions", WARN, f"other code than in {__version__}: {', '.join(other)}", remedy)
+            return Finding("functions", WARN, f"other code than in {__version__}: {', '.join(sorted(other))}", remedy)
         return Finding("functions", OK, f"{len(ours)} libraries loaded")
 
     async def _permissions(self) -> Finding:
@@ -239,6 +241,8 @@ class Checkup:
 
     async def _orphans(self) -> Finding:
         """Scans, a bounded part of all keys: the only command that does."""
+        if self._link.address.kind is address.Kind.CLUSTER:
+            return Finding("orphaned keys", OK, "not looked at: a scan sees one node of a Cluster")
         names, is_all = await self._scan()
         pattern = re.compile(re.escape(self._keys.state("\0")).replace("\0", "(.+)"))
         states = [(name, match[1]) for name in names if (match := pattern.fullmatch(name))]
@@ -255,13 +259,17 @@ class Checkup:
 
     async def _scan(self) -> tuple[list[str], bool]:
         names: list[str] = []
-        cursor = b"0"
-        while len(names) < self._scan_keys:
-            cursor, page = await self._link.do("SCAN", cursor, "COUNT", SCAN_PAGE)
-            names += [raw.decode(errors="replace") for raw in page]
-            if cursor == b"0":
-                return names, True
-        return names, False
+        for send in await self._link.route.each():
+            cursor = b""
+            while cursor != b"0":
+                if len(names) >= self._scan_keys:
+                    return names, False
+                [answer] = await send([("SCAN", cursor or b"0", "COUNT", SCAN_PAGE)])
+                if isinstance(answer, Exception):
+                    raise answer
+                cursor, page = answer
+                names += [raw.decode(errors="replace") for raw in page]
+        return names, True
 
     def _may_stay(self, name: str) -> bool:
         """Keys that have no TTL because they are bounded in another way."""

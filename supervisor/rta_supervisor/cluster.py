@@ -3,14 +3,15 @@
 Repeats only what a node has refused to do because another one has the keys now, or will have in a moment.
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import anyio
 import redis.exceptions
 
 from rta_supervisor import batches, calls
-from rta_supervisor.routes import Outage, Place, Pools
+from rta_supervisor.routes import Outage, Place, Pools, Server
 from rta_wire import address
 
 MOVES_MAX: Final = 16
@@ -18,6 +19,10 @@ MOVES_MAX: Final = 16
 
 MOVE_PAUSE_S: Final = 0.05
 """Between tries while keys are on their way from one node to another."""
+
+
+_ELSEWHERE: Final = (redis.exceptions.AskError, redis.exceptions.TryAgainError)
+"""Answers that say that another node has the keys, or will have. A MovedError is an AskError too."""
 
 
 class Cluster:
@@ -30,42 +35,39 @@ class Cluster:
         self._tags: dict[int, str] = {}
 
     async def exchange(self, batch: Sequence[calls.Call]) -> list[Any]:
-        owners = self._owners or await self._find()
         answers: list[Any] = [None] * len(batch)
-        todo: dict[Place, list[int]] = {}
-        for number, call in enumerate(batch):
-            todo.setdefault(owners[slot_of(call)], []).append(number)
+        todo = await self._by_owner(batch, range(len(batch)))
         for _ in range(MOVES_MAX):
             await self._send(batch, todo, answers)
-            todo = {}
-            asking: list[int] = []
-            must_wait = False
-            for number in (n for n, answer in enumerate(answers) if isinstance(answer, redis.exceptions.ResponseError)):
-                error = answers[number]
-                if isinstance(error, redis.exceptions.MovedError):
-                    place = await self._moved(error)
-                    todo.setdefault(place, []).append(number)
-                elif isinstance(error, redis.exceptions.AskError):
-                    asking.append(number)
-                elif isinstance(error, redis.exceptions.TryAgainError):
-                    todo.setdefault(self._owners[slot_of(batch[number])], []).append(number)
-                    must_wait = True
-            for number in asking:
-                answers[number] = await self._asking(answers[number], batch[number])
-                if isinstance(answers[number], redis.exceptions.TryAgainError | redis.exceptions.MovedError):
-                    todo.setdefault(self._owners[slot_of(batch[number])], []).append(number)
-                    must_wait = True
-            if not todo:
+            refused = [n for n, answer in enumerate(answers) if isinstance(answer, _ELSEWHERE)]
+            if not refused:
                 break
-            if must_wait:
+            for number in refused:
+                answers[number] = await self._follow(answers[number], batch[number])
+            again = [number for number in refused if isinstance(answers[number], _ELSEWHERE)]
+            if any(isinstance(answers[number], redis.exceptions.TryAgainError) for number in again):
                 await anyio.sleep(MOVE_PAUSE_S)
+            todo = await self._by_owner(batch, again)
         return answers
 
-    async def everywhere(self, call: calls.Call) -> list[Any]:
-        answers = []
-        for place in await self._primaries():
-            answers += await self._to(place, [call])
-        return answers
+    async def _by_owner(self, batch: Sequence[calls.Call], numbers: Iterable[int]) -> dict[Place, list[int]]:
+        owners = self._owners or await self._find()
+        found: dict[Place, list[int]] = {}
+        for number in numbers:
+            found.setdefault(owners[slot_of(batch[number])], []).append(number)
+        return found
+
+    async def _follow(self, error: redis.exceptions.ResponseError, call: calls.Call) -> Any:
+        """The answer of another node, or the same error where the command has to be sent anew."""
+        if isinstance(error, redis.exceptions.MovedError):
+            await self._moved(error)
+            return error
+        if isinstance(error, redis.exceptions.AskError):
+            return await self._asking(error, call)
+        return error
+
+    async def each(self) -> list[Server]:
+        return [functools.partial(self._to, place) for place in await self._primaries()]
 
     async def tags(self) -> list[str]:
         await self._find()
@@ -109,14 +111,10 @@ class Cluster:
             await self._pools.drop(place)
             raise
 
-    async def _moved(self, error: redis.exceptions.MovedError) -> Place:
-        """The new owner of a slot. Where one slot has moved others may have, and the next one finds out."""
-        place = (error.host or self._where.hosts[0][0], int(error.port))
-        if self._owners:
-            self._owners[int(error.slot_id)] = place
-        else:
-            await self._find()
-        return place
+    async def _moved(self, error: redis.exceptions.MovedError) -> None:
+        """A slot has a new owner. Others may have moved with it: the next command about them finds out."""
+        owners = self._owners or await self._find()
+        owners[int(error.slot_id)] = (error.host or self._where.hosts[0][0], int(error.port))
 
     async def _asking(self, error: redis.exceptions.AskError, call: calls.Call) -> Any:
         """Keys that have moved already, of a slot that has not."""

@@ -32,11 +32,7 @@ class Complaints:
             return
         self._said_s[event] = now_s
         times, self._times[event] = self._times[event], 0
-        facts = {"error": str(found or error), "code": code, "times": times}
-        if code == outcomes.FULL:
-            self._log.warning("redis_full", **facts)
-        else:
-            self._log.warning("redis_unavailable", **facts)
+        self._log.warning(event, error=str(found or error), code=code, times=times)
 
     def over(self) -> None:
         """Redis takes everything again."""

@@ -43,6 +43,11 @@ JOIN_PAUSE_S: Final = 0.5
 STOP_S: Final = 3.0
 """For the last words to Redis, after the lanes are done."""
 
+STARTING_S: Final = 30.0
+"""For which systemd is asked to wait on, each time that a start has to make room first."""
+
+ROOM_PAUSE_S: Final = 0.5
+
 
 class Daemon:
     """Everything that runs, wired together."""
@@ -154,13 +159,12 @@ class Daemon:
                 try:
                     await self._link.connect()
                     await self._timekeeper.look()
-                    await self._recovery.make_whole(is_start=True)
+                    await self._prepare()
                     break
                 except (errors.RedisUnreachable, errors.RedisFull, *Trouble) as error:
-                    self._link.complaints.note(error)
                     self._health.hinder(f"waiting for Redis: {error}")
+                    self._link.complaints.note(error)
                     notify.send(f"READY=1\nSTATUS=Waiting for Redis: {error}")
-                    await self._make_room(error)
                     await anyio.sleep(JOIN_PAUSE_S)
             self._health.hinder("")
             self._log.info(
@@ -173,20 +177,27 @@ class Daemon:
             return True
         return False
 
-    async def _make_room(self, error: BaseException) -> None:
-        """In a Redis that is full and was ours before: nobody else makes any."""
-        if isinstance(error, Refused) and isinstance(self._link.named(error), errors.RedisFull):
-            try:
-                await self._trimmer.sweep()
-            except Trouble as trouble:
-                self._link.complaints.note(trouble)
-
     async def _work(self) -> None:
         try:
             await self._loop()
         finally:
             with anyio.CancelScope(shield=True):
                 await self._stop()
+
+    async def _prepare(self) -> None:
+        """Whatever has to be in Redis. One that is full and was ours before gets room first: nobody else makes any."""
+        while True:
+            try:
+                await self._recovery.make_whole(is_start=True)
+            except Refused as error:
+                if not isinstance(self._link.named(error), errors.RedisFull) or not await self._link.has_functions():
+                    raise
+                self._link.complaints.note(error)
+                notify.send(f"EXTEND_TIMEOUT_USEC={int(STARTING_S * 1e6)}")
+                await self._trimmer.sweep()
+                await anyio.sleep(ROOM_PAUSE_S)
+            else:
+                return
 
     async def _loop(self) -> None:
         duties: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
@@ -201,7 +212,7 @@ class Daemon:
             "follower": self._follower.run,
             "trim": lambda: self._trimmer.run(self._leases.of("trim")),
             "survey": self._survey.run,
-            "webhooks": self._webhooks.run,
+            **self._webhooks.duties(),
         }
         if self._config.metrics.slots:
             duties["slots"] = self._recorder.run

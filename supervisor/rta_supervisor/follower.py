@@ -8,7 +8,7 @@ from typing import Final
 
 import anyio
 
-from rta_supervisor import log, settings
+from rta_supervisor import log, progress, settings
 from rta_supervisor.catalogue import Catalogue
 from rta_supervisor.link import Link, Trouble
 from rta_supervisor.sessions import Sessions
@@ -46,6 +46,7 @@ class Follower:
         """Until cancelled. First of all what happened while we were away."""
         is_first = True
         while True:
+            progress.step(self._every_s)
             try:
                 if is_first or await self._link.do("ZCARD", self._keys.nodes()) > 1:
                     await self.follow()

@@ -11,7 +11,7 @@ import msgspec
 import redis.exceptions
 
 from rta_supervisor import calls, settings
-from rta_supervisor.link import Link, Outage, Refusal, pairs
+from rta_supervisor.link import Link, Outage, Refusal, checked, pairs
 from rta_supervisor.sessions import end_of, last_id_in
 from rta_wire import errors, keys, reader
 from rta_wire.session import State
@@ -93,15 +93,20 @@ class Following:
         return reader.Follower(lambda _: self._found, after)
 
     async def _read(self, after: str) -> reader.Part:
-        """Entries and counters from one moment."""
+        """Entries and counters from one moment: looked at again where the stream grew in between."""
+        about: calls.Call = ("XINFO", "STREAM", self._stream_key)
         words = ("XRANGE", self._stream_key, f"({after}", "+", "COUNT", READ_ENTRIES)
-        batch: list[calls.Call] = [("MULTI",), ("XINFO", "STREAM", self._stream_key), words, ("EXEC",)]
-        *_, (info, entries) = await self._link.do_all(batch)
-        if isinstance(info, redis.exceptions.ResponseError):
-            if "no such key" not in str(info):
-                raise info
-            return reader.NO_STREAM
-        return reader.part(_named(info), [(entry_id, pairs(flat)) for entry_id, flat in entries], asked=READ_ENTRIES)
+        while True:
+            before, entries, info = await self._link.try_all([about, words, about])
+            if isinstance(info, redis.exceptions.ResponseError):
+                if "no such key" not in str(info):
+                    raise checked(info)
+                return reader.NO_STREAM
+            if isinstance(entries, redis.exceptions.ResponseError):
+                raise checked(entries)
+            if info == before:
+                part = [(entry_id, pairs(flat)) for entry_id, flat in entries]
+                return reader.part(_named(info), part, asked=READ_ENTRIES)
 
     async def _state(self) -> State | None:
         raw = await self._link.do("HGET", self._keys.state(self._identity), "state")

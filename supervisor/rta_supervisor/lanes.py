@@ -15,7 +15,7 @@ from rta_supervisor.link import DataLost, Link, Outage, Refusal, Trouble, pairs
 from rta_supervisor.sessions import now_ms
 from rta_wire import errors, keys, limits
 
-BLOCK_MS: Final = 1000
+BLOCK_MS: Final = int(settings.READ_WAITS_S * 1000)
 BLOCK_DEFERRED_MS: Final = 100
 BLOCK_DIVIDED_MS: Final = 50
 BLOCKS_PER_LEASE: Final = 20
@@ -83,9 +83,7 @@ class Lane:
         self._link = link
         self._config = config.control
         self._lease_s = config.node.lease_s
-        # An answer that is given up before Redis gives it never comes.
-        patience_ms = int(link.config.timeout_s * 1000 / 2)
-        self._block_ms = min(BLOCK_MS, int(self._lease_s * 1000 / BLOCKS_PER_LEASE), patience_ms)
+        self._block_ms = min(BLOCK_MS, int(self._lease_s * 1000 / BLOCKS_PER_LEASE))
         self._keys = config.keys
         self._principals = {key_of(principal): principal for principal in principals or config.control.principals}
         self._log = log.get(lane=name)
@@ -154,7 +152,6 @@ class Lane:
         for key in self._principals:
             count += await heirs.inherit(self._link, self._keys, key, consumer, lease_s=self._lease_s)
         if count:
-            counting.counts.redelivered += count
             self._log.info("messages_inherited", count=count)
         return count > 0
 

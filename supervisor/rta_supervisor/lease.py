@@ -108,7 +108,7 @@ class Leases:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            progress.step(self._ttl_s / LOOKS_PER_LEASE)
+            progress.step(self._ttl_s)
             await anyio.sleep(self._ttl_s / LOOKS_PER_LEASE)
             try:
                 await self.renew()

@@ -163,6 +163,8 @@ class Life:
         if not known.state.is_closed:
             await self._sessions.fold_marks(known.ref)
             known = await self._sessions.read(request.identity) or known
+        # Asked anew: another supervisor that got the same request may have closed it meanwhile.
+        if not known.state.is_closed:
             complete = known.totals.covers(expected)
             if not complete and deadlines.may_still_come(asked_ms, self._clock(), self._config):
                 return None

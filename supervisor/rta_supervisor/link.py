@@ -112,7 +112,7 @@ class Link:
 
     async def everywhere(self, *call: calls.Word) -> list[Any]:
         """One command to every server that takes writes."""
-        answers = await self.route.everywhere(call)
+        answers = [answer for send in await self.route.each() for answer in await send([call])]
         if error := batches.first_error(answers):
             raise checked(error)
         return answers

@@ -130,7 +130,7 @@ def printable(text: str) -> str:
 def _console() -> list[Any]:
     renderer = structlog.dev.ConsoleRenderer(
         colors=sys.stdout.isatty() and "NO_COLOR" not in os.environ,
-        exception_formatter=PLAIN,
+        exception_formatter=structlog.dev.plain_traceback,
     )
 
     def escaped(_: Any, __: str, event: Event) -> Event:
@@ -174,7 +174,7 @@ class _Bridge(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
-        say = get(library=record.name)
+        say = get(logger=record.name)
         if record.levelno >= logging.ERROR:
             say.error("library_error", message=message, exc_info=record.exc_info)
         else:

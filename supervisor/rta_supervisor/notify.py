@@ -12,6 +12,8 @@ def send(state: str) -> bool:
     if not address:
         return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        # A listener that reads no more must not hold up the loop.
+        channel.setblocking(False)
         try:
             channel.connect("\0" + address[1:] if address.startswith("@") else address)
             channel.sendall(state.encode())

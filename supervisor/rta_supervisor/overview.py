@@ -109,7 +109,7 @@ class Overview:
 
     async def identities(self) -> dict[str, int]:
         """Live sessions with the time at which they were last heard of, newest first."""
-        flat = await self._link.do("ZREVRANGE", self._keys.index(), 0, -1, "WITHSCORES")
+        flat = await self._link.do("ZRANGE", self._keys.index(), 0, -1, "REV", "WITHSCORES")
         return {identity.decode(): int(float(score)) for identity, score in pairs(flat).items()}
 
     async def session(self, identity: str) -> SessionLine | None:
@@ -199,11 +199,10 @@ class Overview:
 
     async def _pending_by_consumer(self) -> dict[str, int]:
         lanes = [lane for lane in await self.lanes() if lane.is_read]
-        answers = await self._link.do_all([("XINFO", "CONSUMERS", lane.key, keys.CONTROL_GROUP) for lane in lanes])
+        answers = await self._link.do_all([("XPENDING", lane.key, keys.CONTROL_GROUP) for lane in lanes])
         found: dict[str, int] = {}
-        for consumer in (pairs(flat) for consumers in answers for flat in consumers):
-            name, count = consumer[b"name"].decode(), int(consumer[b"pending"])
-            found[name] = found.get(name, 0) + count
+        for name, count in (pair for *_, consumers in answers for pair in consumers or ()):
+            found[name.decode()] = found.get(name.decode(), 0) + int(count)
         return found
 
     async def dead_letters(self) -> int:
@@ -211,18 +210,20 @@ class Overview:
         return count
 
     async def server(self) -> ServerLine:
+        """Of a Cluster: memory of all primaries, the rest of the first."""
         before_ns = time.time_ns()
-        (seconds, micros), raw = await self._link.do_all([("TIME",), ("INFO", "everything")])
+        seconds, micros = await self._link.do("TIME")
         ours_ms = (before_ns + time.time_ns()) // 2_000_000
-        info = parse_info(raw)
+        infos = [parse_info(raw) for raw in await self._link.everywhere("INFO", "everything")]
+        info = infos[0]
         is_valkey = "valkey_version" in info
         return ServerLine(
             product="Valkey" if is_valkey else "Redis",
             version=info["valkey_version" if is_valkey else "redis_version"],
             role={"slave": "replica", "master": "primary"}.get(info.get("role", ""), info.get("role", "")),
             policy=info.get("maxmemory_policy", "noeviction"),
-            used_bytes=int(info.get("used_memory", 0)),
-            max_bytes=int(info.get("maxmemory", 0)),
+            used_bytes=sum(int(one.get("used_memory", 0)) for one in infos),
+            max_bytes=sum(int(one.get("maxmemory", 0)) for one in infos),
             uptime_s=int(info.get("uptime_in_seconds", 0)),
             clock_ahead_ms=int(seconds) * 1000 + int(micros) // 1000 - ours_ms,
         )

@@ -19,8 +19,7 @@ class Loop:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.due_s: float | None = None
-        """When it should be back; None while it rests, or never said."""
+        self.due_s: float | None = anyio.current_time() + SLACK_S
 
 
 _current: contextvars.ContextVar[Loop | None] = contextvars.ContextVar("loop", default=None)
@@ -59,10 +58,6 @@ class Progress:
                 self._loops.remove(loop)
 
         return run
-
-    def resting(self) -> set[str]:
-        """Loops that nobody expects back."""
-        return {loop.name for loop in self._loops if loop.due_s is None}
 
     def stuck(self) -> dict[str, float]:
         """Loops that should have been back, with the seconds since then."""

@@ -3,7 +3,7 @@
 Repeating it is harmless, and several supervisors may do it at once: each step only adds what is missing.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import anyio
@@ -201,20 +201,24 @@ class Recovery:
 
     async def _mark_witnessed(self) -> int:
         """The same by what was reported lately and the catalogue may not have yet. Gives how many more miss data."""
-        reported = self.witness.reported()
+        reported = list(self.witness.reported().items())
         count = 0
-        for (identity, number), units in reported.items():
-            known = await self._sessions.read(identity)
-            if known is None or known.ref.stream_session_id != number or known.state.is_closed or known.lost_data:
-                continue
-            if all(_covers(known, unit, totals) for unit, totals in units.items()):
-                continue
-            await self._sessions.fold_marks(known.ref)
-            known = await self._sessions.read(identity) or known
-            if not all(_covers(known, unit, totals) for unit, totals in units.items()):
-                await self._note_loss(known, samples_reported=sum(totals.samples for totals in units.values()))
-                count += 1
+        for at in range(0, len(reported), PAGE):
+            page = reported[at : at + PAGE]
+            found = await self._sessions.read_all([identity for (identity, _), _ in page])
+            for ((_, number), units), known in zip(page, found, strict=True):
+                if known is not None and known.ref.stream_session_id == number and _may_miss(known, units):
+                    count += await self._mark_missing(known, units)
         return count
+
+    async def _mark_missing(self, known: Known, units: Mapping[str, Totals]) -> bool:
+        """Marks say what stands in the stream, whatever became of the reports."""
+        await self._sessions.fold_marks(known.ref)
+        known = await self._sessions.read(known.ref.identity) or known
+        if not _may_miss(known, units):
+            return False
+        await self._note_loss(known, samples_reported=sum(totals.samples for totals in units.values()))
+        return True
 
     async def _note_loss(self, known: Known, *, samples_reported: int) -> None:
         await self._sessions.note_loss(known.ref)
@@ -226,10 +230,12 @@ class Recovery:
         )
 
 
-def _covers(known: Known, unit: str, totals: Totals) -> bool:
-    """Whether a unit is known to have written so much."""
-    words = known.units.get(unit)
-    return words is not None and Totals.from_words(words.split()).covers(totals)
+def _may_miss(known: Known, units: Mapping[str, Totals]) -> bool:
+    """Whether less is known of an open session than its units have reported, and nobody has noted it."""
+    if known.state.is_closed or known.lost_data:
+        return False
+    found = {unit: Totals.from_words(known.units[unit].split()) for unit in units if unit in known.units}
+    return any(unit not in found or not found[unit].covers(totals) for unit, totals in units.items())
 
 
 def _id_in(stream: str, tail: Any) -> int:

@@ -4,7 +4,7 @@ A route sends a batch and gathers its answers in order. It repeats nothing that 
 Cluster is in `cluster`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 import redis.asyncio
@@ -17,6 +17,8 @@ Outage = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSErr
 """Errors that say that Redis is away: what was sent may or may not have been done."""
 
 Place = tuple[str, int]
+Server = Callable[[Sequence[calls.Call]], Awaitable[list[Any]]]
+"""Sends a batch to one server."""
 
 
 class Pools:
@@ -48,8 +50,8 @@ class Route(Protocol):
     async def exchange(self, batch: Sequence[calls.Call]) -> list[Any]:
         """Answers in order, errors of Redis among them. In order for each slot; nothing is promised across slots."""
 
-    async def everywhere(self, call: calls.Call) -> list[Any]:
-        """The same command to every server that takes writes."""
+    async def each(self) -> list[Server]:
+        """Every server that takes writes, to be sent a batch of its own."""
 
     async def tags(self) -> list[str]:
         """For each server that takes writes a hash tag of a key that lives there."""
@@ -66,8 +68,8 @@ class Single:
     async def exchange(self, batch: Sequence[calls.Call]) -> list[Any]:
         return await batches.exchange(self.pool, batch)
 
-    async def everywhere(self, call: calls.Call) -> list[Any]:
-        return await self.exchange([call])
+    async def each(self) -> list[Server]:
+        return [self.exchange]
 
     async def tags(self) -> list[str]:
         return [""]
@@ -97,12 +99,19 @@ class Sentinel:
             await self._forget(place)
         return answers
 
-    async def everywhere(self, call: calls.Call) -> list[Any]:
-        return await self.exchange([call])
+    async def each(self) -> list[Server]:
+        return [self.exchange]
 
     async def tags(self) -> list[str]:
         """Asked at each beat: a master that only we can still reach has been replaced."""
-        before, place = self._master, await self._find()
+        before = self._master
+        try:
+            place = await self._find()
+        except Outage:
+            if before is None:
+                raise
+            # No Sentinel has an answer, and the master that we have may be well.
+            return [""]
         if before is not None and place != before:
             await self._pools.drop(before)
         return [""]
@@ -127,13 +136,20 @@ class Sentinel:
                 asked.append(f"{host}:{port} knows no {self._where.master!r}")
                 continue
             place = found[0].decode(), int(found[1])
-            [role] = await batches.exchange(self._pools.at(place), [("ROLE",)])
-            if isinstance(role, Exception) or role[0] != b"master":
-                asked.append(f"{host}:{port} names {place[0]}:{place[1]}, which is no master (yet)")
+            if not await self._is_master(place):
+                asked.append(f"{host}:{port} names {place[0]}:{place[1]}, which is away or no master yet")
                 continue
             self._master = place
             return place
         raise redis.exceptions.ConnectionError(f"no Sentinel has a master: {'; '.join(asked)}")
+
+    async def _is_master(self, place: Place) -> bool:
+        try:
+            [role] = await batches.exchange(self._pools.at(place), [("ROLE",)])
+        except Outage:
+            await self._pools.drop(place)
+            return False
+        return not isinstance(role, Exception) and role[0] == b"master"
 
     async def _ask(self, host: str, port: int) -> list[bytes] | None:
         """Without a password first: most Sentinels want none."""

@@ -18,6 +18,8 @@ from rta_wire import keys as keys_
 
 DAY_S: Final = 24 * 3600
 LEASE_MIN_S: Final = 0.2
+READ_WAITS_S: Final = 1.0
+"""How long a read of a control stream waits in Redis. An answer that is given up before that never comes."""
 
 
 class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -207,10 +209,11 @@ def _check_timings(settings: Settings) -> None:
     """Times that can't be, each by itself or with another."""
     control, session, node = settings.control, settings.session, settings.node
     above_0 = "it is not above 0"
+    read_waits = f"it is not above {READ_WAITS_S:g}, the seconds that a read waits for news"
     refused_before = "it is not between 0 and control.expire_s: the close would be refused before it is over"
     expires_first = "it is less than two session.idle_refresh_s"
     impossible = (
-        ("redis.timeout_s", settings.redis.timeout_s <= 0, above_0),
+        ("redis.timeout_s", settings.redis.timeout_s <= READ_WAITS_S, read_waits),
         ("redis.startup_patience_s", settings.redis.startup_patience_s < 0, "it is below 0"),
         ("control.batch", control.batch < 1, above_0),
         ("control.max_unacknowledged", control.max_unacknowledged < 1, above_0),

@@ -11,7 +11,7 @@ from typing import Any, Final
 import anyio
 import msgspec
 
-from rta_supervisor import calls, counting, progress
+from rta_supervisor import calls, counting, log, progress
 from rta_supervisor.link import Link, Trouble, pairs
 from rta_supervisor.sessions import Clock, now_ms
 from rta_wire import keys
@@ -50,6 +50,7 @@ class Recorder:
         self._counts = counts
         self._clock = clock
         self._recorded = counts.totals()
+        self._log = log.get(duty="slots")
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -69,7 +70,7 @@ class Recorder:
         try:
             await self._link.do_all([self._call(scale, at_s // scale.slot_s, words) for scale in SCALES.values()])
         except Trouble as error:
-            self._link.complaints.note(error)
+            self._log.warning("redis_unavailable", error=str(error))
             return
         self._recorded = totals
 

@@ -3,6 +3,7 @@
 import argparse
 import json
 import secrets
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from tests.chaos.report import Outcome
 from tests.chaos.result import Result
 
 WIDTH: Final = 120
+LAST_WORDS: Final = 300
 
 
 def run_part(part: Part, seed: str, advance: plan.Advance, is_time_up: Callable[[], bool]) -> Iterator[Outcome]:
@@ -29,10 +31,16 @@ def run_part(part: Part, seed: str, advance: plan.Advance, is_time_up: Callable[
             return
         began_s = time.monotonic()
         own_seed = f"{seed}/{part.name}/{number}"
-        result = part.run(own_seed, advance)
+        try:
+            result = part.run(own_seed, advance)
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            # What never came true is a run that went wrong, and no reason to give up the others.
+            result, wrong = Result(), f"it did not end: {str(error)[-LAST_WORDS:]}"
+        else:
+            wrong = ""
         result.seconds = time.monotonic() - began_s
         total.add(result)
-        wrong = part.demand(total if part.is_control else result)
+        wrong = wrong or part.demand(total if part.is_control else result)
         if part.is_control:
             complaint = wrong
         elif wrong:

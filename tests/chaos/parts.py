@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
+from tests.chaos import leash
+
 SETTINGS: Final = {
     "RTA_SESSION__REFRESH_MS": "50",
     "RTA_SESSION__IDLE_REFRESH_S": "0.5",
@@ -21,6 +23,8 @@ SETTINGS: Final = {
     "RTA_NODE__TTL_S": "4",
     "RTA_NODE__RENEW_S": "1",
     "RTA_REDIS__TIMEOUT_S": "1.5",
+    "RTA_NODE__LEASE_S": "1.5",
+    "RTA_HTTP__HOST": "",
     "RTA_TRIM__ENABLED": "false",
 }
 """Everything a little quicker, so that an hour holds more faults. Nothing is trimmed: what is gone was lost."""
@@ -38,7 +42,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **(environment or {})},
+                env={**os.environ, **leash.held(), **(environment or {})},
                 start_new_session=True,
             )
 

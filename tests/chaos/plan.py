@@ -93,7 +93,7 @@ def _chaos() -> list[Part]:
 
 
 def _soak() -> list[Part]:
-    return [*_full(storms=13, strength=2, loss_rounds=20, closes=20), *_spark(partitions=100, driver_runs=5, kills=10)]
+    return [*_full(storms=26, strength=1, loss_rounds=20, closes=20), *_spark(partitions=100, driver_runs=17, kills=3)]
 
 
 def _spark(*, partitions: int, driver_runs: int, kills: int) -> list[Part]:

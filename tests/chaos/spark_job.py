@@ -19,9 +19,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import rta_writers
-from rta_supervisor.embedded import keeper
 from rta_writers.spark import ROWS_PER_BATCH
-from tests.chaos import stamps
+from tests.chaos import leash, stamps
 
 SCHEMA: Final = "channel int, time bigint, value double"
 GROUP_ROWS: Final = 1000
@@ -171,7 +170,7 @@ def main() -> int:
     parser.add_argument("--notes", type=Path, required=True)
     parser.add_argument("--count", type=int, default=0, help="partitions")
     args = parser.parse_args()
-    keeper.die_with_parent(os.getppid(), signal.SIGKILL)()
+    leash.put_on()
     cloudpickle.register_pickle_by_value(sys.modules["__main__"])  # type: ignore[no-untyped-call]
     cloudpickle.register_pickle_by_value(stamps)  # type: ignore[no-untyped-call]
     spark = session_of("local-cluster[2,1,1024]" if args.run == "executors" else "local[2,4]", args.work)

@@ -15,7 +15,7 @@ import pyarrow.parquet
 
 import rta_writers
 from rta_supervisor.embedded import java
-from tests.chaos import spark_job, stamps, world
+from tests.chaos import leash, spark_job, stamps, world
 from tests.chaos.result import Result
 from tests.chaos.world import World
 from tests.support.waiting import wait_until
@@ -43,7 +43,7 @@ class Driver:
             ),
             *("--work", str(own.directory), "--notes", str(own.notes(0)), "--count", str(count)),
         ]
-        environment = {**os.environ, **java.spark_environment(), **QUICK_JVM}
+        environment = {**os.environ, **java.spark_environment(), **QUICK_JVM, **leash.held()}
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
 

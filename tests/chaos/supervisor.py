@@ -2,14 +2,13 @@
 
 import mmap
 import os
-import signal
 import struct
 import sys
 import time
 from pathlib import Path
 
 from rta_supervisor import cli
-from rta_supervisor.embedded import keeper
+from tests.chaos import leash
 
 _real_ns = time.time_ns
 
@@ -27,6 +26,6 @@ def jump_with(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    keeper.die_with_parent(os.getppid(), signal.SIGKILL)()
+    leash.put_on()
     jump_with(Path(os.environ["RTA_TEST_CLOCK"]))
     sys.exit(cli.main())

@@ -24,9 +24,9 @@ FREEZES = int(os.environ.get("RTA_FREEZES", "100" if os.environ.get("RTA_SOAK") 
 SEED = int(os.environ.get("RTA_SEED", "6"))
 EFFECTS_OF_A_LIFE = 30
 BEATS_AWAKE = 20
-OWN_KEYS = re.compile(rb"rtas:(node|nodes|alive|lease|beat|ctl|req)(:.*)?|lastStreamSessionId")
-"""What says which supervisors there are, the control streams, which are empty when they are done, and the counter of
-ids: one that was taken and not used is skipped."""
+OWN_KEYS = re.compile(rb"rtas:(node|nodes|alive|lease|beat|slot|ctl|req)(:.*)?|lastStreamSessionId")
+"""What says which supervisors there are and what they have done, the control streams, which are empty when they are
+done, and the counter of ids: one that was taken and not used is skipped."""
 
 LIVELY = {
     "RTA_NODE__LEASE_S": "0.5",

@@ -11,7 +11,7 @@ from tests.chaos import plan, report
 SEED = "test"
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_promises_hold_and_controls_break() -> None:
     """Each acknowledged sample once where Redis kept its data, no silent loss where not, and plain XADD does worse."""
     console = Console(file=sys.stdout, width=harness.WIDTH)

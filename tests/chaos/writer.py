@@ -7,7 +7,6 @@ order. Notes are lines `A unit epoch seq count` (acknowledged), `E unit epoch` (
 
 import argparse
 import os
-import signal
 import sys
 import time
 from pathlib import Path
@@ -16,9 +15,8 @@ from typing import Final
 import redis
 
 import rta_writers
-from rta_supervisor.embedded import keeper
 from rta_wire import encode, errors, keys
-from tests.chaos import stamps
+from tests.chaos import leash, stamps
 
 PAUSE_S: Final = 0.05
 GONE_FOR_GOOD: Final = 3
@@ -98,7 +96,7 @@ def main() -> int:
     parser.add_argument("--pause-s", type=float, default=0.0)
     parser.add_argument("--plain", action="store_true")
     args = parser.parse_args()
-    keeper.die_with_parent(os.getppid(), signal.SIGKILL)()
+    leash.put_on()
     options = dict(word.split("=", 1) for word in args.options)
     notes = Notes(args.notes, args.unit)
     while not args.stop.exists() and (epoch := notes.next_epoch()) < args.epochs:

@@ -195,6 +195,7 @@ DENIED: dict[str, list[tuple[Any, ...]]] = {
         ("CLIENT", "LIST"),
     ],
     "reader": [
+        ("SCAN", 0),
         ("XADD", "stream:rig-4.a", "*", "id", 1, "data", "x"),
         ("XTRIM", "stream:rig-4.a", "MAXLEN", 0),
         ("XRANGE", "rtas:req:rig-4", "-", "+"),

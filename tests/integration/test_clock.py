@@ -10,6 +10,7 @@ import redis
 import rta_writers
 from rta_supervisor.clock import ServerClock
 from rta_wire import control_pb2
+from tests.chaos import leash
 from tests.support import supervisors
 from tests.support.control import document, send
 from tests.support.waiting import wait_until
@@ -25,7 +26,11 @@ def test_a_supervisor_with_a_wrong_clock_abandons_nobody_who_lives(
     with contextlib.ExitStack() as stack:
         for name, seconds in (("right", 0), ("wrong", offset_s)):
             (tmp_path / name).write_bytes(struct.pack("<q", seconds))
-            environment = {"RTA_TEST_CLOCK": str(tmp_path / name), "RTA_SESSION__WRITER_SILENT_S": str(SILENT_S)}
+            environment = {
+                **leash.held(),
+                "RTA_TEST_CLOCK": str(tmp_path / name),
+                "RTA_SESSION__WRITER_SILENT_S": str(SILENT_S),
+            }
             stack.enter_context(supervisors.running(url, environment, "tests.chaos.supervisor"))
         sessions = rta_writers.SessionClient(url)
         alive, silent = (sessions.session(name, stream="rig") for name in ("alive", "silent"))

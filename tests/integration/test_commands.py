@@ -17,7 +17,7 @@ from rta_supervisor.letters import Letter, Opened, SentAgain
 from rta_wire import control, control_pb2, errors, keys
 from rta_wire.totals import Totals
 from rta_writers import connection
-from tests.support import samples, supervisors
+from tests.support import clusters, samples, supervisors
 from tests.support.commands import refused, run
 from tests.support.control import dead_letters, document, send, write
 from tests.support.supervisors import Supervisor
@@ -351,3 +351,22 @@ def test_many_sessions_end_with_one_command(url: str, sessions: rta_writers.Sess
     ran = run(url, "sessions", "close", *names, "--yes", "--json").json()
     assert [one["state"] for one in ran["sessions"]] == ["closed"] * 25
     assert run(url, "sessions", "list", "--state", "open", "--json").json()["total"] == 0
+
+
+def test_the_same_on_a_cluster() -> None:
+    """Keys of a session live on several nodes: looking, following, ending and sending again work as elsewhere."""
+    with clusters.running(3) as cluster, supervisors.running(cluster.url):
+        client = rta_writers.SessionClient(cluster.url, timeout_s=30)
+        opened = client.open("run-1", stream="rig")
+        with rta_writers.BurstWriter(opened.options, unit="u") as writer:
+            writer.samples([1] * 50, [samples.START_NS + n for n in range(50)], [float(n) for n in range(50)])
+        client.report(control_pb2.Heartbeat(identity="nobody", stream_session_id=99))
+        wait_until(lambda: run(cluster.url, "dlq", "list", "--json").json()["total"], what="a dead letter")
+        found = run(cluster.url, "status", "--json").json()
+        assert (found["sessions"]["open"], found["streams"]) == (1, 1)
+        assert " sent to rtas:ctl:default" in run(cluster.url, "dlq", "retry", "--all", "--yes").out
+        assert "ended: closed, 50 samples" in run(cluster.url, "sessions", "close", "run-1", "--yes").out
+        ran = run(cluster.url, "tail", "run-1", "--from-start", "--json")
+        assert rows(ran.out) == [(1, samples.START_NS + n, float(n)) for n in range(50)]
+        levels = {one["check"]: one["level"] for one in run(cluster.url, "doctor", "--json").json()["findings"]}
+        assert "bad" not in levels.values()

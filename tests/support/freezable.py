@@ -19,7 +19,7 @@ NOT_ABOUT_SESSIONS = (
     *("rtas_take_1", "rtas_release_1", "rtas_retire_1"),
 )
 EFFECTS = ("FCALL", "XADD", "SADD", "ZADD", "INCRBY", "HSET", "SET")
-OUR_OWN = (":node", ":beat:")
+OUR_OWN = (":node", ":beat:", "rtas:slot:")
 
 _order_path = Path(os.environ["RTA_TEST_FREEZE"])
 _try_all = Link.try_all
@@ -27,8 +27,9 @@ _done = 0
 
 
 def _is_effect(call: Sequence[Any]) -> bool:
-    is_ours = any(part in str(call[1]) for part in OUR_OWN)
-    return call[0] in EFFECTS and call[1] not in NOT_ABOUT_SESSIONS and not is_ours
+    if call[0] not in EFFECTS or call[1] in NOT_ABOUT_SESSIONS:
+        return False
+    return not any(part in str(word) for part in OUR_OWN for word in call[1:4])
 
 
 def _order() -> tuple[int, float] | None:

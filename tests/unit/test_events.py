@@ -20,10 +20,9 @@ def logged() -> Iterator[tuple[str, str, str]]:
                 continue
             where = f"{path.relative_to(ROOT)}:{node.lineno}"
             assert node.args, where
-            first = node.args[0]
-            for event in (first.body, first.orelse) if isinstance(first, ast.IfExp) else (first,):
-                assert isinstance(event, ast.Constant), f"{where}: the name of an event is fixed"
-                yield str(event.value), LEVELS[node.func.attr], where
+            event = node.args[0]
+            assert isinstance(event, ast.Constant), f"{where}: the name of an event is fixed"
+            yield str(event.value), LEVELS[node.func.attr], where
 
 
 def documented() -> set[tuple[str, str]]:

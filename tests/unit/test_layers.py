@@ -69,7 +69,7 @@ def test_everything_that_is_wrong_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("redis.timeout_s", 0),
+        ("redis.timeout_s", 1.0),
         ("control.retry_s", 0),
         ("control.expire_s", 30.0),
         ("control.batch", 0),

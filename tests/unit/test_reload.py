@@ -1,15 +1,12 @@
 """Settings that change while the supervisor runs, and those that can't."""
 
-import signal
 from typing import Any
 
-import anyio
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_supervisor import daemon, progress, reload, settings
+from rta_supervisor import daemon, reload, settings
 from rta_supervisor.embedded import server
 
 OLD: dict[str, dict[str, Any]] = msgspec.to_builtins(settings.Settings())
@@ -45,30 +42,6 @@ def test_what_can_be_reloaded_is_there() -> None:
     """Each name in the list is a setting or a section, so that none is spelt wrongly."""
     known = {*OLD, *(f"{section}.{name}" for section, name in NAMES)}
     assert set(reload.RELOADABLE) <= known
-
-
-async def test_every_loop_says_when_it_is_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    """A daemon with nothing to do has no stuck loop, and only those rest that wait for something."""
-    monkeypatch.setattr(progress, "SLACK_S", 4.0)
-    with server.running() as own:
-        config = settings.load(
-            environ={
-                "RTA_REDIS__URL": own.url,
-                "RTA_CATALOGUE__PATH": str(tmp_path / "c.sqlite"),
-                "RTA_HTTP__HOST": "",
-                "RTA_METRICS__SURVEY_S": "0.1",
-            }
-        )
-        running = daemon.Daemon(config)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(running.run)
-            with anyio.fail_after(60):
-                while not running._survey.seen.at_ms:  # noqa: ASYNC110 - the survey is the last to start
-                    await anyio.sleep(0.05)
-            await anyio.sleep(progress.SLACK_S + 0.5)
-            assert running._progress.stuck() == {}
-            assert running._progress.resting() <= {"refresh", "follower", "webhooks"}
-            running._begin_stop(signal.SIGTERM)
 
 
 async def test_every_part_goes_on_with_the_new_settings(tmp_path: Any) -> None:

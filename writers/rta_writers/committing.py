@@ -109,16 +109,12 @@ def _compare(client: redis.Redis, options: Options, outcomes: Sequence[Outcome],
 
 def _seen(client: redis.Redis, options: Options, job: str) -> list[Target]:
     """Sessions that rows of the job ever named, in this run or in one before, and that are still there."""
-    key = options.keys.members(job)
-    found: Any = client.smembers(key)
+    found: Any = client.smembers(options.keys.members(job))
     identities = sorted(raw.decode() for raw in found)
     pipe = client.pipeline(transaction=False)
     for identity in identities:
         pipe.hget(options.keys.state(identity), keys.STREAM_SESSION_ID)
     numbers: Any = pipe.execute()
-    gone = [identity for identity, number in zip(identities, numbers, strict=True) if number is None]
-    if gone:
-        client.srem(key, *gone)
     return [
         options.target(identity, int(number))
         for identity, number in zip(identities, numbers, strict=True)

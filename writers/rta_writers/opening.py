@@ -54,18 +54,17 @@ class Opener:
     def _join(self, identity: str) -> None:
         """Tell the driver of this run, which keeps the session alive and closes it, and commits of later runs."""
         self._redis = self._redis or connection.connect(self._options.redis_url)
-        pipe = self._redis.pipeline(transaction=True)
         for name in {self._job, self._options.group or self._job}:
-            key = self._options.keys.members(name)
-            pipe.sadd(key, identity)
-            pipe.expire(key, MEMBERS_TTL_S)
-        pipe.execute()
+            pipe = self._redis.pipeline(transaction=True)
+            pipe.sadd(self._options.keys.members(name), identity)
+            pipe.expire(self._options.keys.members(name), MEMBERS_TTL_S)
+            pipe.execute()
 
 
 def check(options: Options) -> None:
     """On the driver, before any task: Redis answers, and the session is open."""
-    redis_client = connection.shared(options.redis_url)
     try:
+        redis_client = connection.shared(options.redis_url)
         if options.session is None or options.stream_session_id is None:
             redis_client.ping()
             return

@@ -1,11 +1,12 @@
 """Sends what waits, one target apart from the other: a target that hangs delays nobody but itself."""
 
 import random
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 import anyio
 
-from rta_supervisor import counting, log, settings
+from rta_supervisor import counting, log, progress, settings
 from rta_supervisor.link import DataLost, Link, Trouble
 from rta_supervisor.sessions import now_ms
 from rta_supervisor.webhooks import post, signature
@@ -37,11 +38,9 @@ class Webhooks:
     def _wake(self, name: str) -> None:
         self._deliverers[name].wake()
 
-    async def run(self) -> None:
-        """Until cancelled."""
-        async with anyio.create_task_group() as tasks:
-            for name, deliverer in self._deliverers.items():
-                tasks.start_soon(deliverer.run, name=f"webhook-{name}")
+    def duties(self) -> dict[str, Callable[[], Coroutine[Any, Any, None]]]:
+        """What has to run, by name."""
+        return {f"webhook-{name}": deliverer.run for name, deliverer in self._deliverers.items()}
 
 
 class Deliverer:
@@ -67,7 +66,9 @@ class Deliverer:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            await anyio.sleep(self._breaker.wait_s(anyio.current_time()))
+            pause_s = self._breaker.wait_s(anyio.current_time())
+            progress.step(pause_s + self._config.timeout_s + LOOK_S)
+            await anyio.sleep(pause_s)
             try:
                 await self._once()
             except Trouble as error:

@@ -1,0 +1,18 @@
+"""What systemd is told, and what happens where nobody listens."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from rta_supervisor import notify
+
+
+def test_a_listener_that_reads_nothing_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its queue is full after some messages; from then on they are not taken, and nobody waits."""
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "s"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "s"))
+        assert notify.send("READY=1")
+        assert not all(notify.send("WATCHDOG=1") for _ in range(5000))
+        assert listener.recv(100) == b"READY=1"
