@@ -101,7 +101,9 @@ def test_a_read_only_replica_is_refused(shared_server: server.EmbeddedServer) ->
 
 def test_a_password_never_shows() -> None:
     """Not even in the error about the server that it belongs to."""
-    done = run("demo", "--redis-url", "redis://me:hush@127.0.0.1:1/0")
+    url = "redis://me:hush@127.0.0.1:1/0"
+    check_refused(run("run", "--redis-url", url), 64, r"can be read by everybody on this host \(redis://me:\*\*\*@127")
+    done = run("status", environment={"RTA_REDIS__URL": url})
     check_refused(done, 69, r"redis://me:\*\*\*@127")
     assert "hush" not in done.stderr + done.stdout
 
@@ -154,20 +156,19 @@ def test_check_config_shows_what_is_in_effect(tmp_path: Path) -> None:
     """Every setting with its origin, and no secret."""
     path = tmp_path / "s.toml"
     path.write_text("[node]\nttl_s = 90\n")
-    secret = {"RTA_HTTP__TOKEN": "hush-hush"}
-    done = run(
-        "check-config", "--config", str(path), "--redis-url", "redis://me:geheim@h:1", "--json", environment=secret
-    )
+    secrets = {"RTA_HTTP__TOKEN": "hush-hush", "RTA_REDIS__URL": "redis://me:geheim@h:1"}
+    done = run("check-config", "--config", str(path), "--json", environment=secrets)
     assert done.returncode == 0, done.stderr
     found = {line["name"]: (line["value"], line["origin"]) for line in json.loads(done.stdout)["settings"]}
     assert found["node.ttl_s"] == (90, f"{path}:2")
-    assert found["redis.url"] == ("redis://me:***@h:1", "command line")
+    assert found["redis.url"] == ("redis://me:***@h:1", "RTA_REDIS__URL")
     assert found["http.token"] == ("***", "RTA_HTTP__TOKEN")
     assert found["node.renew_s"] == (30.0, "default")
     assert "hush" not in done.stdout
     assert "geheim" not in done.stdout
-    table = run("check-config", "--config", str(path)).stdout
+    table = run("check-config", "--config", str(path), "--redis-url", "redis://h:2").stdout
     assert re.search(rf"node\.ttl_s +90 +{path}:2", table)
+    assert re.search(r"redis\.url +redis://h:2 +command line", table)
 
 
 def test_check_config_names_every_mistake(tmp_path: Path) -> None:
