@@ -12,7 +12,7 @@ from rta_supervisor import link as link_
 from rta_supervisor import overview, settings
 from rta_supervisor.link import Link, pairs, parse_info, safe_url
 from rta_supervisor.sessions import now_ms
-from rta_wire import __version__, address, errors, keys
+from rta_wire import __version__, errors, keys
 from rta_wire.session import State
 
 OK: Final = "ok"
@@ -241,8 +241,6 @@ class Checkup:
 
     async def _orphans(self) -> Finding:
         """Scans, a bounded part of all keys: the only command that does."""
-        if self._link.address.kind is address.Kind.CLUSTER:
-            return Finding("orphaned keys", OK, "not looked at: a scan sees one node of a Cluster")
         names, is_all = await self._scan()
         pattern = re.compile(re.escape(self._keys.state("\0")).replace("\0", "(.+)"))
         states = [(name, match[1]) for name in names if (match := pattern.fullmatch(name))]

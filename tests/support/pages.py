@@ -76,6 +76,10 @@ def wants_spark(page: str) -> bool:
     return any("spark" in block.text for block in runnable(page) if block.language == "python")
 
 
+def wants_deployment(page: str) -> bool:
+    return any("rta-supervisor" in block.instead or not block.excuse for block in runnable(page))
+
+
 @contextlib.contextmanager
 def deployment() -> Iterator[str]:
     """A server as the operating guide wants it, and a supervisor."""
