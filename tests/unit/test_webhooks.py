@@ -4,11 +4,13 @@ import hashlib
 import hmac
 from pathlib import Path
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_supervisor import settings
+from rta_supervisor import progress, settings
+from rta_supervisor.link import Link
 from rta_supervisor.webhooks import deliverer, signature
 from rta_supervisor.webhooks.breaker import Breaker
 from rta_supervisor.webhooks.change import Note
@@ -95,3 +97,24 @@ def test_a_secret_may_be_a_credential(tmp_path: Path, monkeypatch: pytest.Monkey
     for name in ("empty", "missing"):
         with pytest.raises(errors.BadConfiguration, match=name):
             WebhookTarget("https://h/", secret_file=name).key_bytes("a")
+
+
+async def test_each_target_is_a_loop_under_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says each time that it is alive, while Redis is away too: nobody takes it for stuck."""
+    monkeypatch.setattr(deliverer, "TROUBLE_PAUSE_S", 0.01)
+    config = settings.load(overrides={"redis.url": "unix:///nonexistent/socket", "webhooks.to.a": GOOD}, environ={})
+    link = Link(config.redis)
+    duties = deliverer.Webhooks(link, config).duties()
+    watched = progress.Progress()
+    async with anyio.create_task_group() as tasks:
+        for name, duty in duties.items():
+            tasks.start_soon(watched.watched(name, duty))
+        await anyio.wait_all_tasks_blocked()
+        [loop] = watched._loops
+        first_s = loop.due_s
+        assert first_s is not None
+        with anyio.fail_after(10):
+            while loop.due_s is None or loop.due_s <= first_s:
+                await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+    await link.close()
