@@ -1,10 +1,12 @@
 """The rules of webhooks: pauses, the breaker, the note of a change, the signature, the settings."""
 
+import functools
 import hashlib
 import hmac
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +19,7 @@ from rta_supervisor.webhooks.change import Note
 from rta_supervisor.webhooks.targets import WebhookTarget
 from rta_wire import errors
 from rta_wire.session import State
+from tests.support.waiting import wait_until
 
 
 @given(st.integers(1, 100), st.floats(0.001, 100), st.floats(0, 1))
@@ -113,8 +116,7 @@ async def test_each_target_is_a_loop_under_watch(monkeypatch: pytest.MonkeyPatch
         [loop] = watched._loops
         first_s = loop.due_s
         assert first_s is not None
-        with anyio.fail_after(10):
-            while loop.due_s is None or loop.due_s <= first_s:
-                await anyio.sleep(0.01)
+        later = functools.partial(wait_until, lambda: (loop.due_s or 0) > first_s, what="another step")
+        await anyio.to_thread.run_sync(later)
         tasks.cancel_scope.cancel()
     await link.close()
