@@ -1,20 +1,25 @@
 """The rules of webhooks: pauses, the breaker, the note of a change, the signature, the settings."""
 
+import functools
 import hashlib
 import hmac
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_supervisor import settings
+from rta_supervisor import progress, settings
+from rta_supervisor.link import Link
 from rta_supervisor.webhooks import deliverer, signature
 from rta_supervisor.webhooks.breaker import Breaker
 from rta_supervisor.webhooks.change import Note
 from rta_supervisor.webhooks.targets import WebhookTarget
 from rta_wire import errors
 from rta_wire.session import State
+from tests.support.waiting import wait_until
 
 
 @given(st.integers(1, 100), st.floats(0.001, 100), st.floats(0, 1))
@@ -95,3 +100,23 @@ def test_a_secret_may_be_a_credential(tmp_path: Path, monkeypatch: pytest.Monkey
     for name in ("empty", "missing"):
         with pytest.raises(errors.BadConfiguration, match=name):
             WebhookTarget("https://h/", secret_file=name).key_bytes("a")
+
+
+async def test_each_target_is_a_loop_under_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says each time that it is alive, while Redis is away too: nobody takes it for stuck."""
+    monkeypatch.setattr(deliverer, "TROUBLE_PAUSE_S", 0.01)
+    config = settings.load(overrides={"redis.url": "unix:///nonexistent/socket", "webhooks.to.a": GOOD}, environ={})
+    link = Link(config.redis)
+    duties = deliverer.Webhooks(link, config).duties()
+    watched = progress.Progress()
+    async with anyio.create_task_group() as tasks:
+        for name, duty in duties.items():
+            tasks.start_soon(watched.watched(name, duty))
+        await anyio.wait_all_tasks_blocked()
+        [loop] = watched._loops
+        first_s = loop.due_s
+        assert first_s is not None
+        later = functools.partial(wait_until, lambda: (loop.due_s or 0) > first_s, what="another step")
+        await anyio.to_thread.run_sync(later)
+        tasks.cancel_scope.cancel()
+    await link.close()
