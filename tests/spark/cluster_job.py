@@ -34,6 +34,7 @@ def main() -> None:
     found: dict[str, dict[str, int]] = {}
     spark = session("local-cluster[2,1,1024]", work, {})
     if shipped_by == "spark-submit":
+        rta_writers.register(spark)
         run(spark, url, found, "submitted", write_once, "exactly-once")
     else:
         rta_writers.ship(spark)
@@ -50,6 +51,7 @@ def main() -> None:
 
         spark = session(two_hosts.start(work), work, two_hosts.SPECULATION)
         rta_writers.ship(spark)
+        rta_writers.register(spark)
         for delivery, name in (("exactly-once", ""), ("staged", "-staged"), ("at-least-once", "-doubled")):
             run(spark, url, found, f"speculated{name}", write_speculated, delivery)
     sys.stdout.write(json.dumps(found) + "\n")
@@ -70,7 +72,6 @@ def session(master: str, work: Path, more: dict[str, str]) -> SparkSession:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
-    rta_writers.register(spark)
     return spark
 
 

@@ -34,7 +34,8 @@ class DoomedWriter(StreamWriter):
                 if client.rpush(key, self._options["delivery"]) < len(DELIVERIES):
                     client.expire(key, PATIENCE_S)
                     while True:
-                        client.execute_command("BLPOP", "test:nothing", BLOCK_S)  # until it is killed
+                        client.execute_command("BLPOP", "test:nothing", BLOCK_S)
+                        os.killpg(GROUP, 0)  # the other one has killed it: nothing is left to wait for
             os.killpg(GROUP, signal.SIGKILL)
 
 

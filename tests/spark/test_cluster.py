@@ -59,7 +59,7 @@ def submit(url: str, python: Path, work: Path, command: list[str], shipped_by: s
     return found
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_rows_survive_lost_executors_and_twins(
     url: str, client: redis.Redis, bare_python: Path, tmp_path: Path
 ) -> None:
@@ -86,7 +86,7 @@ def test_rows_survive_lost_executors_and_twins(
     assert results["metrics"]["duplicates"] > 0
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_files_of_spark_submit_are_enough(url: str, client: redis.Redis, bare_python: Path, tmp_path: Path) -> None:
     """`--py-files` and `--archives`, which are spark.submit.pyFiles and spark.archives, instead of `ship`."""
     code, archive = shipping.pack(tmp_path)

@@ -26,7 +26,7 @@ COMPILED: Final = ("hiredis", "lz4", "msgspec", "protobuf", "redis")
 
 
 def ship(spark: Any) -> None:
-    """Call it once, before the first write: every executor of this Spark session can import us then."""
+    """Call it once, before `register`: every executor of this Spark session can import us then."""
     folder = Path(tempfile.mkdtemp(prefix="rta-ship-"))
     code, archive = pack(folder)
     spark.sparkContext.addPyFile(str(code))
