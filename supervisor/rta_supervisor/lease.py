@@ -93,8 +93,12 @@ class Leases:
             ]
         )
         for lease, until_ms in zip(self._duties.values(), answers, strict=True):
-            if lease.note(until_ms, ends_s):
-                self._log.info("lease_won" if until_ms else "lease_lost", duty=lease.duty)
+            if not lease.note(until_ms, ends_s):
+                continue
+            if until_ms:
+                self._log.info("lease_won", duty=lease.duty)
+            else:
+                self._log.info("lease_lost", duty=lease.duty)
 
     async def release(self) -> None:
         """Leave everything to others at once."""

@@ -70,7 +70,7 @@ class Recorder:
         try:
             await self._link.do_all([self._call(scale, at_s // scale.slot_s, words) for scale in SCALES.values()])
         except Trouble as error:
-            self._log.warning("redis_unavailable", error=str(error))
+            self._link.complaints.note(error)
             return
         self._recorded = totals
 

@@ -58,7 +58,7 @@ class Survey:
             try:
                 await self.look()
             except Trouble as error:
-                self._log.warning("redis_unavailable", error=str(error))
+                self._link.complaints.note(error)
             except redis.exceptions.ResponseError as error:
                 # A key of a wrong type spoils a look, not the daemon.
                 self._log.error("survey_failed", error=str(error))

@@ -155,7 +155,7 @@ def test_a_slow_and_an_absent_redis_are_borne(caplog: pytest.LogCaptureFixture) 
     with contextlib.ExitStack() as stack:
         own = stack.enter_context(server.running())
         client = stack.enter_context(connection.connect(own.url))
-        supervisor = stack.enter_context(supervisors.running(own.url, {"RTA_REDIS__TIMEOUT_S": "0.3"}))
+        supervisor = stack.enter_context(supervisors.running(own.url, {"RTA_REDIS__TIMEOUT_S": "1.1"}))
         sessions = rta_writers.SessionClient(own.url, timeout_s=30)
         session = sessions.open("run", stream="rig")
         writer = rta_writers.BurstWriter(session.options, unit="u")

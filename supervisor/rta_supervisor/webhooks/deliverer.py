@@ -74,7 +74,7 @@ class Deliverer:
             except Trouble as error:
                 # Functions that Redis lost are loaded again by whoever makes it whole.
                 if not isinstance(error, DataLost):
-                    self._log.warning("redis_unavailable", error=str(error))
+                    self._link.complaints.note(error)
                 await anyio.sleep(TROUBLE_PAUSE_S)
 
     async def _once(self) -> None:
