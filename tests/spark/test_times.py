@@ -1,7 +1,10 @@
 """Times on their way through Spark: what it can carry arrives to the nanosecond."""
 
+import pytest
 import redis
+from pyspark.errors import PySparkValueError
 from pyspark.sql import SparkSession
+from pyspark.sql.types import _parse_datatype_json_string
 
 import rta_writers
 from tests.support import samples, stored
@@ -18,3 +21,11 @@ def test_times_of_every_kind_keep_their_nanoseconds(
         for one in (frame, stamp):
             one.write.format("rta").mode("append").options(**session.options).save()
     assert stored.samples(client, "rig", session.target.stream_session_id) == [(1, at + 1, 0.25), (2, at + 1000, 7.0)]
+
+
+@pytest.mark.parametrize("name", ["timestamp_ntz(9)", "timestamp_ltz(9)"])
+def test_timestamps_of_nanoseconds_are_beyond_pyspark(name: str) -> None:
+    """It can't read their schema, so no data source in Python is given them. When this fails, we can take them."""
+    column = f'{{"name": "time", "type": "{name}", "nullable": true, "metadata": {{}}}}'
+    with pytest.raises(PySparkValueError, match="CANNOT_PARSE_DATATYPE"):
+        _parse_datatype_json_string(f'{{"type": "struct", "fields": [{column}]}}')
