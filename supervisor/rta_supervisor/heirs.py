@@ -2,8 +2,10 @@
 
 from typing import Final
 
+import redis.exceptions
+
 from rta_supervisor import calls
-from rta_supervisor.link import Link, pairs
+from rta_supervisor.link import DataLost, Link, pairs
 from rta_wire import keys
 
 CLAIM_MAX: Final = 1000
@@ -11,7 +13,13 @@ CLAIM_MAX: Final = 1000
 
 async def inherit(link: Link, names: keys.Keys, key: str, consumer: str, *, lease_s: float) -> int:
     """Claim what dead readers of a control stream have left. Gives how many messages that were."""
-    flats = await link.do("XINFO", "CONSUMERS", key, keys.CONTROL_GROUP)
+    try:
+        flats = await link.do("XINFO", "CONSUMERS", key, keys.CONTROL_GROUP)
+    except redis.exceptions.ResponseError as error:
+        if "no such key" not in str(error):
+            raise
+        # We had made the stream, so Redis lost it.
+        raise DataLost(f"{key}: {error}") from error
     left = {facts[b"name"].decode(): facts[b"pending"] for facts in map(pairs, flats)}
     left.pop(consumer, None)
     signs = await link.do_all([("EXISTS", names.alive(other)) for other in left])

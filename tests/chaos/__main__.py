@@ -13,6 +13,7 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from rta_wire import errors
 from tests.chaos import plan, report
 from tests.chaos.plan import Part
 from tests.chaos.report import Outcome
@@ -33,7 +34,7 @@ def run_part(part: Part, seed: str, advance: plan.Advance, is_time_up: Callable[
         own_seed = f"{seed}/{part.name}/{number}"
         try:
             result = part.run(own_seed, advance)
-        except (AssertionError, subprocess.TimeoutExpired) as error:
+        except (AssertionError, subprocess.TimeoutExpired, errors.RtaError) as error:
             # What never came true is a run that went wrong, and no reason to give up the others.
             result, wrong = Result(), f"it did not end: {str(error)[-LAST_WORDS:]}"
         else:

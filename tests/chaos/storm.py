@@ -128,11 +128,7 @@ def _blow(own: World, faults: Mapping[str, int], agenda: Agenda, advance: Callab
 
 def _revive(own: World) -> None:
     """What ends by itself is started again, as systemd and Spark do it."""
-    for supervisor in list(own.supervisors):
-        if supervisor.exit_code is not None:
-            own.counts["supervisor ended by itself"] += 1
-            own.fell(supervisor)
-            own.start_supervisor()
+    own.revive_supervisors()
     for writer in list(own.writers):
         if writer.exit_code is not None:
             own.counts[f"writer ended by itself ({writer.exit_code})"] += 1

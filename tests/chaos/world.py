@@ -25,6 +25,7 @@ from tests.support.waiting import wait_until
 
 STREAM: Final = "rig"
 PATIENCE_S: Final = 90
+LAST_WORDS: Final = 1000
 KEEPS: Final = {"appendonly": "yes", "appendfsync": "everysec", "auto-aof-rewrite-percentage": "0"}
 T = TypeVar("T")
 
@@ -92,12 +93,21 @@ class World:
         self.supervisors.remove(supervisor)
         self.fallen.append(supervisor)
 
+    def revive_supervisors(self) -> None:
+        """What ends by itself is started again, as systemd does it. Its last words say why."""
+        for supervisor in list(self.supervisors):
+            if supervisor.exit_code is not None:
+                self.counts[f"supervisor ended by itself ({supervisor.exit_code})"] += 1
+                print(supervisor.log_path.read_text()[-LAST_WORDS:])
+                self.fell(supervisor)
+                self.start_supervisor()
+
     def asker(self) -> rta_writers.SessionClient:
         return rta_writers.SessionClient(self.patient_url, timeout_s=PATIENCE_S)
 
     def open(self, name: str, units: range, *, stream: str = STREAM) -> rta_writers.Session:
         """A session for some units."""
-        session = patiently(lambda: self.asker().session(name, stream=stream))
+        session = patiently(lambda: self.asker().session(name, stream=stream), self.revive_supervisors)
         for unit in units:
             self.sessions[unit] = session
         return session
@@ -122,7 +132,7 @@ class World:
 
     def close(self, session: rta_writers.Session, expected_samples: int | None) -> ClosedSession:
         expected = None if expected_samples is None else Totals(samples=expected_samples)
-        return patiently(lambda: session.close(expected=expected))
+        return patiently(lambda: session.close(expected=expected), self.revive_supervisors)
 
     def restart_server(self) -> None:
         """Kill -9, and a start on what it left."""
@@ -150,7 +160,7 @@ class World:
             shutil.rmtree(self.directory)
 
 
-def patiently(ask: Callable[[], T]) -> T:
+def patiently(ask: Callable[[], T], meanwhile: Callable[[], None]) -> T:
     """As a careful user does: what may succeed later is asked again."""
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
@@ -159,6 +169,7 @@ def patiently(ask: Callable[[], T]) -> T:
         except errors.RtaError as error:
             if not error.retriable or time.monotonic() > deadline_s:
                 raise
+            meanwhile()
             time.sleep(0.1)
 
 
