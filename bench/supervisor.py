@@ -13,7 +13,8 @@ from bench.measure import Case, constant
 from rta_supervisor import settings
 from rta_supervisor.catalogue import Row
 from rta_supervisor.link import Link
-from rta_supervisor.sessions import Ref, Sessions
+from rta_supervisor.records import Ref
+from rta_supervisor.sessions import Sessions
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_wire import control, control_pb2, encode, keys, session
 from rta_wire.session import State

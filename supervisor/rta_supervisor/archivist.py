@@ -7,8 +7,10 @@ import anyio
 
 from rta_supervisor import calls, log, progress, settings
 from rta_supervisor.catalogue import Catalogue, Row
+from rta_supervisor.clock import now_ms
 from rta_supervisor.link import Link, Trouble
-from rta_supervisor.sessions import Ref, Sessions, Shown, now_ms
+from rta_supervisor.records import Ref, Shown
+from rta_supervisor.sessions import Sessions
 from rta_wire import errors
 
 PAGE: Final = 500

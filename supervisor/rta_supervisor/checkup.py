@@ -10,8 +10,8 @@ import redis.exceptions
 
 from rta_supervisor import link as link_
 from rta_supervisor import overview, settings
+from rta_supervisor.clock import now_ms
 from rta_supervisor.link import Link, pairs, parse_info, safe_url
-from rta_supervisor.sessions import now_ms
 from rta_wire import __version__, errors, keys
 from rta_wire.session import State
 

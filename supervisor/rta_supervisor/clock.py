@@ -5,6 +5,7 @@ agree on who was silent for how long.
 """
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 import anyio
@@ -13,6 +14,9 @@ from rta_supervisor import log, progress
 from rta_supervisor.link import Link, Trouble
 
 JUMP_MS: Final = 2000
+
+Clock = Callable[[], int]
+"""Milliseconds since the Unix epoch."""
 
 
 class ServerClock:
@@ -37,6 +41,10 @@ class ServerClock:
 
 def _steady_ms() -> int:
     return time.monotonic_ns() // 1_000_000
+
+
+now_ms: Final = ServerClock()
+"""The time of all of this process."""
 
 
 class Timekeeper:

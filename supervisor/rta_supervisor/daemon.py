@@ -13,7 +13,7 @@ import redis.exceptions
 from rta_supervisor import counting, log, metrics, notify, redaction, reload, settings, status
 from rta_supervisor.archivist import Archivist
 from rta_supervisor.beat import Beat
-from rta_supervisor.clock import Timekeeper
+from rta_supervisor.clock import Timekeeper, now_ms
 from rta_supervisor.follower import Follower
 from rta_supervisor.handlers import Reports, Requests
 from rta_supervisor.health import Health
@@ -27,7 +27,7 @@ from rta_supervisor.progress import Progress
 from rta_supervisor.pulse import Pulse
 from rta_supervisor.recovery import Recovery
 from rta_supervisor.refresh import Refresher
-from rta_supervisor.sessions import Sessions, now_ms
+from rta_supervisor.sessions import Sessions
 from rta_supervisor.slots import Recorder
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_supervisor.survey import Survey

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from rta_supervisor import calls, counting, deadlines, log, settings
+from rta_supervisor.clock import now_ms
 from rta_supervisor.lanes import Done, Entry, Lane
 from rta_supervisor.life import Life
 from rta_supervisor.link import DataLost, Link
 from rta_supervisor.precedence import Precedence
+from rta_supervisor.records import Folded
 from rta_supervisor.refresh import Refresher
-from rta_supervisor.sessions import Folded, Sessions, now_ms
+from rta_supervisor.sessions import Sessions
 from rta_supervisor.witness import Witness
 from rta_wire import control, control_pb2, errors, reports
 

@@ -11,8 +11,8 @@ import anyio
 import msgspec
 
 from rta_supervisor import calls, counting, heirs, lease, log, progress, settings
+from rta_supervisor.clock import now_ms
 from rta_supervisor.link import DataLost, Link, Outage, Refusal, Trouble, pairs
-from rta_supervisor.sessions import now_ms
 from rta_wire import errors, keys, limits
 
 BLOCK_MS: Final = int(settings.READ_WAITS_S * 1000)

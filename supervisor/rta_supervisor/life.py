@@ -5,28 +5,18 @@ JSON twice rather than never.
 """
 
 from collections.abc import Callable, Collection
-from typing import Final
-
-import msgspec
 
 from rta_supervisor import calls, counting, deadlines, lease, lifecycle, log, settings
+from rta_supervisor.clock import Clock, now_ms
 from rta_supervisor.lifecycle import Effect, Event
 from rta_supervisor.link import Link, checked
-from rta_supervisor.sessions import Clock, Known, Ref, Sessions, end_of, last_id_in, now_ms
+from rta_supervisor.patch import STATE, Patch
+from rta_supervisor.records import Known, Ref
+from rta_supervisor.sessions import Sessions, end_of, last_id_in
 from rta_supervisor.webhooks.outbox import Outbox
 from rta_wire import control_pb2, errors, keys, session
 from rta_wire.session import State
 from rta_wire.totals import Totals
-
-STATE: Final = "state"
-"""What a pause or its end changes, among the properties that are updated."""
-
-
-class Patch(msgspec.Struct, frozen=True):
-    """Properties to change, and the place of the request in the order of all requests."""
-
-    properties: session.Json
-    at: str
 
 
 class Life:
@@ -237,7 +227,7 @@ class Life:
         identity = known.ref.identity
         while True:
             step = lifecycle.step(known.state, event)
-            if patch is not None and not _news(known, event, patch):
+            if patch is not None and not patch.is_news(known.updated, about_state=event is not Event.DESCRIBE):
                 # A newer request overtook it, or it was applied by a supervisor that told nobody.
                 step = lifecycle.Step(known.state, (Effect.STREAM_JSON,))
             if await self._effects(known, step, patch, until_ms):
@@ -287,12 +277,10 @@ class Life:
         document = session.parse(known.document)
         fields: list[calls.Word] = []
         if patch is not None:
-            if state is not known.state:
-                fields += [f"p:{STATE}", patch.at]
-            for name, value in patch.properties.items():
-                if _is_newer(known, patch, name):
-                    document[name] = value
-                    fields += [f"p:{name}", patch.at]
+            changed = patch.newer(known.updated)
+            document |= changed
+            names = [STATE, *changed] if state is not known.state else [*changed]
+            fields = [word for name in names for word in (f"p:{name}", patch.at)]
         document = {name: value for name, value in document.items() if value is not None}
         raw = session.dump(session.with_life(document, state, known.totals.time_range_ns))
         words = (raw, state.value, self._clock(), self._config.open_ttl_s)
@@ -327,21 +315,6 @@ def reply_of(known: Known, *, missing: Totals | None = None) -> control_pb2.Sess
     if missing is not None:
         reply.missing.CopyFrom(missing.to_message())
     return reply
-
-
-def _news(known: Known, event: Event, patch: Patch) -> bool:
-    """Whether a request says something that no later one has said, and that is not said already."""
-    names = patch.properties if event is Event.DESCRIBE else (STATE,)
-    return any(_is_newer(known, patch, name) for name in names)
-
-
-def _is_newer(known: Known, patch: Patch, name: str) -> bool:
-    return _order(patch.at) > _order(known.updated.get(name, "0-0"))
-
-
-def _order(entry_id: str) -> tuple[int, int]:
-    milliseconds, _, number = entry_id.partition("-")
-    return int(milliseconds), int(number or 0)
 
 
 def _check_same(known: Known, principal: str, request: control_pb2.OpenSession) -> None:

@@ -17,9 +17,9 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from rta_supervisor import counting
+from rta_supervisor.clock import now_ms
 from rta_supervisor.health import Health
 from rta_supervisor.progress import Progress
-from rta_supervisor.sessions import now_ms
 from rta_supervisor.survey import Seen, Survey
 from rta_wire import __version__
 

@@ -7,8 +7,8 @@ import uuid
 import anyio
 
 from rta_supervisor import progress, settings
+from rta_supervisor.clock import now_ms
 from rta_supervisor.link import Link, Trouble
-from rta_supervisor.sessions import now_ms
 from rta_wire import __version__
 
 

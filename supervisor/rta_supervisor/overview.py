@@ -11,8 +11,8 @@ import msgspec
 import redis.exceptions
 
 from rta_supervisor import settings
+from rta_supervisor.clock import now_ms
 from rta_supervisor.link import Link, pairs, parse_info
-from rta_supervisor.sessions import now_ms
 from rta_wire import keys
 from rta_wire.session import State
 

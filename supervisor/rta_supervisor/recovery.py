@@ -15,7 +15,8 @@ from rta_supervisor.beat import Beat
 from rta_supervisor.catalogue import Catalogue, Row
 from rta_supervisor.life import Life
 from rta_supervisor.link import Link, Trouble, checked, is_about_keys
-from rta_supervisor.sessions import Known, Ref, Sessions
+from rta_supervisor.records import Known, Ref
+from rta_supervisor.sessions import Sessions
 from rta_supervisor.witness import Witness
 from rta_wire import address, errors, keys, session
 from rta_wire.session import State

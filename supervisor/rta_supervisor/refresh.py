@@ -9,7 +9,8 @@ import redis.exceptions
 from rta_supervisor import counting, lease, log, progress, settings
 from rta_supervisor.life import Life
 from rta_supervisor.link import Trouble
-from rta_supervisor.sessions import Known, Ref, Sessions, Shown
+from rta_supervisor.records import Known, Ref, Shown
+from rta_supervisor.sessions import Sessions
 
 KEEPS_PER_LIFE: Final = 100
 

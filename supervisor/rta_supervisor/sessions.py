@@ -4,106 +4,21 @@ Holds no state of its own: any supervisor may serve any session.
 """
 
 import functools
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, Final
 
-import anyio
-import msgspec
-
-from rta_supervisor import batches, calls, clock, counting, log, settings
+from rta_supervisor import batches, calls, counting, log, records, settings
 from rta_supervisor.catalogue import Row
+from rta_supervisor.clock import Clock, now_ms
 from rta_supervisor.link import Link, Refused, checked, is_about_keys, pairs
+from rta_supervisor.records import Folded, Known, Ref, Shown
+from rta_supervisor.slices import in_slices
 from rta_wire import errors, keys
 from rta_wire.session import State
 from rta_wire.totals import Mark, Totals
 
-In = TypeVar("In")
-Out = TypeVar("Out")
-
-SLICE: Final = 500
-WORKERS: Final = 2
 UNCHANGED_WORDS: Final = 3
 """Words of an answer to a fold that held no news."""
-
-Shown = tuple["Ref", list[bytes]]
-"""A session and its totals, as the words that stand in Redis."""
-
-Clock = Callable[[], int]
-"""Milliseconds since the Unix epoch."""
-
-
-class Ref(msgspec.Struct, frozen=True):
-    """Which session, and where its entries stand."""
-
-    identity: str
-    stream: str
-    stream_session_id: int
-
-
-class Known(msgspec.Struct, frozen=True):
-    """All that is known of a session."""
-
-    ref: Ref
-    state: State
-    principal: str
-    version: int
-    opened_ms: int
-    totals: Totals
-    document: bytes
-    """Its Session JSON, as readers have it."""
-
-    updated: dict[str, str]
-    """Properties that were updated, each with the place of the update in the order of all requests."""
-
-    lost_data: bool
-    units: dict[str, str]
-    """Totals of each unit, as the words that stand in Redis."""
-
-    untold: dict[str, str] = {}
-    """Changes of state that no webhook's queue has yet, by version, as the words that stand in Redis."""
-
-    @property
-    def told(self) -> calls.Told:
-        """What its stream is told of it."""
-        return calls.Told(self.document, self.version)
-
-
-class Folded(msgspec.Struct, frozen=True):
-    """What became of the reports for one session: 'changed', 'same', 'closed', 'unknown' or 'foreign'."""
-
-    ref: Ref
-    outcome: str
-    implausible_units: tuple[str, ...] = ()
-    owner: str = ""
-    """The principal of a session that is foreign to the one who reported."""
-
-
-now_ms: Final = clock.ServerClock()
-"""The time of all of this process."""
-
-
-async def in_slices(items: Sequence[In], work: Callable[[Sequence[In]], Awaitable[list[Out]]]) -> list[Out]:
-    """Work on many in slices, two at a time: we make one ready while Redis does the other, and others have their turn.
-
-    Gives what all slices gave, in order. The first error ends it.
-    """
-    slices = [items[at : at + SLICE] for at in range(0, len(items), SLICE)]
-    if len(slices) == 1:
-        return await work(slices[0])
-    done: list[list[Out]] = [[] for _ in slices]
-    todo = iter(enumerate(slices))
-
-    async def worker() -> None:
-        for number, part in todo:
-            done[number] = await work(part)
-
-    try:
-        async with anyio.create_task_group() as workers:
-            for number in range(WORKERS):
-                workers.start_soon(worker, name=f"slices-{number}")
-    except BaseExceptionGroup as group:
-        raise group.exceptions[0] from group
-    return [one for part in done for one in part]
 
 
 class Sessions:
@@ -138,7 +53,7 @@ class Sessions:
             ]
         )
         found = zip(identities, answers[::2], answers[1::2], strict=True)
-        return [_known(identity, pairs(flat), document) if flat else None for identity, flat, document in found]
+        return [records.known(identity, pairs(flat), document) if flat else None for identity, flat, document in found]
 
     async def rows(self, identities: Sequence[str]) -> list[Row]:
         """What the catalogue keeps of those that there are. Less than all that is known, and quicker to read."""
@@ -147,7 +62,7 @@ class Sessions:
                 call
                 for identity in identities
                 for call in (
-                    ("HMGET", self._keys.state(identity), *_ROW_FIELDS),
+                    ("HMGET", self._keys.state(identity), *records.ROW_FIELDS),
                     ("HGET", self._keys.session(identity), keys.JSON),
                 )
             ]
@@ -155,7 +70,9 @@ class Sessions:
         at_ms = self._clock()
         found = zip(identities, answers[::2], answers[1::2], strict=True)
         return [
-            _row(identity, fields, document, at_ms) for identity, fields, document in found if fields[0] is not None
+            records.row(identity, fields, document, at_ms)
+            for identity, fields, document in found
+            if fields[0] is not None
         ]
 
     async def fold(
@@ -172,7 +89,7 @@ class Sessions:
         )
         _count(answers)
         return [
-            _folded(Ref(identity, answer[1].decode(), number), answer[0].decode(), answer[2])
+            records.folded(Ref(identity, answer[1].decode(), number), answer[0].decode(), answer[2])
             for ((identity, number), _), answer in zip(reports, answers, strict=True)
         ]
 
@@ -317,12 +234,6 @@ class Sessions:
         return last_id_in(info)
 
 
-def _folded(ref: Ref, outcome: str, names: Sequence[bytes]) -> Folded:
-    if outcome == "foreign":
-        return Folded(ref, outcome, owner=names[0].decode())
-    return Folded(ref, outcome, tuple(unit.decode() for unit in names))
-
-
 def end_of(stream: str) -> calls.Call:
     """Asks where a stream ends; `last_id_in` reads the answer."""
     return ("XINFO", "STREAM", keys.stream(stream))
@@ -344,48 +255,3 @@ def _count(folded: Sequence[Sequence[Any]]) -> None:
             grown.setdefault(answer[1], []).append(answer[UNCHANGED_WORDS:])
     for stream, rows in grown.items():
         counting.counts.grow(stream.decode(), [sum(column) for column in zip(*rows, strict=True)])
-
-
-def _known(identity: str, raw: Mapping[bytes, bytes], document: bytes | None) -> Known:
-    fields = {name.decode(): value.decode() for name, value in raw.items()}
-    counts = [fields.get(name, "0") for name in ("bursts", "samples", "rawBytes", "storedBytes")]
-    times = [fields.get(name, "-") for name in (keys.T_START, keys.T_END)]
-    return Known(
-        ref=Ref(identity, fields[keys.STREAM_NAME], int(fields[keys.STREAM_SESSION_ID])),
-        state=State(fields["state"]),
-        principal=fields["principal"],
-        version=int(fields["version"]),
-        opened_ms=int(fields["openedMs"]),
-        totals=Totals.from_words([*counts, *times]),
-        document=document or b"",
-        updated={name[2:]: value for name, value in fields.items() if name.startswith("p:")},
-        lost_data="lost" in fields,
-        units={name[2:]: value for name, value in fields.items() if name.startswith("u:")},
-        untold={name[2:]: value for name, value in fields.items() if name.startswith("t:")},
-    )
-
-
-_ROW_FIELDS: Final = (
-    *(keys.STREAM_NAME, keys.STREAM_SESSION_ID, "principal", "state", "version", "openedMs"),
-    *("bursts", "samples", "rawBytes", "storedBytes", keys.T_START, keys.T_END),
-)
-
-
-def _row(identity: str, fields: Sequence[bytes | None], document: bytes | None, at_ms: int) -> Row:
-    stream, number, principal, state, version, opened_ms, *rest = fields
-    bursts, samples, raw_bytes, stored_bytes, start_ns, end_ns = (None if raw is None else int(raw) for raw in rest)
-    assert stream is not None
-    assert principal is not None
-    assert state is not None
-    return Row(
-        identity=identity,
-        stream=stream.decode(),
-        stream_session_id=int(number or 0),
-        principal=principal.decode(),
-        state=State(state.decode()),
-        json=(document or b"").decode(),
-        totals=Totals(bursts or 0, samples or 0, raw_bytes or 0, stored_bytes or 0, start_ns, end_ns),
-        version=int(version or 0),
-        opened_ms=int(opened_ms or 0),
-        updated_ms=at_ms,
-    )

@@ -12,8 +12,8 @@ import anyio
 import msgspec
 
 from rta_supervisor import calls, counting, log, progress
+from rta_supervisor.clock import Clock, now_ms
 from rta_supervisor.link import Link, Trouble, pairs
-from rta_supervisor.sessions import Clock, now_ms
 from rta_wire import keys
 
 

@@ -10,8 +10,8 @@ import msgspec
 import redis.exceptions
 
 from rta_supervisor import log, overview, progress, settings
+from rta_supervisor.clock import now_ms
 from rta_supervisor.link import Link, Trouble
-from rta_supervisor.sessions import now_ms
 from rta_wire import keys
 from rta_wire.session import State
 

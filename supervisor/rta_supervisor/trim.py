@@ -17,8 +17,8 @@ import msgspec
 import redis.exceptions
 
 from rta_supervisor import calls, counting, lease, log, progress, settings
+from rta_supervisor.clock import now_ms
 from rta_supervisor.link import Link, Trouble, pairs
-from rta_supervisor.sessions import now_ms
 from rta_wire import keys
 
 CALL_MAX_ENTRIES: Final = 1000

@@ -5,10 +5,11 @@ from collections.abc import Callable
 import redis.exceptions
 
 from rta_supervisor import calls, deadlines, lease, log, progress, settings
+from rta_supervisor.clock import Clock, now_ms
 from rta_supervisor.life import Life
 from rta_supervisor.lifecycle import Event
 from rta_supervisor.link import Trouble
-from rta_supervisor.sessions import Clock, Sessions, now_ms
+from rta_supervisor.sessions import Sessions
 
 LOOKS_PER_DEADLINE = 6
 

@@ -7,7 +7,7 @@ import anyio
 import pytest
 import redis
 
-from rta_supervisor import batches, sessions, settings
+from rta_supervisor import batches, settings, slices
 from rta_supervisor.embedded import server
 from rta_supervisor.link import DataLost, Link, Outage
 from tests.support import proxy
@@ -92,11 +92,11 @@ async def test_slices_give_everything_in_order() -> None:
         await anyio.lowlevel.checkpoint()
         return [2 * item for item in items]
 
-    for count in (0, 1, sessions.SLICE, 3 * sessions.SLICE + 1):
-        assert await sessions.in_slices(range(count), double) == [2 * item for item in range(count)]
+    for count in (0, 1, slices.SLICE, 3 * slices.SLICE + 1):
+        assert await slices.in_slices(range(count), double) == [2 * item for item in range(count)]
 
     async def fail(items: Any) -> list[int]:
         raise redis.exceptions.ConnectionError(str(items[0]))
 
     with pytest.raises(redis.exceptions.ConnectionError):
-        await sessions.in_slices(range(3 * sessions.SLICE), fail)
+        await slices.in_slices(range(3 * slices.SLICE), fail)

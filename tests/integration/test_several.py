@@ -18,8 +18,9 @@ from rta_supervisor.follower import Follower
 from rta_supervisor.life import Life
 from rta_supervisor.lifecycle import Event
 from rta_supervisor.link import Link
+from rta_supervisor.records import Ref
 from rta_supervisor.recovery import Recovery
-from rta_supervisor.sessions import Ref, Sessions
+from rta_supervisor.sessions import Sessions
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_supervisor.trim import Swept, Trimmer
 from rta_supervisor.watchdog import Watchdog

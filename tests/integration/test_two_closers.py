@@ -7,7 +7,8 @@ import redis
 from rta_supervisor import settings
 from rta_supervisor.life import Life
 from rta_supervisor.link import Link
-from rta_supervisor.sessions import Ref, Sessions
+from rta_supervisor.records import Ref
+from rta_supervisor.sessions import Sessions
 from rta_wire import control_pb2, session
 from tests.support import samples
 

@@ -10,10 +10,10 @@ from rich.console import Group
 from rich.text import Text
 
 from rta_supervisor import settings
+from rta_supervisor.clock import now_ms
 from rta_supervisor.commands import asking, options, shown
 from rta_supervisor.letters import Letter, Letters, SentAgain
 from rta_supervisor.link import Link
-from rta_supervisor.sessions import now_ms
 from rta_wire import errors
 
 T = TypeVar("T")

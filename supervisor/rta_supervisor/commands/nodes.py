@@ -3,9 +3,9 @@
 import click
 
 from rta_supervisor import overview, settings
+from rta_supervisor.clock import now_ms
 from rta_supervisor.commands import asking, options, shown
 from rta_supervisor.link import safe_url
-from rta_supervisor.sessions import now_ms
 from rta_wire import errors
 
 

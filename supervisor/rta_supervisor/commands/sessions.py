@@ -10,9 +10,9 @@ from rich.text import Text
 
 from rta_supervisor import overview, settings
 from rta_supervisor import sessions as sessions_
+from rta_supervisor.clock import now_ms
 from rta_supervisor.commands import asking, ending, options, requesting, shown
 from rta_supervisor.link import Link
-from rta_supervisor.sessions import now_ms
 from rta_wire import session
 from rta_wire.session import State
 from rta_wire.totals import Totals

@@ -5,9 +5,9 @@ import msgspec
 from rich.text import Text
 
 from rta_supervisor import overview, settings
+from rta_supervisor.clock import now_ms
 from rta_supervisor.commands import asking, options, shown
 from rta_supervisor.link import Link, safe_url
-from rta_supervisor.sessions import now_ms
 from rta_wire import errors
 
 

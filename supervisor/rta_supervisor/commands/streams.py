@@ -3,9 +3,9 @@
 import click
 
 from rta_supervisor import overview, settings
+from rta_supervisor.clock import now_ms
 from rta_supervisor.commands import asking, options, shown
 from rta_supervisor.link import Link
-from rta_supervisor.sessions import now_ms
 
 
 @click.command("streams")

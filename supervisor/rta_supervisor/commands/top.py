@@ -12,9 +12,9 @@ from rich.live import Live
 from rich.text import Text
 
 from rta_supervisor import overview, settings
+from rta_supervisor.clock import now_ms
 from rta_supervisor.commands import asking, options, shown
 from rta_supervisor.link import Link, Outage, Refusal
-from rta_supervisor.sessions import now_ms
 
 HEAD_LINES: Final = 8
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 import anyio
 
 from rta_supervisor import counting, log, progress, settings
+from rta_supervisor.clock import now_ms
 from rta_supervisor.link import DataLost, Link, Trouble
-from rta_supervisor.sessions import now_ms
 from rta_supervisor.webhooks import post, signature
 from rta_supervisor.webhooks.breaker import Breaker
 from rta_supervisor.webhooks.outbox import Outbox

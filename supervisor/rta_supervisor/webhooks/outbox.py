@@ -11,7 +11,7 @@ import msgspec
 
 from rta_supervisor import log, settings
 from rta_supervisor.link import Link
-from rta_supervisor.sessions import Known
+from rta_supervisor.records import Known
 from rta_supervisor.webhooks import change
 from rta_supervisor.webhooks.queue import Queue
 from rta_wire import keys

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from rta_supervisor.link import Link, Trouble
-from rta_supervisor.sessions import Ref
+from rta_supervisor.records import Ref
 from rta_supervisor.web.live import streaming
 from rta_supervisor.web.live.envelope import CHANNELS_MAX, Envelope
 from rta_wire import decode, errors, keys, plan

@@ -10,10 +10,10 @@ import anyio
 import msgspec
 import redis.exceptions
 
+from rta_supervisor.clock import now_ms
 from rta_supervisor.link import Trouble, pairs
 from rta_supervisor.overview import Overview, SessionLine
 from rta_supervisor.recent import RECENT
-from rta_supervisor.sessions import now_ms
 from rta_supervisor.web.live import snapshot
 from rta_supervisor.web.live.snapshot import Letter, Rest, Snapshot
 from rta_supervisor.web.parts import Parts

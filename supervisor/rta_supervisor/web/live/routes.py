@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from rta_supervisor.link import Trouble
-from rta_supervisor.sessions import Known
+from rta_supervisor.records import Known
 from rta_supervisor.web.live import streaming
 from rta_supervisor.web.live.plot import Plot, Wish
 from rta_supervisor.web.live.producer import Producer

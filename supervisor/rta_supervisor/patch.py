@@ -1,0 +1,36 @@
+"""Changes of a session's properties, and which of two came later."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from rta_wire import session
+
+STATE: Final = "state"
+"""What a pause or its end changes, among the properties that are updated."""
+
+NEVER: Final = "0-0"
+
+
+class Patch(msgspec.Struct, frozen=True):
+    """Properties to change, and the place of the request in the order of all requests."""
+
+    properties: session.Json
+    at: str
+
+    def is_news(self, updated: Mapping[str, str], *, about_state: bool) -> bool:
+        """Whether it says something that no later request has said, and that is not said already."""
+        return any(self._is_newer(updated, name) for name in ((STATE,) if about_state else self.properties))
+
+    def newer(self, updated: Mapping[str, str]) -> session.Json:
+        """Those of its properties that no later request has set. `updated`: the place of the latest, by property."""
+        return {name: value for name, value in self.properties.items() if self._is_newer(updated, name)}
+
+    def _is_newer(self, updated: Mapping[str, str], name: str) -> bool:
+        return _order(self.at) > _order(updated.get(name, NEVER))
+
+
+def _order(entry_id: str) -> tuple[int, int]:
+    milliseconds, _, number = entry_id.partition("-")
+    return int(milliseconds), int(number or 0)

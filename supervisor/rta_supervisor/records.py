@@ -1,0 +1,112 @@
+"""What stands in Redis of a session, as values: read here from the words of Redis, and nowhere else."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from rta_supervisor import calls
+from rta_supervisor.catalogue import Row
+from rta_wire import keys
+from rta_wire.session import State
+from rta_wire.totals import Totals
+
+Shown = tuple["Ref", list[bytes]]
+"""A session and its totals, as the words that stand in Redis."""
+
+
+class Ref(msgspec.Struct, frozen=True):
+    """Which session, and where its entries stand."""
+
+    identity: str
+    stream: str
+    stream_session_id: int
+
+
+class Known(msgspec.Struct, frozen=True):
+    """All that is known of a session."""
+
+    ref: Ref
+    state: State
+    principal: str
+    version: int
+    opened_ms: int
+    totals: Totals
+    document: bytes
+    """Its Session JSON, as readers have it."""
+
+    updated: dict[str, str]
+    """Properties that were updated, each with the place of the update in the order of all requests."""
+
+    lost_data: bool
+    units: dict[str, str]
+    """Totals of each unit, as the words that stand in Redis."""
+
+    untold: dict[str, str] = {}
+    """Changes of state that no webhook's queue has yet, by version, as the words that stand in Redis."""
+
+    @property
+    def told(self) -> calls.Told:
+        """What its stream is told of it."""
+        return calls.Told(self.document, self.version)
+
+
+class Folded(msgspec.Struct, frozen=True):
+    """What became of the reports for one session: 'changed', 'same', 'closed', 'unknown' or 'foreign'."""
+
+    ref: Ref
+    outcome: str
+    implausible_units: tuple[str, ...] = ()
+    owner: str = ""
+    """The principal of a session that is foreign to the one who reported."""
+
+
+def folded(ref: Ref, outcome: str, names: Sequence[bytes]) -> Folded:
+    if outcome == "foreign":
+        return Folded(ref, outcome, owner=names[0].decode())
+    return Folded(ref, outcome, tuple(unit.decode() for unit in names))
+
+
+def known(identity: str, raw: Mapping[bytes, bytes], document: bytes | None) -> Known:
+    fields = {name.decode(): value.decode() for name, value in raw.items()}
+    counts = [fields.get(name, "0") for name in ("bursts", "samples", "rawBytes", "storedBytes")]
+    times = [fields.get(name, "-") for name in (keys.T_START, keys.T_END)]
+    return Known(
+        ref=Ref(identity, fields[keys.STREAM_NAME], int(fields[keys.STREAM_SESSION_ID])),
+        state=State(fields["state"]),
+        principal=fields["principal"],
+        version=int(fields["version"]),
+        opened_ms=int(fields["openedMs"]),
+        totals=Totals.from_words([*counts, *times]),
+        document=document or b"",
+        updated={name[2:]: value for name, value in fields.items() if name.startswith("p:")},
+        lost_data="lost" in fields,
+        units={name[2:]: value for name, value in fields.items() if name.startswith("u:")},
+        untold={name[2:]: value for name, value in fields.items() if name.startswith("t:")},
+    )
+
+
+ROW_FIELDS: Final = (
+    *(keys.STREAM_NAME, keys.STREAM_SESSION_ID, "principal", "state", "version", "openedMs"),
+    *("bursts", "samples", "rawBytes", "storedBytes", keys.T_START, keys.T_END),
+)
+
+
+def row(identity: str, fields: Sequence[bytes | None], document: bytes | None, at_ms: int) -> Row:
+    stream, number, principal, state, version, opened_ms, *rest = fields
+    bursts, samples, raw_bytes, stored_bytes, start_ns, end_ns = (None if raw is None else int(raw) for raw in rest)
+    assert stream is not None
+    assert principal is not None
+    assert state is not None
+    return Row(
+        identity=identity,
+        stream=stream.decode(),
+        stream_session_id=int(number or 0),
+        principal=principal.decode(),
+        state=State(state.decode()),
+        json=(document or b"").decode(),
+        totals=Totals(bursts or 0, samples or 0, raw_bytes or 0, stored_bytes or 0, start_ns, end_ns),
+        version=int(version or 0),
+        opened_ms=int(opened_ms or 0),
+        updated_ms=at_ms,
+    )
