@@ -174,7 +174,7 @@ class _Bridge(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
-        say = get(logger=record.name)
+        say = get(library=record.name)
         if record.levelno >= logging.ERROR:
             say.error("library_error", message=message, exc_info=record.exc_info)
         else:

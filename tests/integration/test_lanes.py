@@ -67,16 +67,18 @@ def test_a_request_that_nobody_picked_up_in_time_is_refused(url: str, client: re
 
 
 def test_a_request_that_waits_too_long_goes_to_the_dead_letters(url: str, client: redis.Redis) -> None:
-    """A close whose data never comes, with a grace longer than the expiry, is given up with a retriable error."""
-    environment = {"RTA_SESSION__CLOSE_GRACE_S": "60", "RTA_CONTROL__EXPIRE_S": "1"}
-    with supervisors.running(url, environment):
-        sessions = rta_writers.SessionClient(url)
-        session = sessions.session("run-1", stream="rig")
-        with pytest.raises(errors.RequestExpired) as caught:
-            session.close(expected=Totals(bursts=1))
+    """One that a supervisor took and left behind, and that nobody served for so long, is given up."""
+    waiting = control_pb2.OpenSession(request_id="waiting", identity="run-1", stream="rig", session_json="{}")
+    now: Any = client.time()
+    client.xgroup_create("rtas:req:default", keys.CONTROL_GROUP, "0", mkstream=True)
+    client.execute_command("XADD", "rtas:req:default", f"{(now[0] - 700) * 1000}-0", "m", control.pack(waiting))
+    client.xreadgroup(keys.CONTROL_GROUP, "dead", {"rtas:req:default": ">"})
+    with supervisors.running(url, {"RTA_CONTROL__RETRY_S": "0.1"}):
+        with pytest.raises(errors.RequestExpired, match=r"70\d s") as caught:
+            control.unpack_reply(answer_to(client, "waiting"))
         assert caught.value.retriable
-        assert len(dead_letters(client)) == 1
-        session.close()
+        wait_until(lambda: len(dead_letters(client)) == 1, what="a dead letter")
+    assert fields(client, "run-1") == {}
 
 
 def test_past_the_bound_nothing_new_is_read(url: str, client: redis.Redis) -> None:

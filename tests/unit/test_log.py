@@ -68,7 +68,7 @@ def test_a_traceback_shows_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines of code and the error, not what the variables held."""
     monkeypatch.setattr(sys, "stdout", out := Terminal())
     log.configure(settings.LogSettings(format="console"))
-    payload = "pay" + "load"
+    payload = "what a writer" + " sent"
 
     def fail(_: str) -> None:
         raise ValueError("bad \x1b[31m thing")
