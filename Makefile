@@ -8,6 +8,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Tests at a time: most of them wait for a condition.
+WORKERS ?= 2
 SAY := printf '\033[1m== %s\033[0m\n'
 
 .PHONY: help
@@ -29,7 +31,7 @@ demo: $(VENV)/ready-demo ## run the main job on embedded defaults: server, super
 .PHONY: test
 test: $(VENV)/ready-dev ## run all tests on a real server and a real Spark (ARGS="-k name" narrows)
 	@$(SAY) "tests"
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 .PHONY: chaos
 chaos: $(VENV)/ready-dev ## break everything, judge every sample: some minutes (ARGS="--seed … --only storm")

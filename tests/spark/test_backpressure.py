@@ -1,5 +1,6 @@
 """A Redis that is stuck or full slows tasks down: they take no more rows, hold little, and lose nothing."""
 
+import concurrent.futures
 import contextlib
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 import redis
 from pyspark.sql import SparkSession
 
+import rta_writers
 from rta_supervisor.embedded import server
 from rta_writers import connection
 from rta_writers.target import Target
@@ -82,16 +84,24 @@ def test_a_source_waits_for_redis(spark: SparkSession, tmp_path: Path, trouble: 
         client = connection.connect(running.url)
         target = Target(between.url, "run-1", "rig", 7)
         client.set(target.keys.gate("rig", 7), "open", ex=600)
+        rta_writers.register(spark)
         frame = spark.range(0, 1, 1, 1).mapInArrow(produce, frames.SCHEMA)
         writer = frame.write.format("rta").mode("append").options(**target.options())
-        job = threading.Thread(target=writer.save)
-        job.start()
-        wait_until(lambda: client.xlen("stream:rig") > 1, timeout_s=120, what="rows")
-        with trouble(between, client):  # type: ignore[operator]
-            held = still(tmp_path) * BATCH_ROWS - counted(client)
-            assert job.is_alive()
-        job.join()
-        assert 0 < held * ROW_BYTES <= IN_FLIGHT_MAX_BYTES
+        is_over = threading.Event()
+
+        def held() -> int:
+            """Rows on their way while there is trouble."""
+            wait_until(lambda: client.xlen("stream:rig") > 1, timeout_s=60, what="rows")
+            with trouble(between, client):  # type: ignore[operator]
+                rows = still(tmp_path) * BATCH_ROWS - counted(client)
+                assert not is_over.is_set()
+            return rows
+
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            watching = pool.submit(held)
+            writer.save()
+            is_over.set()
+        assert 0 < watching.result() * ROW_BYTES <= IN_FLIGHT_MAX_BYTES
         assert taken(tmp_path) == BATCHES
         assert counted(client) == BATCHES * BATCH_ROWS
         times_ns = np.concatenate([some.times_ns for some in stored.decoded(client, "rig", 7).samples.values()])

@@ -145,11 +145,11 @@ def test_a_backlog_is_read_in_parts(
     save(frames.long(spark, 5000), target, burstBytes="4096")
     entries = client.xlen("stream:rig")
     where = {"session": "run-1"} if option == "session" else {"stream": "rig"}
-    run_stream(spark, target, tmp_path, maxEntriesPerTrigger="7", **where)
+    run_stream(spark, target, tmp_path, maxEntriesPerTrigger="3", **where)
     epochs = [path for path in (tmp_path / "checkpoint" / "commits").iterdir() if path.name.isdigit()]
-    assert len(epochs) == -(-entries // 7) > 2
+    assert len(epochs) == -(-entries // 3) > 2
     save(frames.long(spark, 100), target)
-    run_stream(spark, target, tmp_path, maxEntriesPerTrigger="7", **where)
+    run_stream(spark, target, tmp_path, maxEntriesPerTrigger="3", **where)
     found = frames.collected(spark.read.parquet(str(tmp_path / "out")))
     assert found == sorted(frames.rows(5000) + frames.rows(100))
 
