@@ -1,5 +1,6 @@
 """The real parts that tests use: one Valkey server, supervisors as processes, one Spark session."""
 
+import logging
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 import redis
+import structlog
 
 import rta_writers
 from rta_supervisor.embedded import java, server
@@ -20,6 +22,16 @@ hypothesis.settings.load_profile("soak" if os.environ.get("RTA_SOAK") else "test
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.fixture(autouse=True)
+def own_log() -> Iterator[None]:
+    """Who configures the log in a test does so for that test: what it printed to is gone afterwards."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    structlog.reset_defaults()
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

@@ -141,13 +141,13 @@ class Daemon:
             *(self._config, self._node.id, self._link, self._sessions, self._catalogue),
             *(self._health, registry, closing),
         )
-        listener = server.listen(self._config.http)
-        site = server.Server(app.build(parts), listener, closing)
-        self._log.info("http_listening", address=site.address)
-        async with anyio.create_task_group() as serving:
-            serving.start_soon(site.run, name="http")
-            yield
-            await site.stop()
+        with server.listen(self._config.http) as listener:
+            site = server.Server(app.build(parts), listener, closing)
+            self._log.info("http_listening", address=site.address)
+            async with anyio.create_task_group() as serving:
+                serving.start_soon(site.run, name="http")
+                yield
+                await site.stop()
 
     async def _join(self) -> bool:
         """Wait for Redis and make it whole. False: told to stop before it came.

@@ -9,6 +9,7 @@ from rta_supervisor.clock import now_ms
 from rta_supervisor.commands import asking, options, shown
 from rta_supervisor.link import Link, safe_url
 from rta_wire import errors
+from rta_wire.session import State
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -92,9 +93,11 @@ def _nodes(nodes: list[overview.NodeLine]) -> Text:
 
 
 def _counts(sessions: dict[str, int]) -> Text:
+    """Those that live. One that has ended is there for a moment longer, until it is put away."""
     line = Text()
-    for state, count in sessions.items():
-        line.append(", " if line else "").append(f"{shown.count(count)} ").append_text(shown.state(state))
+    for state in (State.OPEN, State.WAITING):
+        line.append(", " if line else "").append(f"{shown.count(sessions.get(state, 0))} ")
+        line.append_text(shown.state(state))
     return line
 
 
