@@ -234,6 +234,9 @@ async def test_a_host_hears_of_what_others_ended(link: Link, tmp_path: Path) -> 
     await catalogue.close()
 
 
+TRIES = 3
+
+
 @contextlib.contextmanager
 def many(url: str, count: int, environment: dict[str, str]) -> Iterator[list[Supervisor]]:
     with contextlib.ExitStack() as stack:
@@ -280,12 +283,10 @@ def test_duties_and_messages_of_a_killed_supervisor_move_in_time(
     url: str, client: redis.Redis, lease_s: float, within_s: float
 ) -> None:
     """The other one has them within the promised time; where the machine is busy it gets three tries."""
-    took_s = []
-    for number in range(3):
-        took_s.append(takeover_s(url, client, lease_s, f"run-{number}"))
-        if took_s[-1] < within_s:
-            return
-    raise AssertionError(f"it took {took_s} s, not {within_s}")
+    took_s = [takeover_s(url, client, lease_s, "run-0")]
+    while took_s[-1] >= within_s and len(took_s) < TRIES:
+        took_s.append(takeover_s(url, client, lease_s, f"run-{len(took_s)}"))
+    assert took_s[-1] < within_s, took_s
 
 
 def test_work_is_shared_and_sessions_come_out_right(url: str, client: redis.Redis) -> None:

@@ -16,6 +16,7 @@ from rta_wire import errors, keys
 from rta_wire.encode import Burst
 from rta_wire.totals import EVERY_ROW, Mark, Totals
 from rta_writers import talk
+from rta_writers.attempt import Attempt
 from rta_writers.target import Target
 
 MARK_TTL_S: Final = 7 * 24 * 3600
@@ -41,23 +42,16 @@ class Group(NamedTuple):
     fingerprint: Fingerprint
 
 
-class Appender:
+class Appender(Attempt):
     """Appends the rows of one unit in one epoch, group by group. While one is under way the next is encoded."""
 
     def __init__(self, client: redis.Redis, target: Target, *, unit: str, epoch: int) -> None:
-        self.duplicate_rows = 0
-        self.refused = 0
-        """Transactions that failed because a twin or a close was faster."""
-        self.row = 0
-        self.written = Totals()
-        """What this attempt itself put into the stream."""
-        self._target = target
+        super().__init__(client, target)
         self._unit = keys.check_unit(unit)
         self._epoch = epoch
         self._mark: Mark | None = None
         self._stored_print: int | None = None
         self._gate_state: bytes | None = None
-        self._talk = talk.Talk(client, target)
         self._group: Group | None = None
         self._ahead: Sequence[Burst] | None = None
         self._flight: int | None = None
@@ -65,15 +59,7 @@ class Appender:
         self._adding = Totals()
         self._print = self._next_print = 0
         self._known = Totals()
-        place = target.stream, target.stream_session_id
-        self._stream = keys.stream(target.stream)
-        self._gate = target.keys.gate(*place)
-        self._marks = target.keys.marks(*place)
-        self._fence = target.keys.fence(*place, self._unit)
-
-    @property
-    def outages(self) -> int:
-        return self._talk.outages
+        self._fence = target.keys.fence(target.stream, target.stream_session_id, self._unit)
 
     def append(self, rows: int, encode: Encode, fingerprint: Fingerprint = no_fingerprint) -> None:
         """The next rows of the epoch. Those before them stand in the stream when this returns."""
@@ -107,11 +93,6 @@ class Appender:
     def begun(self) -> bool:
         """Whether something of the epoch stands in the stream, or something later."""
         return self._talk.patiently(self._read_mark, self._forget).epoch >= self._epoch
-
-    def close(self) -> None:
-        """Give the connection back. Appending may go on afterwards."""
-        self._talk.hang_up()
-        self._forget()
 
     def _complete(self) -> None:
         while self._group is not None and not (self._flight is not None and self._land()):

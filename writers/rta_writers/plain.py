@@ -5,33 +5,21 @@ import redis
 from rta_wire import keys
 from rta_wire.totals import Mark, Totals
 from rta_writers import append, talk
+from rta_writers.attempt import Attempt
 from rta_writers.target import Target
 
 
-class PlainAppender:
+class PlainAppender(Attempt):
     """Appends the rows of one unit in one epoch without looking back. Nothing fails where a twin writes the same."""
 
     def __init__(self, client: redis.Redis, target: Target, *, unit: str, epoch: int) -> None:
-        self.duplicate_rows = 0
-        self.refused = 0
-        self.row = 0
-        self.written = Totals()
-        self._target = target
+        super().__init__(client, target)
         self._unit = keys.check_unit(unit)
         self._epoch = epoch
         self._totals: Totals | None = None
         self._group: append.Group | None = None
         self._flight: int | None = None
         self._adding = Totals()
-        self._talk = talk.Talk(client, target)
-        place = target.stream, target.stream_session_id
-        self._stream = keys.stream(target.stream)
-        self._gate = target.keys.gate(*place)
-        self._marks = target.keys.marks(*place)
-
-    @property
-    def outages(self) -> int:
-        return self._talk.outages
 
     def append(
         self,
@@ -58,10 +46,6 @@ class PlainAppender:
         self.flush()
         return self._totals if self._totals is not None else self._talk.patiently(self._read, self._forget)
 
-    def close(self) -> None:
-        self._talk.hang_up()
-        self._forget()
-
     def _read(self) -> Totals:
         gate, mark = self._talk.ask([("GET", self._gate), ("HGET", self._marks, self._unit)])
         talk.check_gate(gate, self._target)
@@ -74,17 +58,8 @@ class PlainAppender:
         calls: list[talk.Call] = []
         self._adding = Totals()
         for burst in self._group.encode(0):
-            calls.append(
-                (
-                    "XADD",
-                    self._stream,
-                    "*",
-                    keys.ENTRY_ID,
-                    self._target.stream_session_id,
-                    keys.ENTRY_DATA,
-                    burst.data,
-                )
-            )
+            entry = (keys.ENTRY_ID, self._target.stream_session_id, keys.ENTRY_DATA, burst.data)
+            calls.append(("XADD", self._stream, "*", *entry))
             self._adding = self._adding.plus(burst)
         mark = Mark(self._epoch, self.row + self._group.rows, self._totals.added(self._adding))
         calls += [

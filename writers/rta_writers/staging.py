@@ -18,6 +18,7 @@ from rta_wire import errors
 from rta_wire.encode import Burst
 from rta_wire.totals import Totals
 from rta_writers import append, talk
+from rta_writers.attempt import Attempt
 from rta_writers.target import Target
 
 BURSTS_PER_MOVE: Final = 32
@@ -34,27 +35,16 @@ class Part(msgspec.Struct, frozen=True):
     bursts: int
 
 
-class Stager:
+class Stager(Attempt):
     """Stages the rows of one attempt. Sending a group twice overwrites it with itself."""
 
     def __init__(self, client: redis.Redis, target: Target, *, ttl_s: int) -> None:
-        self.duplicate_rows = 0
-        self.refused = 0
-        self.row = 0
+        super().__init__(client, target)
         self.part = Part(uuid.uuid4().hex, 0)
-        self._target = target
         self._ttl_s = ttl_s
-        self.written = Totals()
         self._waiting: Sequence[Burst] = ()
         self._in_flight = False
-        self._talk = talk.Talk(client, target)
-        place = target.stream, target.stream_session_id
-        self._key = target.keys.staged(*place, self.part.attempt)
-        self._gate = target.keys.gate(*place)
-
-    @property
-    def outages(self) -> int:
-        return self._talk.outages
+        self._key = target.keys.staged(target.stream, target.stream_session_id, self.part.attempt)
 
     def append(
         self,
@@ -82,14 +72,9 @@ class Stager:
         self.flush()
         return self.written
 
-    def close(self) -> None:
-        self._talk.hang_up()
-        self._forget()
-
     def discard(self) -> None:
         """Remove what was staged: nobody will commit it."""
-        self._talk.hang_up()
-        self._forget()
+        self.close()
         self._talk.ask([("UNLINK", self._key)])
 
     def _launch(self) -> None:
