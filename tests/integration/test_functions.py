@@ -193,6 +193,7 @@ def test_the_gate_of_a_long_session_is_kept(raw: redis.Redis) -> None:
     raw.execute_command(*calls.announce(NAMES, "rig", 1, TOLD, ttl_s=100))
     assert raw.execute_command(*calls.keep(NAMES, "rig", 1, ttl_s=100)) == 0
     assert raw.execute_command(*calls.keep(NAMES, "rig", 1, ttl_s=1000)) == 1
+    assert raw.execute_command("TTL", NAMES.shown("rig", 1)) > 900
     assert raw.execute_command("TTL", NAMES.gate("rig", 1)) > 900
 
 

@@ -58,7 +58,8 @@ local function show(keys, args)
     if told[1] == args[3] and told[2] == args[4] then return '' end
   end
   redis.call('HSET', keys[4], 'tStart', args[3], 'tEnd', args[4])
-  redis.call('EXPIRE', keys[4], args[5])
+  -- From here on it lives as long as the gate, which is looked after.
+  if not told[1] then redis.call('EXPIRE', keys[4], args[5]) end
   return redis.call('XADD', keys[1], '*', 'id', args[1], 'data', args[2])
 end
 
@@ -83,15 +84,15 @@ local function finish(keys, args)
   return id
 end
 
--- Keeps the gate of an open session from expiring. Touching it makes writers repeat a transaction, so it is done
--- once in half a lifetime.
+-- Keeps the gate of an open session, and what was told of it, from expiring. Touching the gate makes writers repeat a
+-- transaction, so it is done once in half a lifetime.
 -- ARGV: ttl_s
 local function keep(keys, args)
-  if redis.call('GET', keys[2]) == 'finished' then return 0 end
   local left_s = redis.call('TTL', keys[2])
   local is_due = left_s >= 0 and left_s < tonumber(args[1]) / 2
-  if is_due and redis.call('GET', keys[2]) == 'open' then return redis.call('EXPIRE', keys[2], args[1]) end
-  return 0
+  if not is_due or redis.call('GET', keys[2]) ~= 'open' then return 0 end
+  redis.call('EXPIRE', keys[4], args[1])
+  return redis.call('EXPIRE', keys[2], args[1])
 end
 
 local MEMORY_SAMPLES = 1000
