@@ -4,8 +4,9 @@ Samples come in long form (a row per sample) or in wide form (a row per time, a 
 as Arrow record batches. How rows are spread over batches makes no difference to the bursts.
 """
 
+import struct
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +31,27 @@ def session_json(document: bytes, options: Options = DEFAULTS) -> bytes:
 
 def time_range(start_ns: int, end_ns: int, options: Options = DEFAULTS) -> bytes:
     """The `data` of an entry that tells what a session covers."""
+    if options.framing is pack.Framing.RAW and start_ns and end_ns:
+        return _plain_time_range(start_ns, end_ns)
     try:
         covers = stream_pb2.StreamTimeRange(start_time=start_ns, end_time=end_ns)
     except (TypeError, ValueError) as error:
         raise errors.BadSamples(reason=f"{start_ns} to {end_ns} is no range of nanoseconds: {error}") from error
     return _alone(stream_pb2.StreamData(time_range=covers), options)
+
+
+_PLAIN: Final = struct.Struct("<BB5sqBq")
+_PLAIN_HEAD: Final = b"\x0a\x14\x1a\x12\x09"
+_PLAIN_LENGTH: Final = _PLAIN.size - 2
+
+
+def _plain_time_range(start_ns: int, end_ns: int) -> bytes:
+    """The same without protobuf and LZ4, which take twenty times as long: a block of literals. Ten go out a second, for
+    each session. A time of 0 has another length."""
+    try:
+        return _PLAIN.pack(0xF0, _PLAIN_LENGTH - 15, _PLAIN_HEAD, start_ns, 0x11, end_ns)
+    except struct.error as error:
+        raise errors.BadSamples(reason=f"{start_ns} to {end_ns} is no range of nanoseconds: {error}") from error
 
 
 def _alone(item: stream_pb2.StreamData, options: Options) -> bytes:

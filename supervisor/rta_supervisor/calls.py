@@ -49,9 +49,10 @@ def fold(
     return _session_call("rtas_fold_1", names, identity, stream_session_id, *words, *who)
 
 
-def refresh(names: keys.Keys, identity: str, stream_session_id: int, *, ttl_s: int) -> Call:
-    """`ttl_s`: 0 leaves the lifetime as it is."""
-    return _session_call("rtas_refresh_1", names, identity, stream_session_id, ttl_s)
+def refresh(names: keys.Keys, sessions: Sequence[tuple[str, int, int]]) -> Call:
+    """For each its identity, stream session id and lifetime in seconds; 0 leaves the lifetime as it is."""
+    guarded = [key for identity, _, _ in sessions for key in (names.session(identity), names.state(identity))]
+    return ("FCALL", "rtas_refresh_2", len(guarded), *guarded, *(word for one in sessions for word in one[1:]))
 
 
 def put_json(names: keys.Keys, identity: str, version: int, *words: Word) -> Call:
@@ -103,10 +104,14 @@ def keep(names: keys.Keys, stream: str, stream_session_id: int, *, ttl_s: int) -
     return _stream_call("rtas_keep_1", names, stream, stream_session_id, ttl_s)
 
 
-def show(names: keys.Keys, stream: str, stream_session_id: int, span: tuple[bytes, bytes], *, ttl_s: int) -> Call:
-    """The stream entry that tells readers what a session covers: start and end as Redis has them."""
-    data = encode.time_range(int(span[0]), int(span[1]))
-    return _stream_call("rtas_show_1", names, stream, stream_session_id, stream_session_id, data, *span, ttl_s)
+def show(names: keys.Keys, stream: str, spans: Sequence[tuple[int, bytes, bytes]], *, ttl_s: int) -> Call:
+    """The entries that tell readers what sessions of a stream cover: of each its number, start and end as Redis has
+    them."""
+    guarded = [key for number, _, _ in spans for key in (names.gate(stream, number), names.shown(stream, number))]
+    words = (
+        word for number, start, end in spans for word in (number, encode.time_range(int(start), int(end)), start, end)
+    )
+    return ("FCALL", "rtas_show_2", 1 + len(guarded), keys.stream(stream), *guarded, ttl_s, *words)
 
 
 def take_lease(key: str, owner: str, *, ttl_ms: int) -> Call:

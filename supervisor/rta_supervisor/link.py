@@ -102,13 +102,18 @@ class Link:
 
     async def do_in_order(self, batch: Sequence[calls.Call]) -> list[Any]:
         """All of them, each after the one before it, whichever server has its keys."""
-        if self.address.kind is not address.Kind.CLUSTER:
+        if self.is_one_server:
             return await self.do_all(batch)
         return [await self.do(*call) for call in batch]
 
+    @property
+    def is_one_server(self) -> bool:
+        """Whether one call can be about keys of any slot."""
+        return self.address.kind is not address.Kind.CLUSTER
+
     def is_divided(self, keys_: Iterable[str]) -> bool:
         """Whether no command can be about all of these keys at once."""
-        return self.address.kind is address.Kind.CLUSTER and len({address.slot(key) for key in keys_}) > 1
+        return not self.is_one_server and len({address.slot(key) for key in keys_}) > 1
 
     async def everywhere(self, *call: calls.Word) -> list[Any]:
         """One command to every server that takes writes."""

@@ -7,18 +7,24 @@ import functools
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from rta_supervisor import batches, calls, counting, log, records, settings
+from rta_supervisor import calls, counting, log, records, settings
 from rta_supervisor.catalogue import Row
 from rta_supervisor.clock import Clock, now_ms
 from rta_supervisor.link import Link, Refused, checked, is_about_keys, pairs
 from rta_supervisor.records import Folded, Known, Ref, Shown
-from rta_supervisor.slices import in_slices
+from rta_supervisor.slices import chunks, in_slices
 from rta_wire import errors, keys
 from rta_wire.session import State
 from rta_wire.totals import Mark, Totals
 
 UNCHANGED_WORDS: Final = 3
 """Words of an answer to a fold that held no news."""
+
+CALL_SESSIONS: Final = 50
+"""Sessions that one call is about where they live on one server: a call costs as much as what it does for one of them,
+and keeps Redis from serving others meanwhile."""
+
+NO_TIME: Final = b"-"
 
 
 class Sessions:
@@ -151,25 +157,38 @@ class Sessions:
 
     async def _refresh_slice(self, renewed: Container[Ref], refs: Sequence[Ref]) -> list[Shown]:
         ttl_s = self._config.open_ttl_s
-        answers = await self._link.do_all(
+        wanted = [(ref.identity, ref.stream_session_id, 0 if ref in renewed else ttl_s) for ref in refs]
+        at_once = CALL_SESSIONS if self._link.is_one_server else 1
+        answers = await self._link.do_all([calls.refresh(self._keys, some) for some in chunks(wanted, at_once)])
+        found = zip(refs, (answer for some in answers for answer in some), strict=True)
+        shown = [(ref, answer) for ref, answer in found if answer]
+        await self._show([(ref, words) for ref, words in shown if words[-1] != NO_TIME])
+        return shown
+
+    async def _show(self, shown: Sequence[Shown]) -> None:
+        """Tell streams the time ranges that they were not told."""
+        streams: dict[str, list[Shown]] = {}
+        for one in shown:
+            streams.setdefault(one[0].stream, []).append(one)
+        parts = [(stream, some) for stream, all_ in streams.items() for some in chunks(all_, CALL_SESSIONS)]
+        answers = await self._link.try_all(
             [
-                calls.refresh(self._keys, ref.identity, ref.stream_session_id, ttl_s=0 if ref in renewed else ttl_s)
-                for ref in refs
+                calls.show(
+                    self._keys,
+                    stream,
+                    [(ref.stream_session_id, words[-2], words[-1]) for ref, words in some],
+                    ttl_s=self._config.open_ttl_s,
+                )
+                for stream, some in parts
             ]
         )
-        news = [(ref, answer) for ref, answer in zip(refs, answers, strict=True) if answer and answer[0]]
-        told = await self._link.try_all(
-            [
-                calls.show(self._keys, ref.stream, ref.stream_session_id, (one[5], one[6]), ttl_s=ttl_s)
-                for ref, one in news
-            ]
-        )
-        if batches.first_error(told) is not None:
-            for (ref, _), answer in zip(news, told, strict=True):
-                if isinstance(answer, Exception):
-                    self.give_up(ref.identity, answer)
-        counting.counts.ranges_shown += len(news)
-        return [(ref, answer[1:]) for ref, answer in zip(refs, answers, strict=True) if answer]
+        for (_, some), answer in zip(parts, answers, strict=True):
+            each = [answer] * len(some) if isinstance(answer, Exception) else answer
+            for (ref, _), one in zip(some, each, strict=True):
+                if isinstance(one, Exception):
+                    self.give_up(ref.identity, one)
+                else:
+                    counting.counts.ranges_shown += one
 
     async def keep(self, refs: Iterable[Ref]) -> None:
         """Keep the gates of open sessions from expiring."""

@@ -12,12 +12,17 @@ SLICE: Final = 500
 WORKERS: Final = 2
 
 
+def chunks(items: Sequence[In], size: int) -> list[Sequence[In]]:
+    """One after the other, each at most so long."""
+    return [items[at : at + size] for at in range(0, len(items), size)]
+
+
 async def in_slices(items: Sequence[In], work: Callable[[Sequence[In]], Awaitable[list[Out]]]) -> list[Out]:
     """Work on many in slices, two at a time: we make one ready while Redis does the other, and others have their turn.
 
     Gives what all slices gave, in order. The first error ends it.
     """
-    slices = [items[at : at + SLICE] for at in range(0, len(items), SLICE)]
+    slices = chunks(items, SLICE)
     if len(slices) == 1:
         return await work(slices[0])
     done: list[list[Out]] = [[] for _ in slices]

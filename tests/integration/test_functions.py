@@ -113,17 +113,39 @@ def test_a_report_of_another_session_is_unknown(raw: redis.Redis) -> None:
     assert raw.execute_command("HGETALL", NAMES.state("run")) == before
 
 
-def test_a_refresh_tells_once_that_there_is_news(raw: redis.Redis) -> None:
-    """The same range goes out once, and a wider one again."""
+def test_a_refresh_shows_what_was_folded(raw: redis.Redis) -> None:
+    """Of several sessions at once, each as it stands; nothing of one that is closed, gone, or of another number."""
     raw.execute_command("FLUSHALL")
     open_session(raw)
-    refresh = calls.refresh(NAMES, "run", 1, ttl_s=100)
-    assert raw.execute_command(*refresh) == [0, b"0", b"0", b"0", b"0", b"-", b"-"]
+    open_session(raw, "other", 2)
+    refresh = calls.refresh(NAMES, [("run", 1, 100), ("gone", 3, 100), ("other", 2, 5000), ("other", 9, 100)])
+    nothing = [b"0", b"0", b"0", b"0", b"-", b"-"]
+    assert raw.execute_command(*refresh) == [nothing, [], nothing, []]
     raw.execute_command(*calls.fold(NAMES, "run", 1, {"u": Totals(1, 1, 1, 1, 5, 9)}))
-    assert raw.execute_command(*refresh) == [1, b"1", b"1", b"1", b"1", b"5", b"9"]
-    assert raw.execute_command(*refresh) == [0, b"1", b"1", b"1", b"1", b"5", b"9"]
     raw.execute_command(*calls.fold(NAMES, "run", 1, {"v": Totals(1, 1, 1, 1, 6, 10)}))
-    assert raw.execute_command(*refresh) == [1, b"2", b"2", b"2", b"2", b"5", b"10"]
+    assert raw.execute_command(*refresh) == [[b"2", b"2", b"2", b"2", b"5", b"10"], [], nothing, []]
+    assert raw.execute_command("HMGET", NAMES.session("run"), "tStart", "tEnd") == [b"5", b"10"]
+    assert raw.execute_command("HEXISTS", NAMES.session("other"), "tStart") == 0
+    assert raw.execute_command("TTL", NAMES.session("run")) <= 100
+    assert raw.execute_command("TTL", NAMES.state("other")) > 4000
+    assert raw.execute_command("EXISTS", NAMES.session("gone"), NAMES.state("gone")) == 0
+
+
+def test_ranges_of_a_stream_go_out_together(raw: redis.Redis) -> None:
+    """Each once; a key that a writer spoilt is an error of that session and of no other."""
+    raw.execute_command("FLUSHALL")
+    for number in (1, 2, 3):
+        raw.execute_command(*calls.announce(NAMES, "rig", number, TOLD, ttl_s=100))
+    raw.execute_command("DEL", NAMES.shown("rig", 2))
+    raw.execute_command("SET", NAMES.shown("rig", 2), "spoilt", "EX", 100)
+    show = calls.show(NAMES, "rig", [(number, b"5", b"10") for number in (1, 2, 3, 4)], ttl_s=100)
+    first, spoilt, third, unknown = raw.execute_command(*show)
+    assert (first, third, unknown) == (1, 1, 0)
+    assert "WRONGTYPE" in str(spoilt)
+    assert raw.execute_command("XLEN", "stream:rig") == 5
+    again = raw.execute_command(*show)
+    assert [again[0], again[2], again[3]] == [0, 0, 0]
+    assert raw.execute_command("XLEN", "stream:rig") == 5
 
 
 def test_json_is_changed_only_by_who_saw_the_latest(raw: redis.Redis) -> None:
@@ -134,7 +156,7 @@ def test_json_is_changed_only_by_who_saw_the_latest(raw: redis.Redis) -> None:
     assert raw.execute_command(*calls.put_json(NAMES, "run", 1, "stale", "open", 6, 50, "c")) == 0
     assert raw.execute_command("HGET", NAMES.session("run"), "json") == b"new"
     assert raw.execute_command(*calls.fold(NAMES, "run", 1, {"u": Totals(1)})) == [b"closed", b"rig", []]
-    assert raw.execute_command(*calls.refresh(NAMES, "run", 1, ttl_s=100)) == []
+    assert raw.execute_command(*calls.refresh(NAMES, [("run", 1, 100)])) == [[]]
 
 
 def test_a_loss_is_noted_of_the_session_that_had_it(raw: redis.Redis) -> None:

@@ -113,13 +113,27 @@ async def test_a_trimmer_that_stood_still_removes_nothing(link: Link, client: re
     assert client.smembers("streams") == {b"rig"}
 
 
+async def test_a_range_that_was_never_told_is_told_by_the_next_one(link: Link, client: redis.Redis) -> None:
+    """A supervisor died after the hash and before the entry: the session has to be refreshed, not to grow."""
+    sessions, _ = await opened(link)
+    await sessions.fold({("run-1", 1): {"u": Totals(1, 1, 1, 1, 5, 9)}})
+    await link.do(*calls.refresh(NAMES, [("run-1", 1, 60)]))
+    assert client.hget("sessions:run-1", "tEnd") == b"9"
+    assert not any(message.data[0].HasField("time_range") for _, message in samples.messages(client, "rig"))
+    for _ in range(2):
+        await sessions.refresh([Ref("run-1", "rig", 1)])
+    *_, last = samples.messages(client, "rig")
+    assert (last[1].data[0].time_range.start_time, last[1].data[0].time_range.end_time) == (5, 9)
+    assert client.xlen("stream:rig") == 2, "once"
+
+
 async def test_nothing_older_is_told_after_something_newer(link: Link, client: redis.Redis) -> None:
     """Time ranges only widen, JSON only gets newer, and after the last entry comes nothing of before."""
     sessions, life = await opened(link)
     ref = Ref("run-1", "rig", 1)
 
     async def show(start: int, end: int) -> None:
-        await link.do(*calls.show(NAMES, "rig", 1, (str(start).encode(), str(end).encode()), ttl_s=60))
+        await link.do(*calls.show(NAMES, "rig", [(1, str(start).encode(), str(end).encode())], ttl_s=60))
 
     async def tell(version: int) -> None:
         await link.do(*calls.tell(NAMES, "rig", 1, calls.Told(b'{"v": %d}' % version, version), ttl_s=60))

@@ -139,30 +139,35 @@ local function fold(keys, args)
   return { 'changed', known[5], implausible, unpack(grown) }
 end
 
--- Shows readers what is folded, and keeps an open session from expiring.
--- ARGV: streamSessionId, ttl_s (0 leaves it as it is)
--- Gives {1 if readers have not seen the time range yet, the four counts, tStart, tEnd}, or {} for a session that is not
--- open.
+-- Shows readers what is folded, and keeps open sessions from expiring. KEYS: hash and state of each session, of one where
+-- each has a slot of its own.
+-- ARGV: for each, streamSessionId and ttl_s (0 leaves it as it is)
+-- Gives for each {the four counts, tStart, tEnd}, with dashes where there is no data yet, or {} for one that is not open.
 local function refresh(keys, args)
-  local hash, state = keys[1], keys[2]
-  local known = redis.call('HMGET', state, 'streamSessionId', 'state', 'tStart', 'tEnd', unpack(COUNTS))
-  if known[1] ~= args[1] or CLOSED[known[2]] then return {} end
-  if args[2] ~= '0' then
-    redis.call('EXPIRE', hash, args[2])
-    redis.call('EXPIRE', state, args[2])
-  end
-  local counts = { known[5] or '0', known[6] or '0', known[7] or '0', known[8] or '0' }
   -- By the clock of Redis: several supervisors agree on it, and one that comes late does not turn it back.
   local now = redis.call('TIME')
   local now_ms = string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000))
-  if not known[3] then
-    redis.call('HSET', hash, 'lastUpdated', now_ms)
-    return { 0, counts[1], counts[2], counts[3], counts[4], '-', '-' }
+  local answers = {}
+  for at = 1, #keys, 2 do
+    local hash, state, number, ttl_s = keys[at], keys[at + 1], args[at], args[at + 1]
+    local known = redis.call('HMGET', state, 'bursts', 'samples', 'rawBytes', 'storedBytes', 'tStart', 'tEnd',
+      'streamSessionId', 'state')
+    local answer = {}
+    if known[7] == number and not CLOSED[known[8]] then
+      if ttl_s ~= '0' then
+        redis.call('EXPIRE', hash, ttl_s)
+        redis.call('EXPIRE', state, ttl_s)
+      end
+      if known[5] then
+        redis.call('HSET', hash, 'tStart', known[5], 'tEnd', known[6], 'lastUpdated', now_ms)
+      else
+        redis.call('HSET', hash, 'lastUpdated', now_ms)
+      end
+      answer = { known[1] or '0', known[2] or '0', known[3] or '0', known[4] or '0', known[5] or '-', known[6] or '-' }
+    end
+    answers[#answers + 1] = answer
   end
-  local shown = redis.call('HMGET', hash, 'tStart', 'tEnd')
-  redis.call('HSET', hash, 'tStart', known[3], 'tEnd', known[4], 'lastUpdated', now_ms)
-  local is_news = shown[1] ~= known[3] or shown[2] ~= known[4]
-  return { is_news and 1 or 0, counts[1], counts[2], counts[3], counts[4], known[3], known[4] }
+  return answers
 end
 
 -- New Session JSON and state, if nobody changed either in between.
@@ -210,7 +215,7 @@ end
 redis.register_function('rtas_open_1', open)
 -- What frees messages and what keeps sessions has to work where there is no room.
 redis.register_function { function_name = 'rtas_fold_1', callback = fold, flags = { 'allow-oom' } }
-redis.register_function('rtas_refresh_1', refresh)
+redis.register_function('rtas_refresh_2', refresh)
 redis.register_function('rtas_put_json_1', put_json)
 redis.register_function { function_name = 'rtas_let_go_1', callback = let_go, flags = { 'allow-oom' } }
 redis.register_function { function_name = 'rtas_note_loss_1', callback = note_loss, flags = { 'allow-oom' } }

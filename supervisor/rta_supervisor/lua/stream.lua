@@ -48,19 +48,36 @@ local function tell(keys, args)
   return redis.call('XADD', keys[1], '*', 'id', args[1], 'data', args[2])
 end
 
--- The time range, if it is wider than what was told. ARGV: streamSessionId, data, tStart, tEnd, ttl_s
-local function show(keys, args)
-  local gate = redis.call('GET', keys[2])
-  if not gate or gate == 'finished' then return '' end
-  local told = redis.call('HMGET', keys[4], 'tStart', 'tEnd')
+-- The time range of one session, if it is wider than what was told. Gives 1 if it was, or the error where a writer spoilt
+-- the keys of its session: that is no other's loss.
+local function show_one(stream, gate, shown, number, data, start_ns, end_ns, ttl_s)
+  local standing = redis.pcall('GET', gate)
+  if type(standing) == 'table' then return standing end
+  if not standing or standing == 'finished' then return 0 end
+  local told = redis.pcall('HMGET', shown, 'tStart', 'tEnd')
+  if told.err then return told end
   if told[1] then
-    if less(told[1], args[3]) or less(args[4], told[2]) then return '' end
-    if told[1] == args[3] and told[2] == args[4] then return '' end
+    if told[1] == start_ns and told[2] == end_ns then return 0 end
+    if less(told[1], start_ns) or less(end_ns, told[2]) then return 0 end
   end
-  redis.call('HSET', keys[4], 'tStart', args[3], 'tEnd', args[4])
+  redis.call('HSET', shown, 'tStart', start_ns, 'tEnd', end_ns)
   -- From here on it lives as long as the gate, which is looked after.
-  if not told[1] then redis.call('EXPIRE', keys[4], args[5]) end
-  return redis.call('XADD', keys[1], '*', 'id', args[1], 'data', args[2])
+  if not told[1] then redis.call('EXPIRE', shown, ttl_s) end
+  redis.call('XADD', stream, '*', 'id', number, 'data', data)
+  return 1
+end
+
+-- Time ranges of sessions of one stream. KEYS: the stream, then gate and what was told already of each session.
+-- ARGV: ttl_s, then for each: streamSessionId, data, tStart, tEnd
+-- Gives for each whether it was told, or its error.
+local function show(keys, args)
+  local answers = {}
+  for at = 2, #keys, 2 do
+    local word = at * 2 - 2
+    answers[#answers + 1] = show_one(keys[1], keys[at], keys[at + 1], args[word], args[word + 1], args[word + 2],
+      args[word + 3], args[1])
+  end
+  return answers
 end
 
 -- No burst is taken from here on. Gives all marks, which are final now, or nothing where the lease is over.
@@ -167,7 +184,7 @@ end
 
 redis.register_function('rtas_announce_1', announce)
 redis.register_function('rtas_tell_1', tell)
-redis.register_function('rtas_show_1', show)
+redis.register_function('rtas_show_2', show)
 redis.register_function('rtas_seal_1', seal)
 redis.register_function('rtas_finish_1', finish)
 -- What makes room, and what keeps sessions, has to work where there is none.

@@ -6,6 +6,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import lz4.block
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -395,8 +396,9 @@ def test_session_json_and_time_range_are_alone_in_their_burst() -> None:
     assert (found.session_json, found.time_ranges_ns) == (['{"a": "ü"}'], [(-5, limits.TIME_NS_MAX)])
     with pytest.raises(errors.BadSamples, match="not UTF-8"):
         encode.session_json(b"\xff")
-    with pytest.raises(errors.BadSamples, match="no range"):
-        encode.time_range(0, 2**63)
+    for start_ns in (0, 1):
+        with pytest.raises(errors.BadSamples, match="no range"):
+            encode.time_range(start_ns, 2**63)
     with pytest.raises(errors.BadSamples, match="over 1048576"):
         encode.session_json(b"x" * (limits.BURST_MAX_BYTES + 1))
 
@@ -461,3 +463,15 @@ def test_wide_rows_need_at_most_three_times_their_size(kind: plan.Kind, nulls: i
     batch = pa.record_batch({"time": np.arange(count) * MS} | columns)
     encoder = encode.Encoder(plan.Plan(default=plan.Layout(kind=kind)))
     assert peak_bytes(lambda: encoder.wide([batch], {str(k): k for k in range(20)})) <= 3 * batch.nbytes
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1), st.sampled_from(pack.Framing))
+def test_a_time_range_is_what_protobuf_makes_of_it(start_ns: int, end_ns: int, framing: pack.Framing) -> None:
+    """Byte by byte under LZ4, whichever way it was made."""
+    made = encode.time_range(start_ns, end_ns, encode.Options(framing=framing))
+    covers = stream_pb2.StreamTimeRange(start_time=start_ns, end_time=end_ns)
+    wanted = stream_pb2.StreamDataBurst(data=[stream_pb2.StreamData(time_range=covers)]).SerializeToString()
+    prefix = len(wanted).to_bytes(4, "little") if framing is pack.Framing.SIZE_PREFIXED else b""
+    assert made.startswith(prefix)
+    found = lz4.block.decompress(made[len(prefix) :], uncompressed_size=limits.BURST_MAX_BYTES)
+    assert found == wanted
