@@ -1,4 +1,4 @@
-"""python -m bench [module ...] [--quick] [--rounds N]: runs all benchmarks, or those of some modules of this folder.
+"""python -m bench [module ...] [--only TEXT] [--quick] [--rounds N]: runs all benchmarks, or those of some modules.
 
 Prints one table, writes build/bench.json and exits 1 where a ratio is on the wrong side of its bar.
 """
@@ -69,11 +69,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("module", nargs="*", choices=[*modules(), []], help="one of: " + ", ".join(modules()))
     parser.add_argument("--quick", action="store_true", help="as little as shows that it runs; bars do not count")
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases with this text in their name")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of ours and reference in turn")
     parser.add_argument("--out", type=Path, default=OUT, help="where the figures go")
     options = parser.parse_args()
     rounds = QUICK_ROUNDS if options.quick else options.rounds
-    todo = list(cases(options.module or modules(), quick=options.quick))
+    todo = [case for case in cases(options.module or modules(), quick=options.quick) if options.only in case.name]
+    if not todo:
+        parser.error(f"no case has {options.only!r} in its name")
     progress = Console(stderr=True)
     results = [measure.run(case, rounds) for case in track(todo, "measuring", console=progress, transient=True)]
     options.out.parent.mkdir(parents=True, exist_ok=True)
