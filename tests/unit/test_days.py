@@ -47,8 +47,25 @@ def test_names_sort_as_days_do(source: str, some: list[int]) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("rig", "20260101", ".20260101", "rig20260101", "rig-20260101", "rig.2026010", "rig.20260101.", "rig.202601011"),
-        *("rig.20261301", "rig.20260230", "rig.00000101", "rig.19691231", "rig.２０２６0101", "rig.20260101\n", "rig.latest"),
+        *(
+            "rig",
+            "20260101",
+            ".20260101",
+            "rig20260101",
+            "rig-20260101",
+            "rig.2026010",
+            "rig.20260101.",
+            "rig.202601011",
+        ),
+        *(
+            "rig.20261301",
+            "rig.20260230",
+            "rig.00000101",
+            "rig.19691231",
+            "rig.２０２６0101",
+            "rig.20260101\n",
+            "rig.latest",
+        ),
     ],
 )
 def test_other_names_are_of_no_day(name: str) -> None:
