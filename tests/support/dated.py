@@ -1,4 +1,4 @@
-"""A supervisor for which it is some days later than it is, as the file that RTA_TEST_DAYS names says. Run as a program.
+"""A supervisor for which it is another day: the one whose number the file has that RTA_TEST_DAYS names. A program.
 
 Only what is decided by the day is decided so: deadlines and silence go by the real clock.
 """
@@ -16,21 +16,22 @@ from rta_wire import days
 _path = Path(os.environ["RTA_TEST_DAYS"])
 
 
-def later_ms() -> int:
-    return now_ms() + int(_path.read_text()) * days.DAY_MS
+def dated_ms() -> int:
+    return int(_path.read_text()) * days.DAY_MS + now_ms() % days.DAY_MS
 
 
 class Days(index.Days):
     def __init__(self, link: Link, config: settings.Settings, _: object = None) -> None:
-        super().__init__(link, config, later_ms)
+        super().__init__(link, config, dated_ms)
 
 
 class Sweep(sweep.Sweep):
     def __init__(self, link: Link, config: settings.Settings) -> None:
-        super().__init__(link, config, later_ms, lambda: 0)
+        super().__init__(link, config, dated_ms, lambda: 0)
 
 
 if __name__ == "__main__":
-    daemon.Days = life.Days = Days  # type: ignore[misc, assignment]
-    sweep.Sweep = Sweep  # type: ignore[misc]
+    for module in (daemon, life):
+        vars(module)["Days"] = Days
+    vars(sweep)["Sweep"] = Sweep
     sys.exit(cli.main())

@@ -47,6 +47,12 @@ def listed(client: redis.Redis, source: str = "rig") -> list[str]:
     return [raw.decode() for raw in found]
 
 
+def streams(client: redis.Redis) -> set[str]:
+    """The names that readers see."""
+    found: Any = client.smembers(keys.STREAMS)
+    return {raw.decode() for raw in found}
+
+
 def traces(client: redis.Redis, day: days.Day) -> set[str]:
     """Where a day is to be found still. The index keeps the newest, which is no trace."""
     name = day.stream

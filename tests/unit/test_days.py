@@ -62,7 +62,7 @@ def test_names_sort_as_days_do(source: str, some: list[int]) -> None:
             "rig.20260230",
             "rig.00000101",
             "rig.19691231",
-            "rig.２０２６0101",
+            "rig.\u0662\u0660260101",
             "rig.20260101\n",
             "rig.latest",
         ),
@@ -115,7 +115,7 @@ def test_trimming_of_a_source_holds_for_its_days() -> None:
         ({"partition": "day", "sources": {"rig.20260101": {"partition": "none"}}}, "a day of 'rig'"),
     ],
 )
-def test_settings_that_can_not_be(tmp_path: Any, values: dict[str, Any], where: str) -> None:
+def test_settings_that_can_not_be(values: dict[str, Any], where: str) -> None:
     """Each mistake is named, by its place."""
     with pytest.raises(errors.RtaError, match=where):
         settings.load(None, {}, {f"days.{name}": value for name, value in values.items()})
