@@ -3,9 +3,9 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 import redis
 
@@ -14,11 +14,11 @@ from rta_supervisor import overview
 from rta_supervisor.clock import ServerClock
 from rta_supervisor.embedded import server
 from rta_wire import days, errors, keys
-from rta_writers import connection, opening, options
+from rta_writers import committing, connection, options, task
 from tests.support import http as web
 from tests.support import samples, supervisors
 from tests.support.commands import run
-from tests.support.control import document, fields, write
+from tests.support.control import document, write
 from tests.support.days import NAMES, fill, listed, streams, traces
 from tests.support.supervisors import Supervisor
 from tests.support.waiting import wait_until
@@ -113,29 +113,34 @@ def check_shown(url: str, supervisor: Supervisor, calendar: Calendar) -> None:
     assert f'samples_total{{stream="{calendar.day().stream}"}}' not in body()
 
 
-def test_what_writers_are_told(url: str, client: redis.Redis, calendar: Calendar) -> None:
-    """A task that opens what its rows name writes to the stream of the reply, on whichever day it is tried again."""
-    with running(url, calendar):
-        given = options.Options.read({"redisUrl": url, "stream": "rig"})
-        for _ in range(2):
-            opener = opening.Opener(given, "job")
-            target = opener.target("run-1")
-            opener.close()
-            calendar.advance(1)
-            assert (
-                target.stream
-                == fields(client, "run-1")["streamName"]
-                == calendar.day(target_age(target, calendar)).stream
-            )
+def test_rows_name_their_sessions_past_midnight(url: str, client: redis.Redis, calendar: Calendar) -> None:
+    """Tasks write to the stream that the reply names; a retry on the next day finds its rows there, and so does the
+    commit."""
+    first = pa.record_batch({"session": ["a", "b"], "channel": [1, 1], "time": [1, 2], "value": [1.0, 2.0]})
+    with running(url, calendar), rta_writers.sessions(rta_writers.SessionClient(url), stream="rig") as group:
+        given = options.Options.read(group.options)
+        before = written(given, first)
+        assert {share.target.stream for share in before.shares} == {calendar.day().stream}
+        calendar.advance(1)
+        again = written(given, first)
+        assert [share.target for share in again.shares] == [share.target for share in before.shares]
+        committing.commit(given, [again], epoch=0)
+        with pytest.raises(errors.RowsChanged, match="session 'b'"):
+            committing.commit(given, [written(given, first.slice(0, 1))], epoch=0)
+        new = written(given, pa.record_batch({**first.to_pydict(), "session": ["c", "c"]}), unit="job/1")
+        assert {share.target.stream for share in new.shares} == {calendar.day().stream}
+        assert samples.rows(client, calendar.day(1).stream) == [(1, 1, 1.0), (1, 2, 2.0)]
         with pytest.raises(errors.StreamOfDay, match="Ask for 'rig'"):
-            rta_writers.SessionClient(url).session("run-2", stream=target.stream)
-        rta_writers.SessionClient(url).close("run-1")
+            rta_writers.SessionClient(url).session("d", stream=calendar.day(1).stream)
 
 
-def target_age(target: Any, calendar: Calendar) -> int:
-    day = days.parse(target.stream)
-    assert day is not None
-    return calendar.day().number - day.number
+def written(given: options.Options, batch: pa.RecordBatch, *, unit: str = "job/0") -> task.Outcome:
+    """What a task makes of its rows."""
+    writing = task.Task(given, batch.schema, unit=unit, epoch=0)
+    writing.write(batch)
+    outcome = writing.finish()
+    writing.close()
+    return outcome
 
 
 @pytest.mark.timeout(120)

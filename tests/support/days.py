@@ -44,7 +44,7 @@ def fill(client: redis.Redis, day: days.Day, *, last_ms: int | None = None, cold
 def listed(client: redis.Redis, source: str = "rig") -> list[str]:
     """What the index of a source holds, oldest first."""
     found: Any = client.zrange(NAMES.days(source), 0, -1)
-    return [raw.decode() for raw in found]
+    return [raw.decode() if isinstance(raw, bytes) else raw for raw in found]
 
 
 def streams(client: redis.Redis) -> set[str]:
