@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from rta_supervisor import calls, counting, lease, settings
+from rta_supervisor.clock import ServerClock
 from rta_supervisor.days import rules
 from rta_supervisor.days.sweep import STEADY_MS, Sweep
 from rta_supervisor.link import Link
@@ -112,6 +113,14 @@ async def test_a_session_that_lived_past_midnight_is_kept_as_long(client: redis.
     assert traces(client, OLD) == there, "nothing of it is touched"
     assert (await trimmer(link, now_ms=end_ms + 2 * days.DAY_MS + 1).sweep()).removed == (OLD.stream,)
     assert traces(client, OLD) == set()
+
+
+async def test_an_id_that_a_writer_made_up_keeps_no_day(client: redis.Redis, link: Link) -> None:
+    """One that ends the stream for good would keep it for good; one a little ahead is of a clock that was corrected."""
+    brick = 2**64 - 1
+    fill(client, OLD, last_ms=brick)
+    fill(client, days.Day("other", TODAY - 3), last_ms=TODAY_MS + days.DAY_MS - 1)
+    assert (await trimmer(link).sweep()).removed == (OLD.stream,)
 
 
 async def test_each_source_by_its_own_rule(client: redis.Redis, link: Link) -> None:
@@ -264,9 +273,9 @@ async def test_killed_at_any_step_it_is_done_by_the_next(client: redis.Redis, li
 class Meddling(Link):
     """A link on which somebody else opens a session in a day just before or after one of the commands that end it."""
 
-    def __init__(self, config: settings.RedisSettings, client: redis.Redis, at: int, when: str) -> None:
+    def __init__(self, config: settings.RedisSettings, client: redis.Redis, stream: str, at: int, when: str) -> None:
         super().__init__(config)
-        self._other, self._left, self._when = client, at, when
+        self._other, self._stream, self._left, self._when = client, stream, at, when
         self.has_met = False
 
     async def try_all(self, batch: Sequence[calls.Call]) -> list[Any]:
@@ -283,30 +292,32 @@ class Meddling(Link):
     def _open(self) -> None:
         """In the order in which a session is opened: its entry, then every list that it belongs to."""
         self.has_met = True
-        self._other.execute_command(*calls.announce(NAMES, OLD.stream, 7, calls.Told(b"{}", 1), ttl_s=100))
-        self._other.sadd(keys.STREAMS, OLD.stream)
-        open_session(self._other, OLD.stream)
-        self._other.execute_command("ZADD", NAMES.streams_used(), "GT", TODAY_MS, OLD.stream)
+        self._other.execute_command(*calls.announce(NAMES, self._stream, 7, calls.Told(b"{}", 1), ttl_s=100))
+        self._other.sadd(keys.STREAMS, self._stream)
+        open_session(self._other, self._stream)
+        self._other.execute_command("ZADD", NAMES.streams_used(), "GT", TODAY_MS * 2, self._stream)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_an_open_wins_against_a_removal(client: redis.Redis, link: Link, when: str) -> None:
     """Wherever in the pass a session is opened in the day: its first entry stands, and the day is in every list."""
+    now_ms = ServerClock()()
+    old, new = (days.Day("rig", days.number_at(now_ms) - ago) for ago in (3, 0))
     for at in itertools.count(1):
         client.flushall()
-        for day in (OLD, NEW):
+        for day in (old, new):
             fill(client, day)
-        meddling = Meddling(link.config, client, at, when)
-        await trimmer(meddling).sweep()
+        meddling = Meddling(link.config, client, old.stream, at, when)
+        await trimmer(meddling, now_ms=now_ms).sweep()
         await meddling.close()
         if not meddling.has_met:
             break
-        found: Any = client.xrevrange(keys.stream(OLD.stream), count=1)
+        found: Any = client.xrevrange(keys.stream(old.stream), count=1)
         assert found[0][1][b"id"] == b"7", f"{when} command {at}"
-        assert client.sismember(keys.STREAMS, OLD.stream), f"{when} command {at}"
-        assert client.zscore(NAMES.streams_used(), OLD.stream) is not None, f"{when} command {at}"
-        await trimmer(link).sweep()
-        assert traces(client, OLD) == EVERYWHERE, f"{when} command {at}, after the next pass"
+        assert client.sismember(keys.STREAMS, old.stream), f"{when} command {at}"
+        assert client.zscore(NAMES.streams_used(), old.stream) is not None, f"{when} command {at}"
+        await trimmer(link, now_ms=now_ms).sweep()
+        assert traces(client, old) == EVERYWHERE, f"{when} command {at}, after the next pass"
     assert at > 12, "nobody meddled"
 
 

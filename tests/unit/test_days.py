@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rta_supervisor import settings
+from rta_supervisor import counting, settings
 from rta_supervisor.days import rules
 from rta_wire import days, errors, keys
 
@@ -90,6 +90,27 @@ def test_what_holds_for_a_source() -> None:
     assert config.of("c") == rules.Rules("none", 3)
     assert config.day_of("a.20260101") == days.Day("a", 20454)
     assert config.day_of("b.20260101") is None
+
+
+def test_days_that_nobody_asked_for_cost_nothing() -> None:
+    """By default no source is divided."""
+    assert not rules.DaysSettings().is_used
+    assert rules.DaysSettings(partition="day").is_used
+    assert rules.DaysSettings(sources={"a": rules.SourceSettings(partition="day")}).is_used
+
+
+@given(st.lists(st.tuples(sources, numbers), max_size=30))
+def test_days_are_counted_together_and_what_is_gone_gives_its_place(some: list[tuple[str, int]]) -> None:
+    """As many labels as sources, however many days; what came through a stream that is gone stays in the sum."""
+    counts = counting.Counts()
+    for source, number in some:
+        counts.grow(days.Day(source, number).stream, (1, 2, 3, 4))
+    assert counts.streams.keys() == {source for source, _ in some}
+    before = counts.totals()
+    kept = [days.Day(source, number).stream for source, number in some[: len(some) // 2]]
+    counts.forget_others(kept)
+    assert counts.streams.keys() - {counting.OTHER} == {source for source, _ in some[: len(some) // 2]}
+    assert counts.totals() == before
 
 
 def test_trimming_of_a_source_holds_for_its_days() -> None:

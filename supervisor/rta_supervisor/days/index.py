@@ -64,6 +64,8 @@ class Days:
 
     async def put_back(self, catalogue: Catalogue) -> None:
         """What an index that Redis lost should hold: the streams that are there, and the newest day that ever was."""
+        if not self._config.is_used:
+            return
         there = self._ours(raw.decode() for raw in await self._link.do("SMEMBERS", keys.STREAMS))
         try:
             ever = self._ours(await catalogue.streams())

@@ -25,6 +25,8 @@ class Terms(msgspec.Struct, frozen=True):
 
     before_ms: int
     """Its last entry is older than this."""
+    believed_ms: int
+    """Or later than this: a writer may give an entry any id, and no clock has come so far."""
     until_ms: int
     """When the lease ends."""
 
@@ -42,7 +44,7 @@ class Removal:
         parts = (keys.stream(name), keys.cold(name))
         # Looked at before anything is touched: of a day that is in use nothing goes.
         ends = await self._link.try_all([("XINFO", "STREAM", key) for key in parts])
-        if any(_last_ms(end) >= terms.before_ms for end in ends):
+        if any(terms.before_ms <= _last_ms(end) < terms.believed_ms for end in ends):
             return False
         for key in parts:
             if await self._link.do(*remove_call(key, terms)) != GONE:
@@ -68,7 +70,7 @@ class Removal:
 
 
 def remove_call(key: str, terms: Terms) -> calls.Call:
-    return ("FCALL", "rtas_day_remove_1", 1, key, terms.before_ms, terms.until_ms)
+    return ("FCALL", "rtas_day_remove_1", 1, key, terms.before_ms, terms.believed_ms, terms.until_ms)
 
 
 def _last_ms(info: Sequence[bytes] | Exception) -> int:

@@ -38,6 +38,11 @@ class DaysSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep_days: int = 7
     sources: dict[str, SourceSettings] = {}
 
+    @property
+    def is_used(self) -> bool:
+        """Whether any source is divided."""
+        return DAY in (self.partition, *(one.partition for one in self.sources.values()))
+
     def of(self, source: str) -> Rules:
         """What holds for a source."""
         own = self.sources.get(source, SourceSettings())

@@ -20,6 +20,9 @@ from rta_wire import days, keys
 STEADY_MS: Final = 3_600_000
 """After a jump of the clock no day goes for so long: it may be a mistake that somebody corrects."""
 
+BELIEVED_MS: Final = days.DAY_MS
+"""An entry from further ahead has an id that its writer made up: it keeps no day."""
+
 OPENING_DAYS: Final = 1
 """A day that stands in the index and nowhere else may be that of a session that is being opened, for so long."""
 
@@ -82,8 +85,9 @@ class Sweep:
         if first_kept is None or day.number >= first_kept or at_ms - self._steady_since_ms() < STEADY_MS:
             return False
         keep_ms = self._config.of(day.source).keep_days * days.DAY_MS
+        terms = Terms(before_ms=at_ms - keep_ms, believed_ms=at_ms + BELIEVED_MS, until_ms=until_ms)
         try:
-            is_gone = await self._removal.remove(day, used_ms, Terms(before_ms=at_ms - keep_ms, until_ms=until_ms))
+            is_gone = await self._removal.remove(day, used_ms, terms)
         except redis.exceptions.ResponseError as error:
             # One key of a wrong type keeps no other day from being removed.
             self._log.error("day_not_removed", stream=day.stream, error=str(error))

@@ -38,14 +38,18 @@ local function drop(keys, args)
   return redis.call('ZREM', keys[1], args[1])
 end
 
--- Removes a stream that got no entry since a time. KEYS[1] is the stream. ARGV: that time in ms, end of the lease.
+-- Removes a stream that got no entry since a time. KEYS[1] is the stream.
+-- ARGV: that time in ms, a time after which no id is believed, end of the lease
 -- Gives 1 if it is gone, 0 if it got one, -1 where the lease is over.
 local function remove(keys, args)
-  if is_over(args[2]) then return -1 end
+  if is_over(args[3]) then return -1 end
   if redis.call('EXISTS', keys[1]) == 0 then return 1 end
   local info = redis.call('XINFO', 'STREAM', keys[1])
   for at = 1, #info, 2 do
-    if info[at] == 'last-generated-id' and tonumber(info[at + 1]:match('%d+')) >= tonumber(args[1]) then return 0 end
+    if info[at] == 'last-generated-id' then
+      local last_ms = tonumber(info[at + 1]:match('%d+'))
+      if last_ms >= tonumber(args[1]) and last_ms < tonumber(args[2]) then return 0 end
+    end
   end
   redis.call('UNLINK', keys[1])
   return 1
