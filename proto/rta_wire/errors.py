@@ -164,6 +164,13 @@ class ForeignStream(RtaError):
     """Principal {principal!r} can't open a session in stream {stream!r}: its streams begin with {prefix!r}."""
 
 
+class StreamOfDay(RtaError):
+    """No session can be opened in stream {stream!r}, which is a day of source {source!r}. Ask for {source!r}: the
+    supervisor chooses the day. A source that is called so has to stand in the settings, in [days.sources]."""
+
+    exit_code = 64
+
+
 class RequestCancelled(RtaError):
     """The request was cancelled before it was served."""
 

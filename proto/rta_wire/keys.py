@@ -42,6 +42,11 @@ def stream(name: str) -> str:
     return f"stream:{name}"
 
 
+def cold(name: str) -> str:
+    """What became of a stream that was compacted."""
+    return f"cold:{name}"
+
+
 def unit_field(unit: str) -> str:
     """Field of the folded state that holds the totals of a unit."""
     return f"u:{unit}"
@@ -153,6 +158,15 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def streams_used(self) -> str:
         """Sorted set: streams that sessions of ours used, by last use in ms. Only these are trimmed and removed."""
         return f"{self.prefix}streams"
+
+    def days(self, source: str) -> str:
+        """Sorted set with a TTL: streams of a source by the number of their day. No stream of an earlier day than its
+        last is made."""
+        return f"{self.prefix}days:{source}"
+
+    def cold_index(self) -> str:
+        """Hash: what stands in the compacted form of each stream that has one."""
+        return f"{self.prefix}cold"
 
     def dead_letters(self) -> str:
         """Stream of control messages that could not be applied."""

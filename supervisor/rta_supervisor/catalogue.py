@@ -77,6 +77,9 @@ class Catalogue(Protocol):
     async def latest(self, count: int) -> list[str]:
         """Identities of the sessions that were opened last, newest first."""
 
+    async def streams(self) -> list[str]:
+        """Every stream that a session was ever in, in any order."""
+
     async def highest_id(self) -> int:
         """The highest stream session id of all, 0 where there is none."""
 

@@ -4,8 +4,10 @@ them reads them. There is one set for the process, and only its event loop touch
 
 import bisect
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
+
+from rta_wire import days
 
 STREAMS_MAX: Final = 500
 OTHER: Final = "_other"
@@ -28,12 +30,16 @@ class Histogram:
 
 
 class Stream:
-    """What came through one stream."""
+    """What came through one stream, or through all days of a source."""
 
     __slots__ = ("bursts", "raw_bytes", "samples", "stored_bytes", "trimmed")
 
     def __init__(self) -> None:
         self.bursts = self.samples = self.raw_bytes = self.stored_bytes = self.trimmed = 0
+
+    def add(self, other: "Stream") -> None:
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 class Counts:
@@ -58,14 +64,24 @@ class Counts:
         self.sessions_restored = 0
         self.sessions_with_loss = 0
         self.streams_removed = 0
+        self.days_removed = 0
         self.streams: dict[str, Stream] = {}
         self.refresh_delay_s = Histogram()
         self.loop_delay_s = Histogram()
 
     def stream(self, name: str) -> Stream:
-        if (found := self.streams.get(name)) is not None:
+        """By its source: a new name every day would have no bound, and a count that ends at midnight is no use."""
+        source = days.source_of(name)
+        if (found := self.streams.get(source)) is not None:
             return found
-        return self.streams.setdefault(name if len(self.streams) < STREAMS_MAX else OTHER, Stream())
+        return self.streams.setdefault(source if len(self.streams) < STREAMS_MAX else OTHER, Stream())
+
+    def forget_others(self, names: Iterable[str]) -> None:
+        """Streams that are gone give their place to new ones. What came through them is not forgotten."""
+        there = {OTHER, *map(days.source_of, names)}
+        for gone in self.streams.keys() - there:
+            row = self.streams.pop(gone)
+            self.streams.setdefault(OTHER, Stream()).add(row)
 
     def grow(self, name: str, grown: Sequence[int]) -> None:
         """More of bursts, samples, raw and stored bytes, in the order in which Redis gives them."""

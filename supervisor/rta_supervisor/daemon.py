@@ -14,6 +14,7 @@ from rta_supervisor import counting, log, metrics, notify, redaction, reload, se
 from rta_supervisor.archivist import Archivist
 from rta_supervisor.beat import Beat
 from rta_supervisor.clock import Timekeeper, now_ms
+from rta_supervisor.days.index import Days
 from rta_supervisor.follower import Follower
 from rta_supervisor.handlers import Reports, Requests
 from rta_supervisor.health import Health
@@ -80,6 +81,7 @@ class Daemon:
             lambda: max(self._report_lane.listening_since_ms, now_ms.steady_since_ms),
         )
         self._trimmer = Trimmer(self._link, config)
+        self._days = Days(self._link, config)
         self._recovery = Recovery(
             *(self._link, self._sessions, self._life, self._catalogue),
             is_catalogue_required=config.catalogue.required,
@@ -87,6 +89,7 @@ class Daemon:
                 *(self._request_lane.prepare, self._report_lane.prepare, self._node.register, self._leases.renew),
                 # What only we remember of the time before a loss, before it is asked what was lost.
                 self._archivist.flush_progress,
+                lambda: self._days.put_back(self._catalogue),
             ),
             on_trouble=self._report_lane.note_silence,
         )
@@ -282,6 +285,7 @@ class Daemon:
         self._config = change.config
         parts: tuple[reload.Part, ...] = (
             *(self._sessions, self._archivist, self._life, self._refresher, self._watchdog, self._trimmer),
+            self._days,
             *(self._request_lane, self._report_lane, self._requests, self._reports),
         )
         for part in parts:

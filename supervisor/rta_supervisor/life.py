@@ -8,13 +8,14 @@ from collections.abc import Callable, Collection
 
 from rta_supervisor import calls, counting, deadlines, lease, lifecycle, log, settings
 from rta_supervisor.clock import Clock, now_ms
+from rta_supervisor.days.index import Days
 from rta_supervisor.lifecycle import Effect, Event
 from rta_supervisor.link import Link, checked
 from rta_supervisor.patch import STATE, Patch
 from rta_supervisor.records import Known, Ref
 from rta_supervisor.sessions import Sessions, end_of, last_id_in
 from rta_supervisor.webhooks.outbox import Outbox
-from rta_wire import control_pb2, errors, keys, session
+from rta_wire import control_pb2, days, errors, keys, session
 from rta_wire.session import State
 from rta_wire.totals import Totals
 
@@ -39,12 +40,14 @@ class Life:
         self._stream_prefixes = config.control.stream_prefixes
         self._operators = config.control.operators
         self._sessions = sessions
+        self._days = Days(link, config, clock)
         self._on_change = on_change
         self._clock = clock
         self._log = log.get()
 
     def reconfigure(self, config: settings.Settings) -> None:
         self._config = config.session
+        self._days.reconfigure(config)
 
     async def open(self, principal: str, request: control_pb2.OpenSession) -> control_pb2.SessionReply:
         """A new session, or the one that stands there for the same identity or external id."""
@@ -82,10 +85,11 @@ class Life:
     async def _create(
         self, principal: str, request: control_pb2.OpenSession, document: session.Json, state: State
     ) -> Known:
-        number, end = await self._link.try_all([("INCRBY", keys.LAST_STREAM_SESSION_ID, 1), end_of(request.stream)])
+        stream = await self._days.stream_for(request.stream)
+        number, end = await self._link.try_all([("INCRBY", keys.LAST_STREAM_SESSION_ID, 1), end_of(stream)])
         if isinstance(number, Exception):
             raise checked(number)
-        ref = Ref(request.identity, request.stream, number)
+        ref = Ref(request.identity, stream, number)
         position = last_id_in(end)
         if await self.put_new(ref, document, state=state, principal=principal, position=position):
             counting.counts.opened += 1
@@ -321,7 +325,7 @@ def _check_same(known: Known, principal: str, request: control_pb2.OpenSession) 
     identity = request.identity
     if known.principal != principal:
         raise errors.SessionConflict(identity=identity, what="the principal", theirs=known.principal, ours=principal)
-    if known.ref.stream != request.stream:
+    if not days.is_of(known.ref.stream, request.stream):
         raise errors.SessionConflict(identity=identity, what="the stream", theirs=known.ref.stream, ours=request.stream)
     if known.state.is_closed:
         raise errors.SessionClosed(identity=identity, state=known.state.value)

@@ -93,6 +93,7 @@ def _trouble(counts: counting.Counts) -> Iterator[Metric]:
         ("rta_sessions_restored", "Sessions that were put back after a loss.", counts.sessions_restored),
         ("rta_sessions_with_loss", "Sessions that miss data after a loss.", counts.sessions_with_loss),
         ("rta_streams_removed", "Streams that nobody used and that were removed.", counts.streams_removed),
+        ("rta_days_removed", "Days of a source that were too old and were removed.", counts.days_removed),
     ):
         yield _counter(name, text, {(): count})
 

@@ -13,7 +13,7 @@ import redis.exceptions
 from rta_supervisor import settings
 from rta_supervisor.clock import now_ms
 from rta_supervisor.link import Link, pairs, parse_info
-from rta_wire import keys
+from rta_wire import days, keys
 from rta_wire.session import State
 
 SLICE: Final = 500
@@ -44,6 +44,9 @@ class StreamLine(msgspec.Struct, frozen=True):
     """One stream."""
 
     stream: str
+    source: str
+    day: str | None
+    """The day that it is called after, as YYYY-MM-DD."""
     entries: int
     entries_added: int
     memory_bytes: int | None
@@ -162,6 +165,8 @@ class Overview:
         first = found.get(b"first-entry")
         return StreamLine(
             stream=name,
+            source=days.source_of(name),
+            day=None if (day := days.parse(name)) is None else day.date.isoformat(),
             entries=found.get(b"length", 0),
             entries_added=found.get(b"entries-added", 0),
             memory_bytes=memory if isinstance(memory, int) else None,

@@ -12,7 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from rta_supervisor import layers
+from rta_supervisor.days import rules as day_rules
 from rta_supervisor.webhooks import targets as webhook_targets
+from rta_wire import days as days_
 from rta_wire import errors
 from rta_wire import keys as keys_
 
@@ -97,8 +99,8 @@ class TrimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     streams: dict[str, StreamTrimSettings] = {}
 
     def of(self, stream: str) -> TrimLimits:
-        """The limits of one stream."""
-        own = self.streams.get(stream, StreamTrimSettings())
+        """The limits of one stream: its own, else those of its source."""
+        own = self.streams.get(stream) or self.streams.get(days_.source_of(stream), StreamTrimSettings())
         return TrimLimits(
             *(
                 getattr(self, name) if (value := getattr(own, name)) is None else value
@@ -144,6 +146,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     control: ControlSettings = ControlSettings()
     session: SessionSettings = SessionSettings()
     trim: TrimSettings = TrimSettings()
+    days: day_rules.DaysSettings = day_rules.DaysSettings()
     catalogue: CatalogueSettings = CatalogueSettings()
     node: NodeSettings = NodeSettings()
     http: HttpSettings = HttpSettings()
@@ -201,6 +204,7 @@ def _check(settings: Settings) -> None:
             raise errors.BadConfiguration(where="control.stream_prefixes", reason=f"{principal!r} is no principal")
         keys_.check_stream_name(prefix)
     _check_trim(settings)
+    day_rules.check(settings.days, closed_ttl_s=settings.session.closed_ttl_s)
     _check_http(settings.http)
     webhook_targets.check(settings.webhooks)
 

@@ -172,6 +172,10 @@ class SqliteCatalogue:
         statement = "SELECT identity FROM sessions ORDER BY stream_session_id DESC LIMIT ?"
         return await self._run(lambda connection: [found for (found,) in connection.execute(statement, (count,))])
 
+    async def streams(self) -> list[str]:
+        statement = "SELECT DISTINCT stream FROM sessions"
+        return await self._run(lambda connection: [found for (found,) in connection.execute(statement)])
+
     async def highest_id(self) -> int:
         def read(connection: sqlite3.Connection) -> int:
             found: int | None = connection.execute("SELECT max(stream_session_id) FROM sessions").fetchone()[0]

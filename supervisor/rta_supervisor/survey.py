@@ -9,7 +9,7 @@ import anyio
 import msgspec
 import redis.exceptions
 
-from rta_supervisor import log, overview, progress, settings
+from rta_supervisor import counting, log, overview, progress, settings
 from rta_supervisor.clock import now_ms
 from rta_supervisor.link import Link, Trouble
 from rta_wire import keys
@@ -92,6 +92,7 @@ class Survey:
 
     async def _streams(self) -> tuple[tuple[StreamSeen, ...], int]:
         names = [raw.decode() for raw in await self._link.do("ZRANGE", self._config.keys.streams_used(), 0, -1)]
+        counting.counts.forget_others(names)
         lengths = await self._link.try_all([("XLEN", keys.stream(name)) for name in names])
         longest = sorted(
             ((length, name) for name, length in zip(names, lengths, strict=True) if isinstance(length, int)),

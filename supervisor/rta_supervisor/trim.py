@@ -1,4 +1,5 @@
-"""The trimming duty: keeps streams short, and removes those that nobody has used for a long time.
+"""The trimming duty: keeps streams short, and removes those that nobody has used for a long time. Whole days of a
+source that is divided by them are removed by their date, which is `days.sweep`'s.
 
 Owns which streams, by how much and when; the removing itself is one function in the stream's slot, so that two
 supervisors that sweep at once take no more than one. Touches only streams that a session of ours used.
@@ -18,6 +19,7 @@ import redis.exceptions
 
 from rta_supervisor import calls, counting, lease, log, progress, settings
 from rta_supervisor.clock import now_ms
+from rta_supervisor.days import sweep as days_sweep
 from rta_supervisor.link import Link, Trouble, pairs
 from rta_wire import keys
 
@@ -72,17 +74,23 @@ class Trimmer:
     """One pass over all streams now and then."""
 
     def __init__(
-        self, link: Link, config: settings.Settings, clock_s: Callable[[], float] = anyio.current_time
+        self,
+        link: Link,
+        config: settings.Settings,
+        clock_s: Callable[[], float] = anyio.current_time,
+        days: days_sweep.Sweep | None = None,
     ) -> None:
         self._link = link
         self._keys = config.keys
         self._config = config.trim
         self._clock_s = clock_s
+        self._days = days or days_sweep.Sweep(link, config)
         self._retention: dict[str, Retention] = {}
         self._log = log.get(duty="trim")
 
     def reconfigure(self, config: settings.Settings) -> None:
         self._config = config.trim
+        self._days.reconfigure(config)
 
     async def run(self, turns: lease.Turns = lease.ALWAYS) -> None:
         """Until cancelled. What an outage interrupts is done in the next pass."""
@@ -101,14 +109,18 @@ class Trimmer:
         busy = await self._busy_streams()
         if busy and until_ms is not None:
             await self._list(busy)
+        days = days_sweep.NOTHING if until_ms is None else await self._days.sweep(last_use_ms, busy, until_ms)
+        for name in days.removed:
+            del last_use_ms[name]
         self._retention = {name: self._retention.get(name, Retention()) for name in last_use_ms}
         trimmed: dict[str, int] = {}
-        removed: list[str] = []
+        removed = [*days.removed]
         for name, used_ms in last_use_ms.items():
             limits = self._config.of(name)
             progress.step()
             try:
-                is_idle = name not in busy and 0 < limits.idle_stream_s * 1000 <= now_ms() - used_ms
+                may_go = name not in busy and name not in days.streams
+                is_idle = may_go and 0 < limits.idle_stream_s * 1000 <= now_ms() - used_ms
                 if is_idle and until_ms is not None and await self._remove(name, limits, used_ms, until_ms):
                     removed.append(name)
                 elif self._config.enabled and (below := await self._below(name, limits, is_busy=name in busy)):

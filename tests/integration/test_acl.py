@@ -17,10 +17,11 @@ import rta_writers
 from rta_supervisor import settings
 from rta_supervisor.embedded import server
 from rta_supervisor.link import Link
-from rta_wire import control, control_pb2, errors, keys, outcomes
+from rta_wire import control, control_pb2, days, errors, keys, outcomes
 from rta_wire.totals import Totals
 from rta_writers import connection, entries, reading
 from tests.support import acl, recorder, samples, supervisors
+from tests.support.days import fill, traces
 from tests.support.waiting import wait_until
 
 WITHOUT_LEAVE = {"auth", "hello", "quit", "reset"}
@@ -282,7 +283,9 @@ QUICKLY = {
     "RTA_NODE__TTL_S": "2",
     "RTA_NODE__LEASE_S": "1.5",
     "RTA_NODE__RENEW_S": "0.5",
+    "RTA_DAYS__SOURCES__RIG-4.C__PARTITION": "day",
 }
+OLD_DAY = days.Day("rig-4.c", 20_000)
 
 ON_OTHER_DAYS = {"supervisor": {"hdel", "hsetnx", "zrevrange"}}
 """What webhooks and the live page need on top."""
@@ -310,7 +313,7 @@ def write(sessions: rta_writers.SessionClient) -> None:
             options = {**session.options, "delivery": delivery, "wait": "true"}
             with rta_writers.BurstWriter(options, unit=delivery) as writer:
                 writer.write(rows(10))
-    with rta_writers.sessions(sessions, stream="rig-4.a") as group:
+    with rta_writers.sessions(sessions, stream="rig-4.c") as group:
         frame = rows(4).append_column("session", pa.array(["a", "b", "a", "b"]))
         with rta_writers.BurstWriter(group.options) as writer:
             writer.write(frame)
@@ -369,6 +372,9 @@ def test_a_day_under_these_acls(tmp_path: Path) -> None:
             left_open = sessions.open("left-open", stream="rig-4.b")
             write(sessions)
             read(stage.url("reader"))
+            fill(admin, OLD_DAY, cold=True)
+            wait_until(lambda: first.events("day_removed"), what="a day that is too old")
+            assert traces(admin, OLD_DAY) == set()
             admin.xadd("rtas:ctl:rig-5", {"m": b"junk"})
             wait_until(lambda: first.events("message_refused"), what="a dead letter")
             wait_until(lambda: int(admin.xlen("stream:rig-4.a")) <= 5, what="a stream that was trimmed")

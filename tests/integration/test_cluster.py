@@ -9,13 +9,16 @@ import pytest
 import redis
 
 import rta_writers
-from rta_supervisor import settings
+from rta_supervisor import calls, settings
+from rta_supervisor.days.index import Days
+from rta_supervisor.days.sweep import Sweep
 from rta_supervisor.link import Link
-from rta_wire import address, errors, keys
+from rta_wire import address, days, errors, keys
 from rta_wire.totals import Totals
 from rta_writers import connection, entries, reading
 from rta_writers.append import Appender
 from tests.support import clusters, samples, supervisors
+from tests.support import days as by_day
 from tests.support.control import document, fields
 from tests.support.supervisors import Supervisor
 from tests.support.waiting import wait_until
@@ -165,6 +168,19 @@ def test_a_whole_life_in_a_cluster(
         assert found == [float(n) for n in range(7)]
     with pytest.raises(errors.SessionConflict):
         sessions.update("run-a", group="not mine")
+
+
+async def test_days_in_a_cluster(link: Link, client: redis.Redis, watching: Supervisor) -> None:  # noqa: ARG001
+    """Index, streams and names live in different slots: each step is about one of them, and a day goes as a whole."""
+    made = by_day.config()
+    old, new = days.Day("daily", by_day.TODAY - 3), days.Day("daily", by_day.TODAY)
+    by_day.fill(client, old, cold=True)
+    assert await Days(link, made, by_day.Clock()).stream_for("daily") == new.stream
+    assert await Days(link, made, by_day.Clock(0)).stream_for("daily") == new.stream
+    swept = await Sweep(link, made, by_day.Clock()).sweep({old.stream: old.start_ms}, (), calls.FOREVER)
+    assert swept.removed == (old.stream,)
+    assert by_day.traces(client, old) == set()
+    assert by_day.listed(client, "daily") == [new.stream]
 
 
 def test_a_slot_moves_under_load(

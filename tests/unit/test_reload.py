@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rta_supervisor import daemon, reload, settings
+from rta_supervisor.days import rules
 from rta_supervisor.embedded import server
 
 OLD: dict[str, dict[str, Any]] = msgspec.to_builtins(settings.Settings())
+KINDS = (settings.Settings, settings.SessionSettings, settings.TrimSettings, rules.DaysSettings)
 NAMES = [(section, name) for section, values in OLD.items() for name in values if values[name] != {}]
 
 
@@ -49,7 +51,12 @@ async def test_every_part_goes_on_with_the_new_settings(tmp_path: Any) -> None:
     with server.running() as own:
         old = settings.load(environ={"RTA_REDIS__URL": own.url, "RTA_CATALOGUE__PATH": str(tmp_path / "c.sqlite")})
         running = daemon.Daemon(old)
-        sections = {"session": {"refresh_ms": 7}, "trim": {"max_entries": 7}, "control": {"retry_s": 7.0}}
+        sections = {
+            "session": {"refresh_ms": 7},
+            "trim": {"max_entries": 7},
+            "control": {"retry_s": 7.0},
+            "days": {"keep_days": 9},
+        }
         document: dict[str, Any] = msgspec.to_builtins(old)
         for section, values in sections.items():
             document[section] |= values
@@ -60,10 +67,11 @@ async def test_every_part_goes_on_with_the_new_settings(tmp_path: Any) -> None:
             for part in vars(running).values()
             if type(part).__module__.startswith("rta_supervisor") and type(part).__module__ != "rta_supervisor.survey"
             for name, value in (vars(part).items() if hasattr(part, "__dict__") else ())
-            if isinstance(value, settings.Settings | settings.SessionSettings | settings.TrimSettings)
-            and value in (old, old.session, old.trim)
+            if isinstance(value, KINDS) and value in (old, old.session, old.trim, old.days)
         ]
         assert stale == []
+        assert running._life._days._config == running._trimmer._days._config == new.days
+        assert running._trimmer._days._days._config == new.days
         assert running._request_lane._config.retry_s == running._report_lane._config.retry_s == 7.0
         await running._link.close()
         await running._catalogue.close()

@@ -114,9 +114,10 @@ def _seen(client: redis.Redis, options: Options, job: str) -> list[Target]:
     pipe = client.pipeline(transaction=False)
     for identity in identities:
         pipe.hget(options.keys.state(identity), keys.STREAM_SESSION_ID)
-    numbers: Any = pipe.execute()
+        pipe.hget(options.keys.state(identity), keys.STREAM_NAME)
+    answers: Any = pipe.execute()
     return [
-        options.target(identity, int(number))
-        for identity, number in zip(identities, numbers, strict=True)
+        options.target(identity, int(number), stream.decode())
+        for identity, number, stream in zip(identities, answers[::2], answers[1::2], strict=True)
         if number is not None
     ]

@@ -27,7 +27,7 @@ class Opener:
             return options.target(options.session, options.stream_session_id)
         reply = self._ask(identity)
         self._join(identity)
-        return options.target(identity, reply.stream_session_id)
+        return options.target(identity, reply.stream_session_id, reply.stream)
 
     def close(self) -> None:
         if self._redis is not None:

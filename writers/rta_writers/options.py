@@ -137,12 +137,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def keys(self) -> keys.Keys:
         return keys.Keys(prefix=self.key_prefix, session_template=self.session_template)
 
-    def target(self, identity: str, stream_session_id: int) -> Target:
-        """A session in the Redis of these options."""
+    def target(self, identity: str, stream_session_id: int, stream: str = "") -> Target:
+        """A session in the Redis of these options. `stream`: the one that it is in, where that was not asked for."""
         return Target(
             self.redis_url,
             identity,
-            self.stream,
+            stream or self.stream,
             stream_session_id,
             self.principal,
             self.key_prefix,

@@ -10,7 +10,7 @@ import msgspec
 import redis
 import redis.exceptions
 
-from rta_wire import decode, errors, keys, pack, plan, reader
+from rta_wire import days, decode, errors, keys, pack, plan, reader
 from rta_writers import patience, words
 from rta_writers.options import LAYOUT, PLACE, layouts
 
@@ -147,7 +147,7 @@ def find(client: redis.Redis, options: Options) -> Place:
             f"There is no session {options.session!r} in Redis: it was never there, or it has expired.",
             identity=options.session,
         )
-    if options.stream not in (None, name.decode()):
+    if options.stream is not None and not days.is_of(name.decode(), options.stream):
         raise errors.Usage(
             reason=f"Session {options.session!r} is in stream {name.decode()!r}, not in {options.stream!r}"
         )

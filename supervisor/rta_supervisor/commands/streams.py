@@ -1,5 +1,7 @@
 """`rta-supervisor streams`: how long, how large and how old."""
 
+from collections.abc import Sequence
+
 import click
 
 from rta_supervisor import overview, settings
@@ -9,38 +11,64 @@ from rta_supervisor.link import Link
 
 
 @click.command("streams")
+@click.option("--days", "each_day", is_flag=True, help="Each day of a source by itself, the newest first.")
 @options.as_json
 @options.configured
-def command(loaded: settings.Settings, as_json: bool) -> None:
+def command(loaded: settings.Settings, each_day: bool, as_json: bool) -> None:
     """Streams that sessions used, the largest first.
 
-    `kept` is what trimming leaves, `removed` what it took so far.
+    `kept` is what trimming leaves, `removed` what it took so far. The days of a source are one line; --json has them
+    all.
 
     \b
     Examples:  rta-supervisor streams
+               rta-supervisor streams --days
                rta-supervisor streams --json | jq '[.streams[].memory_bytes] | add'
     """
     lines = asking.run(loaded, lambda link: _look(link, loaded))
     if as_json:
         shown.json({"streams": lines})
         return
-    numbers = ("entries", "kept", "removed", "memory", "oldest", "newest", "open sessions")
+    numbers = ("days", "entries", "kept", "removed", "memory", "oldest", "newest", "open sessions")
     made = shown.table("stream", *numbers, right=numbers)
     at_ms = now_ms()
-    for line in lines:
-        made.add_row(
-            line.stream,
-            shown.count(line.entries),
-            shown.count(line.max_entries),
-            shown.count(line.entries_added - line.entries),
-            shown.size(line.memory_bytes),
-            shown.ago(line.first_ms, at_ms),
-            shown.ago(line.last_ms, at_ms),
-            shown.count(line.open_sessions),
-        )
+    for some in _groups(lines):
+        for name, part in [(line.stream, [line]) for line in some] if each_day else [(_name(some), some)]:
+            made.add_row(name, *_figures(part, at_ms))
     shown.console().print(made)
 
 
 async def _look(link: Link, loaded: settings.Settings) -> list[overview.StreamLine]:
     view = overview.Overview(link, loaded)
     return await view.streams(await view.sessions())
+
+
+def _groups(lines: Sequence[overview.StreamLine]) -> list[list[overview.StreamLine]]:
+    """Days of one source together, the newest first; the largest source first."""
+    found: dict[tuple[str, bool], list[overview.StreamLine]] = {}
+    for line in lines:
+        found.setdefault((line.source, line.day is not None), []).append(line)
+    for some in found.values():
+        some.sort(key=lambda line: line.day or "", reverse=True)
+    return sorted(found.values(), key=lambda some: (-sum(line.memory_bytes or 0 for line in some), some[0].stream))
+
+
+def _name(some: Sequence[overview.StreamLine]) -> str:
+    return some[0].stream if len(some) == 1 else f"{some[0].source}.*"
+
+
+def _figures(some: Sequence[overview.StreamLine], at_ms: int) -> tuple[str, ...]:
+    """Of streams together."""
+    sizes = [line.memory_bytes for line in some if line.memory_bytes is not None]
+    first = [line.first_ms for line in some if line.first_ms is not None]
+    last = [line.last_ms for line in some if line.last_ms is not None]
+    return (
+        shown.count(len(some)) if some[0].day is not None else "",
+        shown.count(sum(line.entries for line in some)),
+        shown.count(sum(line.max_entries for line in some)),
+        shown.count(sum(line.entries_added - line.entries for line in some)),
+        shown.size(sum(sizes) if sizes else None),
+        shown.ago(min(first, default=None), at_ms),
+        shown.ago(max(last, default=None), at_ms),
+        shown.count(sum(line.open_sessions for line in some)),
+    )
