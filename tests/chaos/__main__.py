@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import secrets
 import subprocess
 import sys
@@ -16,8 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rta_wire import errors
 from tests.chaos import plan, report
 from tests.chaos.plan import Part
-from tests.chaos.report import Outcome
-from tests.chaos.result import Result
+from tests.chaos.result import Outcome, Result, merged
 
 WIDTH: Final = 120
 LAST_WORDS: Final = 300
@@ -46,7 +46,7 @@ def run_part(part: Part, seed: str, advance: plan.Advance, is_time_up: Callable[
             complaint = wrong
         elif wrong:
             complaint = complaint or f"{wrong} (seed {own_seed})"
-        yield part, total, complaint
+        yield Outcome(part.name, part.is_control, total, complaint)
 
 
 def run(
@@ -64,10 +64,8 @@ def run(
             for outcome in run_part(part, seed, lambda: progress.advance(bar), lambda: time.monotonic() > ends_s):
                 done = [*before, outcome]
                 save(done)
-                _, result, complaint = outcome
-                console.print(
-                    f"{part.name}, {result.runs} of {part.times}: {complaint or 'right'} ({result.seconds:.0f} s)"
-                )
+                result, said = outcome.result, outcome.complaint or "right"
+                console.print(f"{part.name}, {result.runs} of {part.times}: {said} ({result.seconds:.0f} s)")
     return done
 
 
@@ -75,11 +73,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--size", choices=("short", "chaos", "soak"), default="chaos")
     parser.add_argument("--seed", default=secrets.token_hex(4))
-    parser.add_argument("--only", default="", help="parts whose name holds this")
+    parser.add_argument("--only", default="", help="parts with this in their name, a regular expression")
     parser.add_argument("--minutes", type=float, default=120, help="after that, no part has more than one run")
     parser.add_argument("--json", type=Path, help="write the figures there, after each run")
+    parser.add_argument("--merge", type=Path, nargs="+", help="run nothing: add up and judge what --json wrote")
     args = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    if args.merge:
+        return int(not show_merged(console, args.merge))
     console.print(f"size {args.size}, seed {args.seed}: run again with --size {args.size} --seed {args.seed}")
 
     def save(done: list[Outcome]) -> None:
@@ -87,11 +88,21 @@ def main() -> int:
             args.json.parent.mkdir(parents=True, exist_ok=True)
             args.json.write_text(json.dumps(report.as_json(args.seed, args.size, done), indent=2) + "\n")
 
-    parts = [part for part in plan.parts(args.size) if args.only in part.name]
+    parts = [part for part in plan.parts(args.size) if re.search(args.only, part.name, re.IGNORECASE)]
+    if not parts:
+        parser.error(f"no part has {args.only!r} in its name")
     done = run(parts, args.seed, console, save, args.minutes)
-    report.show(console, done)
+    is_right = report.show(console, args.size, done)
     console.print(f"seed {args.seed}")
-    return int(any(complaint for _, _, complaint in done))
+    return int(not is_right)
+
+
+def show_merged(console: Console, paths: Sequence[Path]) -> bool:
+    """Runs that were made one by one, judged as if they had been one. They have to be of one size."""
+    figures = [json.loads(path.read_text()) for path in paths]
+    [size] = {one["size"] for one in figures}
+    console.print(f"size {size}, seeds {', '.join(sorted({one['seed'] for one in figures}))}")
+    return report.show(console, size, merged(outcome for one in figures for outcome in report.from_json(one)))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ log, or its writer is refused. A session that ends as closed and misses a sample
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -37,20 +38,9 @@ class Loss:
 
     def strike(self, kind: str) -> None:
         getattr(self, f"_{kind.replace(' ', '_')}")()
-        self._own.counts[kind] += 1
-
-    def _go_on(self) -> None:
-        """Samples are acknowledged meanwhile."""
-        before = [writer.noted_bytes for writer in self._own.writers]
-        time.sleep(self._own.chooser.uniform(*BEFORE_S))
-        wait_until(
-            lambda: all(one.noted_bytes > size for one, size in zip(self._own.writers, before, strict=True)),
-            timeout_s=END_PATIENCE_S,
-            what="acknowledged samples",
-        )
 
     def _empty_restart(self) -> None:
-        self._go_on()
+        go_on(self._own)
         self._restart(None)
 
     def _stale_snapshot(self) -> None:
@@ -58,7 +48,7 @@ class Loss:
             client.save()
         old = self._own.directory / "old.rdb"
         shutil.copy(self._own.server.directory / "dump.rdb", old)
-        self._go_on()
+        go_on(self._own)
         self._restart(old)
 
     def _restart(self, snapshot: Path | None) -> None:
@@ -70,7 +60,7 @@ class Loss:
         self._own.server.start()
 
     def _flushall(self) -> None:
-        self._go_on()
+        go_on(self._own)
         with self._own.client as client:
             client.flushall()
 
@@ -83,7 +73,7 @@ class Loss:
             client.replicaof("127.0.0.1", str(between.port))
             wait_until(lambda: client.info("replication")["master_link_status"] == "up", what="the replica")
             between.hold()
-            self._go_on()
+            go_on(self._own)
             client.replicaof("NO", "ONE")
         self._own.replace_server(replica)
         between.close()
@@ -94,14 +84,26 @@ def run(seed: str, advance: Callable[[], None], *, kinds: tuple[str, ...], is_pl
     total = Result(runs=0)
     with world.made(seed, world.FORGETS, supervisors=SUPERVISORS, is_plain=is_plain) as own:
         for number, kind in enumerate(kinds):
-            total.add(_lose(own, number, kind))
+            total.add(lose(own, number, kind, partial(Loss(own).strike, kind)))
             advance()
         total.counts = own.counts
         total.runs = 1
     return total
 
 
-def _lose(own: World, number: int, kind: str) -> Result:
+def go_on(own: World) -> None:
+    """Samples are acknowledged meanwhile."""
+    before = [writer.noted_bytes for writer in own.writers]
+    time.sleep(own.chooser.uniform(*BEFORE_S))
+    wait_until(
+        lambda: all(one.noted_bytes > size for one, size in zip(own.writers, before, strict=True)),
+        timeout_s=END_PATIENCE_S,
+        what="acknowledged samples",
+    )
+
+
+def lose(own: World, number: int, kind: str, strike: Callable[[], None]) -> Result:
+    """A session of its own, its writers, a loss while they write, and what became of it."""
     first = number * UNITS
     session = own.open(f"session-{number}", range(first, first + UNITS), stream=f"rig-{number}")
     own.stop_path.unlink(missing_ok=True)
@@ -109,7 +111,8 @@ def _lose(own: World, number: int, kind: str) -> Result:
     for unit in range(first, first + UNITS):
         own.start_writer(unit, "--pause-s", str(PAUSE_S), "--groups", str(own.chooser.choice((3, 10, 40))))
     wait_until(lambda: all(one.is_writing for one in own.writers), timeout_s=END_PATIENCE_S, what="writers")
-    Loss(own).strike(kind)
+    strike()
+    own.counts[kind] += 1
     time.sleep(own.chooser.uniform(*AFTER_S))
     own.stop_path.touch()
     for writer in own.writers:

@@ -3,9 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
-from tests.chaos import closing, losses, spark_runs, storm
+from tests.chaos import closing, failovers, losses, spark_runs, storm
 from tests.chaos.result import Result
+
+FAILOVERS_OF_A_ROUND: Final = 5
+AT_LEAST_ONCE: Final = "at-least-once"
 
 Advance = Callable[[], None]
 Run = Callable[[str, Advance], Result]
@@ -89,36 +93,42 @@ def _short() -> list[Part]:
 
 
 def _chaos() -> list[Part]:
-    return [*_full(storms=2, strength=1, loss_rounds=2, closes=3), *_spark(partitions=6, driver_runs=1, kills=2)]
+    return [*_full(storms=2, loss_rounds=2, failover_rounds=1, closes=3), *_spark(rounds=1, kills=2, partitions=6)]
 
 
 def _soak() -> list[Part]:
-    return [*_full(storms=26, strength=1, loss_rounds=20, closes=20), *_spark(partitions=100, driver_runs=17, kills=3)]
+    return [*_full(storms=26, loss_rounds=20, failover_rounds=5, closes=20), *_spark(rounds=5, kills=9, partitions=21)]
 
 
-def _spark(*, partitions: int, driver_runs: int, kills: int) -> list[Part]:
-    """Runs with a real Spark. A query's driver is killed `kills` times in a run."""
-    tasks = {"tasks": partitions}
-    doubled = {"twins": max(4, partitions // 5), "executors": 3}
-    plain = {"tasks": 4}
+def _spark(*, rounds: int, kills: int, partitions: int) -> list[Part]:
+    """Runs with a real Spark. A query's driver is killed `kills` times in a run, and each of the tasks fails twice."""
+    doubled, harmed = {"twins": partitions}, {"executors": max(3, partitions // 3)}
     return [
-        _part("Spark tasks", (partial(spark_runs.run_batches, runs=tasks), len(tasks)), 1, each_once),
-        _part("Spark twins and executors", (partial(spark_runs.run_batches, runs=doubled), len(doubled)), 1, each_once),
-        _part("Spark drivers", (partial(spark_runs.run_drivers, kills=kills), kills), driver_runs, each_once),
-        _part("Spark with other partitions", (spark_runs.run_repartitioned, 2), 1, each_once),
-        _part(
-            "Spark tasks, at least once",
-            (partial(spark_runs.run_batches, runs=plain, delivery="at-least-once"), len(plain)),
-            *(1, doubles),
-            is_control=True,
-        ),
+        _part("Spark drivers", _drivers(kills), rounds, each_once),
+        _part("Spark drivers, staged", _drivers(kills, delivery="staged"), 1, each_once),
+        _part("Spark tasks", _batches({"tasks": partitions}), rounds, each_once),
+        _part("Spark twins", _batches(doubled), 1, each_once),
+        _part("Spark executors", _batches(harmed), 1, each_once),
+        _part("Spark with other partitions", (spark_runs.run_repartitioned, 2), max(1, rounds // 2), each_once),
+        _part("Spark tasks, at least once", _batches({"tasks": 4}, AT_LEAST_ONCE), 1, doubles, is_control=True),
+        _part("Spark drivers, at least once", _drivers(2, AT_LEAST_ONCE, torn=1), 1, doubles, is_control=True),
     ]
 
 
-def _full(*, storms: int, strength: float, loss_rounds: int, closes: int) -> list[Part]:
+def _drivers(kills: int, delivery: str = "exactly-once", torn: float = 0.5) -> tuple[Run, int]:
+    return partial(spark_runs.run_drivers, kills=kills, delivery=delivery, torn=torn), kills
+
+
+def _batches(runs: dict[str, int], delivery: str = "exactly-once") -> tuple[Run, int]:
+    return partial(spark_runs.run_batches, runs=runs, delivery=delivery), len(runs)
+
+
+def _full(*, storms: int, loss_rounds: int, failover_rounds: int, closes: int) -> list[Part]:
+    failing = partial(failovers.run, failovers=FAILOVERS_OF_A_ROUND), FAILOVERS_OF_A_ROUND
     return [
-        _part("storm", _storm(strength), storms, each_once),
+        _part("storm", _storm(1), storms, each_once),
         _part("losses", _losses(losses.KINDS), loss_rounds, none_silent),
+        _part("Sentinel failovers", failing, failover_rounds, none_silent),
         _part("closing", _closing(closes, barrier=True), 1, each_once),
         _part("plain XADD in a storm", _storm(0.25, is_plain=True), 1, doubles, is_control=True),
         _part("plain XADD, no barrier", _closing(2, barrier=False, is_plain=True), 1, loses, is_control=True),

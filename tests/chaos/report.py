@@ -1,67 +1,82 @@
-"""The tables at the end of a run, for people, and the same as JSON."""
+"""The tables at the end of a run, for people, and the same as JSON, which can be read again."""
 
 import dataclasses
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
 
-from tests.chaos.plan import Part
-from tests.chaos.result import Result
-
-Outcome = tuple[Part, Result, str]
-"""A part, what came out of it, and what is wrong with that."""
+from tests.chaos import aims
+from tests.chaos.oracle import Verdict
+from tests.chaos.result import Outcome, Result, totals
 
 COLUMNS: Final = ("runs of", "runs", "s", "samples", "lost", "twice", "order", "lossy", "silent", "verdict")
 """Samples read, acknowledged and gone, there twice, out of order; sessions that miss some, and those not reported."""
 
+WRONG: Final = "[red]wrong[/]"
 
-def show(console: Console, outcome: list[Outcome]) -> None:
+
+def show(console: Console, size: str, outcomes: Sequence[Outcome]) -> bool:
+    """Whether everything is right: no promise broke, and what had to happen did."""
     table = Table(*COLUMNS, title="what became of acknowledged samples")
-    for part, result, complaint in outcome:
-        verdict = result.verdict
+    for one in outcomes:
+        verdict = one.result.verdict
         numbers = (verdict.samples, verdict.lost, verdict.duplicated, verdict.disordered)
         table.add_row(
-            f"{'control: ' if part.is_control else ''}{part.name}",
-            str(result.runs),
-            f"{result.seconds:.0f}",
+            f"{'control: ' if one.is_control else ''}{one.name}",
+            str(one.result.runs),
+            f"{one.result.seconds:.0f}",
             *(f"{number:,}" for number in numbers),
-            str(result.lossy),
-            str(result.unreported),
-            "[red]wrong[/]" if complaint else "right",
+            str(one.result.lossy),
+            str(one.result.unreported),
+            WRONG if one.complaint else "right",
         )
     console.print(table)
     faults = Table("what happened", "times", title="faults, controls not counted")
-    for name, count in sorted(totals(outcome).items()):
+    for name, count in sorted(totals(outcomes).items()):
         faults.add_row(name, f"{count:,}")
     console.print(faults)
-    for part, _, complaint in outcome:
-        if complaint:
-            console.print(f"[red]{part.name}[/]: {complaint}")
+    wanted = aims.of(size, outcomes)
+    if wanted:
+        table = Table("aim", "wanted", "reached", "verdict", title="whether that was enough")
+        for aim in wanted:
+            verdict_of_aim = "right" if aim.is_reached else "[red]not reached[/]"
+            table.add_row(aim.name, f"{aim.wanted:,}", f"{aim.found:,}", verdict_of_aim)
+        console.print(table)
+    for one in outcomes:
+        if one.complaint:
+            console.print(f"[red]{one.name}[/]: {one.complaint}")
+    return all(not one.complaint for one in outcomes) and all(aim.is_reached for aim in wanted)
 
 
-def totals(outcome: list[Outcome]) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for part, result, _ in outcome:
-        if not part.is_control:
-            found += result.counts
-    return found
-
-
-def as_json(seed: str, size: str, outcome: list[Outcome]) -> dict[str, Any]:
+def as_json(seed: str, size: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     return {
         "seed": seed,
         "size": size,
         "parts": [
             {
-                "name": part.name,
-                "control": part.is_control,
-                "complaint": complaint,
-                **vars(result),
-                "verdict": dataclasses.asdict(result.verdict),
+                "name": one.name,
+                "control": one.is_control,
+                "complaint": one.complaint,
+                **vars(one.result),
+                "verdict": dataclasses.asdict(one.result.verdict),
             }
-            for part, result, complaint in outcome
+            for one in outcomes
         ],
-        "faults": totals(outcome),
+        "faults": totals(outcomes),
+        "aims": [dataclasses.asdict(aim) for aim in aims.of(size, outcomes)],
     }
+
+
+def from_json(figures: dict[str, Any]) -> list[Outcome]:
+    """What `as_json` wrote."""
+    return [_outcome(dict(part)) for part in figures["parts"]]
+
+
+def _outcome(part: dict[str, Any]) -> Outcome:
+    name, is_control, complaint = (part.pop(field) for field in ("name", "control", "complaint"))
+    part |= {field: Counter(part[field]) for field in ("counts", "ended")}
+    part["verdict"] = Verdict(**part["verdict"])
+    return Outcome(name, is_control, Result(**part), complaint)

@@ -1,7 +1,9 @@
-"""What came out of runs: added up, judged, and shown as tables."""
+"""What came out of runs, added up."""
 
+import copy
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from tests.chaos.oracle import Verdict
 
@@ -42,3 +44,34 @@ class Result:
         self.false_alarms += other.false_alarms
         self.runs += other.runs
         self.seconds += other.seconds
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The runs of one part, and what is wrong with them."""
+
+    name: str
+    is_control: bool
+    result: Result
+    complaint: str
+
+
+def totals(outcomes: Iterable[Outcome]) -> Counter[str]:
+    """What happened, in all parts that are no controls."""
+    found: Counter[str] = Counter()
+    for one in outcomes:
+        if not one.is_control:
+            found += one.result.counts
+    return found
+
+
+def merged(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Those of one name as one."""
+    found: dict[str, Outcome] = {}
+    for one in outcomes:
+        if (before := found.get(one.name)) is None:
+            found[one.name] = replace(one, result=copy.deepcopy(one.result))
+        else:
+            before.result.add(one.result)
+            found[one.name] = replace(before, complaint=before.complaint or one.complaint)
+    return list(found.values())

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-from pyspark import TaskContext, cloudpickle
+from pyspark import SparkContext, TaskContext, cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -29,14 +29,22 @@ FAILS_AFTER: Final = 5
 FAILURES: Final = 2
 """Attempts of each task that fail before one does not."""
 
+LEAN_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 Map = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def session_of(spark_master: str, work: Path) -> SparkSession:
+def session_of(spark_master: str, work: Path, classes: Path) -> SparkSession:
     spark = (
         SparkSession.Builder()
         .master(spark_master)
+        .config("spark.driver.extraJavaOptions", f"{LEAN_JVM} {jvm_classes(classes)}")
+        .config("spark.executor.extraJavaOptions", LEAN_JVM)
+        .config("spark.python.daemon.module", "tests.chaos.spark_daemon")
+        .config("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
         .config("spark.ui.enabled", "false")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.task.maxFailures", "8")
         .config("spark.deploy.maxExecutorRetries", "-1")
@@ -48,6 +56,20 @@ def session_of(spark_master: str, work: Path) -> SparkSession:
     rta_writers.register(spark)
     spark.conf.set(ROWS_PER_BATCH, str(GROUP_ROWS))
     return spark
+
+
+def jvm_classes(archive: Path) -> str:
+    """Start with the classes that another JVM loaded, or leave them to the next one. Halves the time of a start."""
+    return f"-XX:SharedArchiveFile={archive}" if archive.exists() else f"-XX:ArchiveClassesAtExit={archive}"
+
+
+def end_jvm() -> None:
+    """Wait for it: it leaves its classes on its way out."""
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
 
 
 def stamped(spark: SparkSession, partitions: int, epoch: int, fault: Callable[[int], None]) -> DataFrame:
@@ -168,18 +190,20 @@ def main() -> int:
     parser.add_argument("options", nargs="+", help="name=value, as for a writer")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--notes", type=Path, required=True)
+    parser.add_argument("--classes", type=Path, required=True, help="an archive for JVMs, which the first one makes")
     parser.add_argument("--count", type=int, default=0, help="partitions")
     args = parser.parse_args()
     leash.put_on()
     cloudpickle.register_pickle_by_value(sys.modules["__main__"])  # type: ignore[no-untyped-call]
     cloudpickle.register_pickle_by_value(stamps)  # type: ignore[no-untyped-call]
-    spark = session_of("local-cluster[2,1,1024]" if args.run == "executors" else "local[2,4]", args.work)
+    spark = session_of("local-cluster[2,1,1024]" if args.run == "executors" else "local[8,4]", args.work, args.classes)
     try:
         RUNS[args.run](args, dict(word.split("=", 1) for word in args.options), spark)
     except PySparkException as error:
         print(error, file=sys.stderr)
         return REFUSED if "with other rows" in str(error) else 1
     spark.stop()
+    end_jvm()
     return 0
 
 

@@ -1,79 +1,30 @@
 """Spark does what it does: tasks fail, have twins, lose their executors, and drivers are killed and start again."""
 
-import contextlib
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet
 
 import rta_writers
-from rta_supervisor.embedded import java
-from tests.chaos import leash, spark_job, stamps, world
+from tests.chaos import drivers, spark_job, stamps, world
+from tests.chaos.checkpoint import Checkpoint
+from tests.chaos.drivers import Driver
 from tests.chaos.result import Result
 from tests.chaos.world import World
 from tests.support.waiting import wait_until
 
-JOB_PATIENCE_S: Final = 600
-FILES_PER_KILL: Final = 3
+FILES_AHEAD: Final = 3
+"""Files that wait for a driver which is about to be killed: it never runs out of them."""
 FILE_ROWS: Final = 4000
-KILL_AFTER_S: Final = (0.0, 1.5)
-QUICK_JVM: Final = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-
-
-class Driver:
-    """One Spark driver with all that belongs to it: Python, JVM, workers."""
-
-    def __init__(self, own: World, session: rta_writers.Session, run: str, count: int, **options: str) -> None:
-        self._log_path = own.directory / "spark.log"
-        given = {**session.options, "redisUrl": own.patient_url, **options}
-        command = [
-            *(
-                sys.executable,
-                "-m",
-                "tests.chaos.spark_job",
-                run,
-                *(f"{name}={value}" for name, value in given.items()),
-            ),
-            *("--work", str(own.directory), "--notes", str(own.notes(0)), "--count", str(count)),
-        ]
-        environment = {**os.environ, **java.spark_environment(), **QUICK_JVM, **leash.held()}
-        with self._log_path.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
-
-    @property
-    def exit_code(self) -> int | None:
-        return self._process.poll()
-
-    def signal(self, number: int) -> None:
-        """To the whole group: the driver is a Python process, a JVM and its workers."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
-
-    def kill(self) -> None:
-        self.signal(signal.SIGKILL)
-        self._process.wait()
-
-    def wait(self) -> int:
-        return self._process.wait(JOB_PATIENCE_S)
-
-    def tail_of_log(self) -> str:
-        return self._log_path.read_text(errors="replace")[-3000:]
-
-
-@contextlib.contextmanager
-def driving(own: World, session: rta_writers.Session, run: str, count: int = 0, **options: str) -> Iterator[Driver]:
-    driver = Driver(own, session, run, count, **options)
-    try:
-        yield driver
-    finally:
-        driver.kill()
+MOMENTS: Final = ("planned", "written", "committed")
+KILL_AFTER_S: Final = (0.0, 0.6)
+FROZEN_S: Final = (0.1, 1.0)
+FREEZES: Final = 0.3
+"""Of those that are killed, how many are frozen before."""
 
 
 def run_batches(
@@ -83,8 +34,7 @@ def run_batches(
     with world.made(seed, world.KEEPS, supervisors=1) as own:
         session = own.open("session", range(1))
         for name, partitions in runs.items():
-            with driving(own, session, name, partitions, delivery=delivery) as driver:
-                assert driver.wait() == 0, driver.tail_of_log()
+            drivers.finish(own, session, name, partitions, delivery=delivery)
             advance()
         for found, marked in (("task failed", "failed-"), ("task doubled", "twin-")):
             own.counts[found] = len(list(own.directory.glob(f"{marked}*")))
@@ -93,35 +43,79 @@ def run_batches(
         return _judge(own, session)
 
 
-def run_drivers(seed: str, advance: Callable[[], None], *, kills: int, delivery: str = "exactly-once") -> Result:
-    """A streaming query whose driver is killed again and again; sometimes Spark also forgets its last commit."""
+def run_drivers(
+    seed: str, advance: Callable[[], None], *, kills: int, delivery: str = "exactly-once", torn: float = 0.5
+) -> Result:
+    """A streaming query whose driver is killed again and again. `torn` is how often Spark forgets its last commit."""
     with world.made(seed, world.KEEPS, supervisors=1) as own:
-        session = own.open("session", range(1))
-        _land(own, files=kills * FILES_PER_KILL)
-        for _ in range(kills):
-            with driving(own, session, "stream", delivery=delivery) as driver:
-                before = _entries(own, session)
-                wait_until(
-                    lambda: _entries(own, session) > before or driver.exit_code is not None,  # noqa: B023
-                    timeout_s=JOB_PATIENCE_S,
-                    what="rows of a new driver",
-                )
-                if own.chooser.random() < 0.3:
-                    driver.signal(signal.SIGSTOP)
-                    time.sleep(own.chooser.uniform(0.1, 1))
-                    driver.signal(signal.SIGCONT)
-                    own.counts["driver frozen"] += 1
-                time.sleep(own.chooser.uniform(*KILL_AFTER_S))
-                if driver.exit_code is not None:
-                    break
-                driver.kill()
-                own.counts["driver killed"] += 1
-            if own.chooser.random() < 0.5:
-                own.counts["epoch replayed"] += _tear_last_commit(own.directory)
+        query = _Query(own, delivery)
+        if not drivers.classes().exists():
+            query.finish()
+        for _ in range(2 * kills):
+            query.kill()
+            if own.chooser.random() < torn:
+                own.counts["epoch replayed"] += query.checkpoint.tear_last_commit()
+            if own.counts["driver killed"] == kills:
+                break
             advance()
-        with driving(own, session, "stream", delivery=delivery) as driver:
-            assert driver.wait() == 0, driver.tail_of_log()
-        return _judge(own, session)
+        query.finish()
+        advance()
+        return _judge(own, query.session)
+
+
+class _Query:
+    """A streaming query over files, with one driver after the other."""
+
+    def __init__(self, own: World, delivery: str) -> None:
+        self.session = own.open("session", range(1))
+        self.checkpoint = Checkpoint(own.directory / "checkpoint")
+        self._own = own
+        self._delivery = delivery
+        self._landed = 0
+
+    def finish(self) -> None:
+        self._land_ahead()
+        drivers.finish(self._own, self.session, "stream", delivery=self._delivery)
+
+    def kill(self) -> None:
+        """A driver that gets as far as something new, and a little further. One that ended before is not counted."""
+        self._land_ahead()
+        own, choose = self._own, self._own.chooser
+        moment, is_whole = choose.choice(MOMENTS), choose.random() < 0.5
+        with drivers.driving(own, self.session, "stream", delivery=self._delivery) as driver:
+            self._wait_for(moment, driver)
+            if choose.random() < FREEZES:
+                driver.signal(signal.SIGSTOP, is_whole=is_whole)
+                time.sleep(choose.uniform(*FROZEN_S))
+                driver.signal(signal.SIGCONT, is_whole=is_whole)
+                own.counts["driver frozen"] += 1
+            time.sleep(choose.uniform(*KILL_AFTER_S))
+            if driver.exit_code is None:
+                driver.kill(is_whole=is_whole)
+                own.counts["driver killed"] += 1
+                own.counts[f"driver killed after an epoch was {moment}"] += 1
+                own.counts["driver killed without its workers"] += not is_whole
+            else:
+                assert driver.exit_code == 0, driver.tail_of_log()
+
+    def _land_ahead(self) -> None:
+        files = self.checkpoint.planned() + FILES_AHEAD
+        _land(self._own, range(self._landed, files))
+        self._landed = max(self._landed, files)
+
+    def _wait_for(self, moment: str, driver: Driver) -> None:
+        with self._own.client as client:
+            counts: dict[str, Callable[[], int]] = {
+                "planned": self.checkpoint.planned,
+                "written": lambda: int(client.xlen(f"stream:{self.session.target.stream}")),
+                "committed": self.checkpoint.committed,
+            }
+            before = counts[moment]()
+            wait_until(
+                lambda: counts[moment]() > before or driver.exit_code is not None,
+                timeout_s=drivers.JOB_PATIENCE_S,
+                what=f"an epoch that is {moment}",
+            )
 
 
 def run_repartitioned(seed: str, advance: Callable[[], None]) -> Result:
@@ -130,11 +124,10 @@ def run_repartitioned(seed: str, advance: Callable[[], None]) -> Result:
     for delivery in ("exactly-once", "staged"):
         with world.made(f"{seed}/{delivery}", world.KEEPS, supervisors=1) as own:
             session = own.open("session", range(1))
-            _land(own, files=2)
+            _land(own, range(2))
             for partitions, wanted in ((3, 0), (2, spark_job.REFUSED if delivery == "exactly-once" else 0), (3, 0)):
-                with driving(own, session, "stream", partitions, delivery=delivery) as driver:
-                    assert driver.wait() == wanted, driver.tail_of_log()
-                own.counts["epoch replayed"] += _tear_last_commit(own.directory)
+                drivers.finish(own, session, "stream", partitions, wanted=wanted, delivery=delivery)
+                own.counts["epoch replayed"] += Checkpoint(own.directory / "checkpoint").tear_last_commit()
                 if partitions == 2:
                     own.counts[f"other partitions: {'refused' if wanted else 'staged anew'}"] += 1
             total.add(_judge(own, session, is_ordered=False))
@@ -143,33 +136,18 @@ def run_repartitioned(seed: str, advance: Callable[[], None]) -> Result:
     return total
 
 
-def _land(own: World, files: int) -> None:
+def _land(own: World, epochs: range) -> None:
     """Files in the order of their names, as a recorder leaves them. They are acknowledged when the query has ended."""
     folder = own.directory / "in"
-    folder.mkdir()
-    for epoch in range(files):
+    folder.mkdir(exist_ok=True)
+    for epoch in epochs:
         codes = stamps.codes(0, epoch, 0, FILE_ROWS)
         columns = {"channel": stamps.channels(codes).astype("int32"), "time": stamps.times_ns(codes)}
         path = folder / f"{epoch:04}.parquet"
         pyarrow.parquet.write_table(pa.table({**columns, "value": stamps.values(codes)}), path)
         os.utime(path, (epoch + 1, epoch + 1))
-    own.notes(0).write_text("".join(f"A 0 {epoch} 0 {FILE_ROWS}\n" for epoch in range(files)))
-
-
-def _entries(own: World, session: rta_writers.Session) -> int:
-    with own.client as client:
-        return int(client.xlen(f"stream:{session.target.stream}"))
-
-
-def _tear_last_commit(work: Path) -> int:
-    """As if the driver had been killed after the last epoch was written and before Spark noted that."""
-    commits = work / "checkpoint" / "commits"
-    done = sorted(int(path.name) for path in commits.iterdir() if path.name.isdigit()) if commits.exists() else []
-    if not done:
-        return 0
-    for name in (str(done[-1]), f".{done[-1]}.crc"):
-        (commits / name).unlink(missing_ok=True)
-    return 1
+    with own.notes(0).open("a") as notes:
+        notes.writelines(f"A 0 {epoch} 0 {FILE_ROWS}\n" for epoch in epochs)
 
 
 def _judge(own: World, session: rta_writers.Session, *, is_ordered: bool = True) -> Result:

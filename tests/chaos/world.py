@@ -52,6 +52,8 @@ class World:
         self.server = server.EmbeddedServer(port=server.free_port(), options=options)
         self.server.start()
         self.network = Network(self.server.socket_path, self.chooser)
+        self.address = f"redis://127.0.0.1:{self.network.port}"
+        """Where supervisors and writers look for Redis: through the network, unless somebody changes it."""
         self.supervisors: list[parts.Supervisor] = []
         self.fallen: list[parts.Supervisor] = []
         self.sessions: dict[int, rta_writers.Session] = {}
@@ -67,13 +69,13 @@ class World:
 
     @property
     def url(self) -> str:
-        """Through the network, with a short patience for single answers."""
-        return f"redis://127.0.0.1:{self.network.port}?socket_timeout=0.7&socket_connect_timeout=0.7"
+        """With a short patience for single answers."""
+        return f"{self.address}?socket_timeout=0.7&socket_connect_timeout=0.7"
 
     @property
     def patient_url(self) -> str:
         """The same for somebody who waits for replies."""
-        return f"redis://127.0.0.1:{self.network.port}?socket_timeout=3&socket_connect_timeout=0.7"
+        return f"{self.address}?socket_timeout=3&socket_connect_timeout=0.7"
 
     @property
     def client(self) -> redis.Redis:
@@ -82,9 +84,15 @@ class World:
 
     def start_supervisor(self) -> parts.Supervisor:
         self._started += 1
-        own = parts.Supervisor(f"redis://127.0.0.1:{self.network.port}", self.directory, self._started, self._settings)
+        own = parts.Supervisor(self.address, self.directory, self._started, self._settings)
         self.supervisors.append(own)
         return own
+
+    def start_supervisors(self, count: int) -> None:
+        """Some that are ready."""
+        for _ in range(count):
+            self.start_supervisor()
+        wait_until(lambda: len(self.ready_supervisors()) == count, timeout_s=PATIENCE_S, what="supervisors")
 
     def ready_supervisors(self) -> list[parts.Supervisor]:
         return [one for one in self.supervisors if one.is_ready and not one.is_frozen]
@@ -185,9 +193,7 @@ def made(
     """A world for the length of a block, with supervisors that are ready."""
     world = World(seed, options, is_plain=is_plain, settings=settings)
     try:
-        for _ in range(supervisors):
-            world.start_supervisor()
-        wait_until(lambda: len(world.ready_supervisors()) == supervisors, timeout_s=PATIENCE_S, what="supervisors")
+        world.start_supervisors(supervisors)
         yield world
     finally:
         world.end()

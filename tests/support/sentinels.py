@@ -92,8 +92,14 @@ class Watched:
 @contextlib.contextmanager
 def running() -> Iterator[Watched]:
     """All of it for the length of a block."""
+    with server.running(port=server.free_port()) as master, watching(master) as watched:
+        yield watched
+
+
+@contextlib.contextmanager
+def watching(master: server.EmbeddedServer) -> Iterator[Watched]:
+    """A replica of a server that runs on a port, and Sentinels that watch over both."""
     with contextlib.ExitStack() as stack:
-        master = stack.enter_context(server.running(port=server.free_port()))
         between = ReplicationCut(int(master.port or 0))
         stack.callback(between.close)
         replica = stack.enter_context(

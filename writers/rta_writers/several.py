@@ -1,6 +1,6 @@
 """Clients for more than one server: the master that Sentinels name, or the nodes of a Cluster. Repeats nothing."""
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import redis
 import redis.cluster
@@ -11,15 +11,18 @@ import redis.sentinel
 from rta_wire import address
 from rta_writers import patience
 
+ACCOUNT: Final = ("username", "password")
+
 
 def by_sentinel(where: address.Address, options: dict[str, Any]) -> redis.Redis:
     """A client of whoever is master. Asks the Sentinels whenever it connects."""
-    account = _of_url(where)
-    # Sentinels want a password seldom, and then the same.
-    plain = {name: value for name, value in options.items() if name not in ("username", "password")}
-    watched = Sentinels(where.hosts, sentinel_kwargs=plain, **account, **options)  # type: ignore[no-untyped-call]
-    if account.keys() | options.keys() != plain.keys():
-        watched.with_password = redis.sentinel.Sentinel(where.hosts, sentinel_kwargs={**account, **options})
+    chosen = {**options, **_of_url(where)}
+    account = {name: chosen[name] for name in ACCOUNT if name in chosen}
+    plain = {name: value for name, value in chosen.items() if name not in (*ACCOUNT, "db")}
+    watched = Sentinels(where.hosts, sentinel_kwargs=plain, **chosen)  # type: ignore[no-untyped-call]
+    if account:
+        # Sentinels want a password seldom, and then the same.
+        watched.with_password = redis.sentinel.Sentinel(where.hosts, sentinel_kwargs={**plain, **account})
     client = watched.master_for(  # type: ignore[no-untyped-call]
         where.master, redis_class=MasterClient, ssl=where.scheme == "rediss"
     )
@@ -30,11 +33,11 @@ def by_sentinel(where: address.Address, options: dict[str, Any]) -> redis.Redis:
 def by_cluster(where: address.Address, options: dict[str, Any]) -> redis.Redis:
     """A client of all nodes. Asks for the slots at once, and waits out a short outage for it."""
     nodes = [redis.cluster.ClusterNode(*host) for host in where.hosts]
-    account = _of_url(where)
+    chosen = {**options, **_of_url(where)}
     borne = patience.Patience(where.url)
     while True:
         try:
-            made = ClusterClient(startup_nodes=nodes, ssl=where.scheme == "rediss", **account, **options)
+            made = ClusterClient(startup_nodes=nodes, ssl=where.scheme == "rediss", **chosen)
         except redis.exceptions.RedisClusterException as error:
             borne.bear(_named(error))
         except patience.Trouble as error:
@@ -101,7 +104,7 @@ class ClusterClient(redis.cluster.RedisCluster):
 
 
 def _of_url(where: address.Address) -> dict[str, Any]:
-    """User, password and options of the URL, as redis-py reads them."""
+    """User, password and options of the URL, as redis-py reads them. They count for more than ours."""
     found: dict[str, Any] = dict(redis.connection.parse_url(where.node_url("host", 1)))
     for name in ("host", "port", "connection_class"):
         found.pop(name, None)
