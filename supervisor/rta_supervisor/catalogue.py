@@ -36,6 +36,11 @@ class Row(msgspec.Struct, frozen=True):
     def key(self) -> tuple[str, int]:
         return self.identity, self.stream_session_id
 
+    @property
+    def mark(self) -> tuple[int, str]:
+        """Its place among what is found."""
+        return self.stream_session_id, self.identity
+
     def joined(self, other: "Row") -> "Row":
         """What two rows of one session say together, in whichever order they came.
 
@@ -127,7 +132,7 @@ class Catalogue(Protocol):
         """Every session that is not closed, oldest id first."""
 
     async def find(self, query: Query, *, limit: int, before: tuple[int, str] | None = None) -> list[Row]:
-        """Sessions by the highest id first. `before`: those after one of this id and identity, for the next page."""
+        """Sessions by the highest id first. `before`: those after the one of this mark, for the next page."""
 
     async def latest(self, count: int) -> list[str]:
         """Identities of the sessions that were opened last, newest first."""

@@ -13,6 +13,7 @@ import redis.exceptions
 from rta_supervisor import counting, log, metrics, notify, redaction, reload, settings, status
 from rta_supervisor.archivist import Archivist
 from rta_supervisor.beat import Beat
+from rta_supervisor.catalogues import choice
 from rta_supervisor.clock import Timekeeper, now_ms
 from rta_supervisor.follower import Follower
 from rta_supervisor.handlers import Reports, Requests
@@ -29,7 +30,6 @@ from rta_supervisor.recovery import Recovery
 from rta_supervisor.refresh import Refresher
 from rta_supervisor.sessions import Sessions
 from rta_supervisor.slots import Recorder
-from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_supervisor.survey import Survey
 from rta_supervisor.trim import Trimmer
 from rta_supervisor.watchdog import Watchdog
@@ -60,7 +60,7 @@ class Daemon:
         self._timekeeper = Timekeeper(self._link, now_ms, config.node.beat_s)
         self._node = Node(self._link, config)
         self._leases = Leases(self._link, config, self._node.id)
-        self._catalogue = SqliteCatalogue.configured(config)
+        self._catalogue = choice.configured(config)
         self._sessions = Sessions(self._link, config)
         self._archivist = Archivist(self._link, self._sessions, self._catalogue, config)
         self._webhooks = Webhooks(self._link, config)
@@ -171,7 +171,7 @@ class Daemon:
                 "supervisor_started",
                 version=__version__,
                 redis=access.safe(self._config.redis.url),
-                catalogue=str(self._catalogue.path),
+                catalogue=self._catalogue.name,
             )
             notify.send(f"READY=1\nSTATUS={self._describe()}")
             return True
