@@ -10,7 +10,7 @@ from typing import Any, Final
 import anyio
 import redis.exceptions
 
-from rta_supervisor import counting, log, metrics, notify, redaction, reload, settings, status
+from rta_supervisor import counting, lease, log, metrics, notify, redaction, reload, settings, status
 from rta_supervisor.archivist import Archivist
 from rta_supervisor.beat import Beat
 from rta_supervisor.catalogues import choice
@@ -28,6 +28,7 @@ from rta_supervisor.progress import Progress
 from rta_supervisor.pulse import Pulse
 from rta_supervisor.recovery import Recovery
 from rta_supervisor.refresh import Refresher
+from rta_supervisor.resurrection import Resurrection
 from rta_supervisor.sessions import Sessions
 from rta_supervisor.slots import Recorder
 from rta_supervisor.survey import Survey
@@ -48,6 +49,9 @@ STARTING_S: Final = 30.0
 
 ROOM_PAUSE_S: Final = 0.5
 
+FOLLOW: Final = "follow"
+"""The duty of those who share a catalogue: one looks for what nobody has written to it."""
+
 
 class Daemon:
     """Everything that runs, wired together."""
@@ -59,8 +63,9 @@ class Daemon:
         self._link = Link(config.redis)
         self._timekeeper = Timekeeper(self._link, now_ms, config.node.beat_s)
         self._node = Node(self._link, config)
-        self._leases = Leases(self._link, config, self._node.id)
         self._catalogue = choice.configured(config)
+        duties = (*lease.DUTIES, FOLLOW) if self._catalogue.is_shared else lease.DUTIES
+        self._leases = Leases(self._link, config, self._node.id, duties)
         self._sessions = Sessions(self._link, config)
         self._archivist = Archivist(self._link, self._sessions, self._catalogue, config)
         self._webhooks = Webhooks(self._link, config)
@@ -72,7 +77,6 @@ class Daemon:
         # Reports of one unit are joined: the more at once, the less they cost. Requests don't wait for each other.
         self._report_lane = Lane("reports", config.keys.reports, self._link, config, gather_batches=GATHER_REPORTS)
         precedence = Precedence()
-        self._requests = Requests(self._link, self._request_lane, self._life, config, precedence)
         self._watchdog = Watchdog(
             self._sessions,
             self._life,
@@ -89,6 +93,10 @@ class Daemon:
                 self._archivist.flush_progress,
             ),
             on_trouble=self._report_lane.note_silence,
+        )
+        self._resurrection = Resurrection(self._link, self._sessions, self._recovery, self._catalogue, config)
+        self._requests = Requests(
+            *(self._link, self._request_lane, self._life, config, precedence), resurrection=self._resurrection
         )
         self._follower = Follower(
             *(self._link, self._sessions, self._catalogue, config),
@@ -209,7 +217,10 @@ class Daemon:
             "idle_refresh": lambda: self._refresher.run_idle(self._leases.of("idle_refresh")),
             "watchdog": lambda: self._watchdog.run(self._leases.of("watchdog")),
             "archivist": self._archivist.run,
-            "follower": self._follower.run,
+            "follower": lambda: self._follower.run(
+                self._leases.of(FOLLOW) if self._catalogue.is_shared else lease.ALWAYS
+            ),
+            "resurrection": self._resurrection.run,
             "trim": lambda: self._trimmer.run(self._leases.of("trim")),
             "survey": self._survey.run,
             **self._webhooks.duties(),
@@ -282,7 +293,7 @@ class Daemon:
         self._config = change.config
         parts: tuple[reload.Part, ...] = (
             *(self._sessions, self._archivist, self._life, self._refresher, self._watchdog, self._trimmer),
-            *(self._request_lane, self._report_lane, self._requests, self._reports),
+            *(self._request_lane, self._report_lane, self._requests, self._reports, self._resurrection),
         )
         for part in parts:
             part.reconfigure(change.config)
