@@ -51,9 +51,8 @@ class Requests:
         config: settings.Settings,
         precedence: Precedence | None = None,
         *,
-        resurrection: Resurrection | None = None,
+        resurrection: Resurrection,
     ) -> None:
-        """`resurrection`: None for those who have no catalogue."""
         self._link = link
         self._resurrection = resurrection
         self._precedence = precedence or Precedence()
@@ -131,8 +130,6 @@ class Requests:
         if isinstance(request, control_pb2.CloseSession):
             return await self._life.close(entry.principal, request, asked_ms=entry.sent_ms)
         if isinstance(request, control_pb2.ResurrectSession):
-            if self._resurrection is None:
-                return errors.Unavailable(what="The catalogue", reason="this supervisor has none.")
             return await self._resurrection.serve(entry.principal, request)
         return await self._cancel(request)
 

@@ -102,8 +102,8 @@ class Refresher:
             self._sessions.give_up(known.ref.identity, error)
 
     async def _keep(self, live: Sequence[Ref], closed: Sequence[Ref]) -> None:
-        """Gates live as long as sessions, and so do closed sessions that wait for a catalogue. They are looked at seldom:
-        each look costs a call."""
+        """Gates live as long as sessions, and so do closed sessions that no catalogue has yet. They are looked at
+        seldom: each look costs a call."""
         if anyio.current_time() >= self._next_keep_s:
             self._next_keep_s = anyio.current_time() + self._config.open_ttl_s / KEEPS_PER_LIFE
             await self._sessions.keep(live)
