@@ -13,7 +13,7 @@ import structlog
 import rta_writers
 from rta_supervisor.embedded import java, server
 from rta_writers import connection
-from tests.support import redis_rules, supervisors
+from tests.support import postgres, redis_rules, supervisors
 
 # Properties with no number of their own: a few seconds each, or minutes in a soak.
 hypothesis.settings.register_profile("test", max_examples=100, deadline=None)
@@ -37,6 +37,12 @@ def own_log() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def shared_server() -> Iterator[server.EmbeddedServer]:
     with server.running() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def shared_postgres() -> Iterator[postgres.Server]:
+    with postgres.running() as running:
         yield running
 
 

@@ -48,12 +48,12 @@ def way(url: str, files: Mapping[str, str] | None = None, environ: Mapping[str, 
         if name in found:
             if scheme.partition("+")[0] in _WITHOUT_TLS:
                 raise errors.BadConfiguration(where=name, reason=f"{scheme}:// has no TLS. Use rediss://")
-            _read(name, found[name])
+            read_secret(name, found[name])
             options[option] = found[name]
     if _PASSWORD_FILE in found:
         if has_password(address):
             raise errors.BadConfiguration(where=_PASSWORD_FILE, reason="the URL has a password too. Use one of them")
-        options["password"] = _read(_PASSWORD_FILE, found[_PASSWORD_FILE])
+        options["password"] = read_secret(_PASSWORD_FILE, found[_PASSWORD_FILE])
     elif not has_password(address) and (password := _of_surroundings(environ)):
         options["password"] = password
     return Way(address, options)
@@ -106,11 +106,12 @@ def _of_surroundings(environ: Mapping[str, str]) -> str | None:
         return password
     directory = environ.get(CREDENTIALS_VARIABLE)
     if directory and (path := Path(directory) / CREDENTIAL).exists():
-        return _read(CREDENTIAL, str(path))
+        return read_secret(CREDENTIAL, str(path))
     return None
 
 
-def _read(name: str, path: str) -> str:
+def read_secret(name: str, path: str) -> str:
+    """What stands in a file, for an error the name of the setting that named it."""
     try:
         text = Path(path).read_text().strip("\r\n")
     except (OSError, UnicodeDecodeError) as error:

@@ -13,7 +13,9 @@ VERSION: Final = 1
 
 _REQUEST_ID: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{limits.REQUEST_ID_MAX_CHARS}}}")
 
-SessionRequest = control_pb2.OpenSession | control_pb2.UpdateSession | control_pb2.CloseSession
+SessionRequest = (
+    control_pb2.OpenSession | control_pb2.UpdateSession | control_pb2.CloseSession | control_pb2.ResurrectSession
+)
 Request = SessionRequest | control_pb2.CancelRequest
 Report = control_pb2.Progress | control_pb2.Heartbeat
 Message = Request | Report
@@ -23,6 +25,7 @@ _FIELD: Final = {
     control_pb2.UpdateSession: "update",
     control_pb2.CloseSession: "close",
     control_pb2.CancelRequest: "cancel",
+    control_pb2.ResurrectSession: "resurrect",
     control_pb2.Progress: "progress",
     control_pb2.Heartbeat: "heartbeat",
 }

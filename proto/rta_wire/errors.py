@@ -140,6 +140,18 @@ class NoSuchSession(UnknownSession):
     exit_code = 66
 
 
+class ForgottenSession(UnknownSession):
+    """Neither Redis nor the catalogue knows a session {identity!r}. See: rta-supervisor sessions list --all"""
+
+    exit_code = 66
+
+
+class OperatorsOnly(RtaError):
+    """Principal {principal!r} can't ask for {what}: only operators can. They stand in control.operators."""
+
+    exit_code = 77
+
+
 class NoSuchLetter(RtaError):
     """There is no dead letter {entry!r}. See: rta-supervisor dlq list"""
 

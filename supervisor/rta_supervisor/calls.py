@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from rta_supervisor.catalogue import Row
 from rta_wire import encode, keys, limits
 from rta_wire.totals import Totals
 
@@ -62,6 +63,26 @@ def put_json(names: keys.Keys, identity: str, version: int, *words: Word) -> Cal
 
 def let_go(names: keys.Keys, identity: str, version: int, *, ttl_s: int) -> Call:
     return _session_call("rtas_let_go_1", names, identity, version, ttl_s)
+
+
+def hold(names: keys.Keys, identity: str, *, ttl_s: int) -> Call:
+    return _session_call("rtas_hold_1", names, identity, ttl_s)
+
+
+def resurrect(names: keys.Keys, row: Row, *, position: str, now_ms: int, ttl_s: int) -> Call:
+    """A session that is closed and in the catalogue, with all that Redis once knew of it but for its units."""
+    *counts, start_ns, end_ns = row.totals.words()
+    ours = {
+        "state": row.state.value,
+        "principal": row.principal,
+        "version": row.version,
+        "openedMs": row.opened_ms,
+        **dict(zip(("bursts", "samples", "rawBytes", "storedBytes"), counts, strict=True)),
+        "safe": row.version,
+    }
+    readers = (row.stream_session_id, row.stream, position, row.json, now_ms, start_ns, end_ns)
+    pairs = (word for pair in ours.items() for word in pair)
+    return _session_call("rtas_resurrect_1", names, row.identity, *readers, ttl_s, *pairs)
 
 
 def note_loss(names: keys.Keys, identity: str, stream_session_id: int) -> Call:

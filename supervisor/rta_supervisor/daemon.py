@@ -10,9 +10,10 @@ from typing import Any, Final
 import anyio
 import redis.exceptions
 
-from rta_supervisor import counting, log, metrics, notify, redaction, reload, settings, status
+from rta_supervisor import counting, lease, log, metrics, notify, redaction, reload, settings, status
 from rta_supervisor.archivist import Archivist
 from rta_supervisor.beat import Beat
+from rta_supervisor.catalogues import choice
 from rta_supervisor.clock import Timekeeper, now_ms
 from rta_supervisor.days.index import Days
 from rta_supervisor.follower import Follower
@@ -28,9 +29,9 @@ from rta_supervisor.progress import Progress
 from rta_supervisor.pulse import Pulse
 from rta_supervisor.recovery import Recovery
 from rta_supervisor.refresh import Refresher
+from rta_supervisor.resurrection import Resurrection
 from rta_supervisor.sessions import Sessions
 from rta_supervisor.slots import Recorder
-from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_supervisor.survey import Survey
 from rta_supervisor.trim import Trimmer
 from rta_supervisor.watchdog import Watchdog
@@ -49,6 +50,9 @@ STARTING_S: Final = 30.0
 
 ROOM_PAUSE_S: Final = 0.5
 
+FOLLOW: Final = "follow"
+"""The duty of those who share a catalogue: one looks for what nobody has written to it."""
+
 
 class Daemon:
     """Everything that runs, wired together."""
@@ -60,8 +64,9 @@ class Daemon:
         self._link = Link(config.redis)
         self._timekeeper = Timekeeper(self._link, now_ms, config.node.beat_s)
         self._node = Node(self._link, config)
-        self._leases = Leases(self._link, config, self._node.id)
-        self._catalogue = SqliteCatalogue.configured(config)
+        self._catalogue = choice.configured(config)
+        duties = (*lease.DUTIES, FOLLOW) if self._catalogue.is_shared else lease.DUTIES
+        self._leases = Leases(self._link, config, self._node.id, duties)
         self._sessions = Sessions(self._link, config)
         self._archivist = Archivist(self._link, self._sessions, self._catalogue, config)
         self._webhooks = Webhooks(self._link, config)
@@ -73,7 +78,6 @@ class Daemon:
         # Reports of one unit are joined: the more at once, the less they cost. Requests don't wait for each other.
         self._report_lane = Lane("reports", config.keys.reports, self._link, config, gather_batches=GATHER_REPORTS)
         precedence = Precedence()
-        self._requests = Requests(self._link, self._request_lane, self._life, config, precedence)
         self._watchdog = Watchdog(
             self._sessions,
             self._life,
@@ -92,6 +96,10 @@ class Daemon:
                 lambda: self._days.put_back(self._catalogue),
             ),
             on_trouble=self._report_lane.note_silence,
+        )
+        self._resurrection = Resurrection(self._link, self._sessions, self._recovery, self._catalogue, config)
+        self._requests = Requests(
+            *(self._link, self._request_lane, self._life, config, precedence), resurrection=self._resurrection
         )
         self._follower = Follower(
             *(self._link, self._sessions, self._catalogue, config),
@@ -174,7 +182,7 @@ class Daemon:
                 "supervisor_started",
                 version=__version__,
                 redis=access.safe(self._config.redis.url),
-                catalogue=str(self._catalogue.path),
+                catalogue=self._catalogue.name,
             )
             notify.send(f"READY=1\nSTATUS={self._describe()}")
             return True
@@ -212,7 +220,10 @@ class Daemon:
             "idle_refresh": lambda: self._refresher.run_idle(self._leases.of("idle_refresh")),
             "watchdog": lambda: self._watchdog.run(self._leases.of("watchdog")),
             "archivist": self._archivist.run,
-            "follower": self._follower.run,
+            "follower": lambda: self._follower.run(
+                self._leases.of(FOLLOW) if self._catalogue.is_shared else lease.ALWAYS
+            ),
+            "resurrection": self._resurrection.run,
             "trim": lambda: self._trimmer.run(self._leases.of("trim")),
             "survey": self._survey.run,
             **self._webhooks.duties(),
@@ -286,7 +297,7 @@ class Daemon:
         parts: tuple[reload.Part, ...] = (
             *(self._sessions, self._archivist, self._life, self._refresher, self._watchdog, self._trimmer),
             self._days,
-            *(self._request_lane, self._report_lane, self._requests, self._reports),
+            *(self._request_lane, self._report_lane, self._requests, self._reports, self._resurrection),
         )
         for part in parts:
             part.reconfigure(change.config)

@@ -1,14 +1,13 @@
 """Keeps the catalogue of this host in step with the sessions that supervisors on other hosts serve.
 
-Each host has a catalogue of its own. One that does not hear of an end would bring the session back after a loss.
+Where each host has a catalogue of its own, one that does not hear of an end would bring the session back after a loss.
+Where they share one, one of them at a time looks for what a supervisor that is gone has not written.
 """
 
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-import anyio
-
-from rta_supervisor import log, progress, settings
+from rta_supervisor import lease, log, progress, settings
 from rta_supervisor.catalogue import Catalogue
 from rta_supervisor.link import Link, Trouble
 from rta_supervisor.sessions import Sessions
@@ -42,11 +41,16 @@ class Follower:
         self._end_again = end_again
         self._log = log.get()
 
-    async def run(self) -> None:
-        """Until cancelled. First of all what happened while we were away."""
-        is_first = True
+    async def run(self, turns: lease.Turns = lease.ALWAYS) -> None:
+        """Until cancelled. First of all what happened while we were away, or while it was not our turn."""
+        is_first, pause_s = True, 0.0
         while True:
             progress.step(self._every_s)
+            is_our_turn = await turns.next(pause_s) is not None
+            pause_s = self._every_s
+            if not is_our_turn:
+                is_first = True
+                continue
             try:
                 if is_first or await self._link.do("ZCARD", self._keys.nodes()) > 1:
                     await self.follow()
@@ -55,13 +59,12 @@ class Follower:
                 self._link.complaints.note(error)
             except errors.CatalogueUnavailable as error:
                 self._log.debug("catalogue_not_followed", error=str(error))  # the archivist complains loudly enough
-            await anyio.sleep(self._every_s)
 
     async def follow(self) -> None:
         """One round."""
-        for row in await self._catalogue.unfinished():
-            self._note(row.identity)
         live, closed = await self._sessions.live()
         for ref in (*live, *closed):
             self._note(ref.identity)
+        for row in await self._catalogue.unfinished():
+            self._note(row.identity)
         await self._end_again()

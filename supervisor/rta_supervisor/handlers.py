@@ -11,6 +11,7 @@ from rta_supervisor.link import DataLost, Link
 from rta_supervisor.precedence import Precedence
 from rta_supervisor.records import Folded
 from rta_supervisor.refresh import Refresher
+from rta_supervisor.resurrection import Resurrection
 from rta_supervisor.sessions import Sessions
 from rta_supervisor.witness import Witness
 from rta_wire import control, control_pb2, errors, reports
@@ -29,6 +30,7 @@ KINDS: Final[dict[type, str]] = {
     control_pb2.UpdateSession: "update",
     control_pb2.CloseSession: "close",
     control_pb2.CancelRequest: "cancel",
+    control_pb2.ResurrectSession: "resurrect",
 }
 
 
@@ -42,9 +44,17 @@ class Requests:
     """Requests one by one, in order, each with one reply."""
 
     def __init__(
-        self, link: Link, lane: Lane, life: Life, config: settings.Settings, precedence: Precedence | None = None
+        self,
+        link: Link,
+        lane: Lane,
+        life: Life,
+        config: settings.Settings,
+        precedence: Precedence | None = None,
+        *,
+        resurrection: Resurrection,
     ) -> None:
         self._link = link
+        self._resurrection = resurrection
         self._precedence = precedence or Precedence()
         self._lane = lane
         self._life = life
@@ -119,6 +129,8 @@ class Requests:
             return await self._life.update(entry.principal, request, at=entry.id)
         if isinstance(request, control_pb2.CloseSession):
             return await self._life.close(entry.principal, request, asked_ms=entry.sent_ms)
+        if isinstance(request, control_pb2.ResurrectSession):
+            return await self._resurrection.serve(entry.principal, request)
         return await self._cancel(request)
 
     async def _cancel(self, request: control_pb2.CancelRequest) -> Outcome:

@@ -28,9 +28,10 @@ class Patch(msgspec.Struct, frozen=True):
         return {name: value for name, value in self.properties.items() if self._is_newer(updated, name)}
 
     def _is_newer(self, updated: Mapping[str, str], name: str) -> bool:
-        return _order(self.at) > _order(updated.get(name, NEVER))
+        return order(self.at) > order(updated.get(name, NEVER))
 
 
-def _order(entry_id: str) -> tuple[int, int]:
+def order(entry_id: str) -> tuple[int, int]:
+    """The place of an entry in its stream."""
     milliseconds, _, number = entry_id.partition("-")
     return int(milliseconds), int(number or 0)

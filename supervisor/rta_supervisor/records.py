@@ -92,7 +92,9 @@ ROW_FIELDS: Final = (
 )
 
 
-def row(identity: str, fields: Sequence[bytes | None], document: bytes | None, at_ms: int) -> Row:
+def row(identity: str, fields: Sequence[bytes | None], shown: Sequence[bytes | None], at_ms: int) -> Row:
+    """`shown`: JSON and position in the stream, as readers have them."""
+    document, position = shown
     stream, number, principal, state, version, opened_ms, *rest = fields
     bursts, samples, raw_bytes, stored_bytes, start_ns, end_ns = (None if raw is None else int(raw) for raw in rest)
     assert stream is not None
@@ -109,4 +111,5 @@ def row(identity: str, fields: Sequence[bytes | None], document: bytes | None, a
         version=int(version or 0),
         opened_ms=int(opened_ms or 0),
         updated_ms=at_ms,
+        position=(position or b"0-0").decode(),
     )

@@ -88,7 +88,7 @@ class Recovery:
             await self._raise_floor(await self._catalogue.highest_id())
             await self.end_again()
             rows = await self._catalogue.unfinished()
-            if is_start and self._link.address.kind is not address.Kind.CLUSTER:
+            if is_start and not self._catalogue.is_shared and self._link.address.kind is not address.Kind.CLUSTER:
                 rows = await self._without_ended(rows, last_id)
         except errors.CatalogueUnavailable as error:
             if self._is_catalogue_required:
@@ -101,8 +101,8 @@ class Recovery:
             for row in await self._torn(rows[at : at + PAGE]):
                 progress.step()
                 try:
-                    restored += await self._put_back(row)
-                    lossy += await self._mark_loss(row)
+                    restored += await self.put_back(row)
+                    lossy += await self.mark_loss(row)
                 except (errors.BadSessionJson, redis.exceptions.ResponseError) as error:
                     # One row that somebody spoilt keeps nobody else's session from coming back.
                     if not (isinstance(error, errors.BadSessionJson) or is_about_keys(error)):
@@ -157,12 +157,17 @@ class Recovery:
                 continue
             if (known := await self._sessions.read(ref.identity)) is not None and not known.state.is_closed:
                 try:
-                    await self._life.adopt(known, row.json, row.version)
-                    await self._life.end(await self._sessions.read(ref.identity) or known, lifecycle.ENDINGS[row.state])
+                    await self.end_as(known, row)
                 except redis.exceptions.ResponseError as error:
                     self._sessions.give_up(ref.identity, error)
 
-    async def _put_back(self, row: Row) -> bool:
+    async def end_as(self, known: Known, row: Row) -> None:
+        """What Redis has as open, or with older JSON, ends as the catalogue says."""
+        await self._life.adopt(known, row.json, row.version)
+        if not known.state.is_closed:
+            await self._life.end(await self._sessions.read(row.identity) or known, lifecycle.ENDINGS[row.state])
+
+    async def put_back(self, row: Row) -> bool:
         """A session that Redis forgot, with the id that it had."""
         ref = Ref(row.identity, row.stream, row.stream_session_id)
         position = await self._sessions.last_entry_id(row.stream)
@@ -187,7 +192,7 @@ class Recovery:
             self._log.warning("session_restored", session=row.identity, stream=row.stream, id=row.stream_session_id)
         return is_new
 
-    async def _mark_loss(self, row: Row) -> bool:
+    async def mark_loss(self, row: Row) -> bool:
         """Whether less stands in Redis than was reported. Such a session can't end as complete."""
         known = await self._sessions.read(row.identity)
         if known is None or known.ref.stream_session_id != row.stream_session_id or known.state.is_closed:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from typing import Any, Final
+from urllib.parse import unquote
 
 import msgspec
 
@@ -12,6 +13,7 @@ MIN_SECRET_CHARS: Final = 4
 
 _SECRET_NAME: Final = re.compile(r"(^|_)(password|passphrase|secret|token|key)$")
 _PASSWORD: Final = re.compile(r"(?P<before>[a-z][a-z0-9+.-]*://[^/@:\s]*:)(?P<password>[^/\s]*)@", re.IGNORECASE)
+_IN_QUERY: Final = re.compile(r"(?P<before>[?&]password=)(?P<password>[^&\s]*)", re.IGNORECASE)
 
 
 def is_secret(name: str) -> bool:
@@ -20,7 +22,7 @@ def is_secret(name: str) -> bool:
 
 def without_passwords(text: str) -> str:
     """Text with the passwords of the addresses in it hidden."""
-    return _PASSWORD.sub(rf"\g<before>{HIDDEN}@", text)
+    return _IN_QUERY.sub(rf"\g<before>{HIDDEN}", _PASSWORD.sub(rf"\g<before>{HIDDEN}@", text))
 
 
 def shown(name: str, value: Any) -> Any:
@@ -50,4 +52,7 @@ def _secrets(name: str, value: Any) -> Iterator[str]:
     elif isinstance(value, str):
         if is_secret(name):
             yield value
-        yield from (found["password"] for found in _PASSWORD.finditer(value))
+        for pattern in (_PASSWORD, _IN_QUERY):
+            for found in pattern.finditer(value):
+                # In an address it may be written otherwise than it is.
+                yield from {found["password"], unquote(found["password"])}

@@ -87,7 +87,7 @@ class Refresher:
                 idle, closed = await self._sessions.live(besides={ref.identity for ref in refreshed})
                 await self._sessions.refresh(idle)
                 self._refreshed.update(idle)
-                await self._keep([*idle, *refreshed])
+                await self._keep([*idle, *refreshed], closed)
                 # A supervisor that was killed while it closed these has left them.
                 for known in await self._sessions.read_all([ref.identity for ref in closed]):
                     if known is not None:
@@ -101,11 +101,13 @@ class Refresher:
         except redis.exceptions.ResponseError as error:
             self._sessions.give_up(known.ref.identity, error)
 
-    async def _keep(self, live: Sequence[Ref]) -> None:
-        """Gates live as long as sessions and are looked at seldom: each look costs a call."""
+    async def _keep(self, live: Sequence[Ref], closed: Sequence[Ref]) -> None:
+        """Gates live as long as sessions, and so do closed sessions that no catalogue has yet. They are looked at
+        seldom: each look costs a call."""
         if anyio.current_time() >= self._next_keep_s:
             self._next_keep_s = anyio.current_time() + self._config.open_ttl_s / KEEPS_PER_LIFE
             await self._sessions.keep(live)
+            await self._sessions.hold(closed)
 
     async def rescan(self) -> None:
         """Count again what stands in the streams: reports of it may be lost, the marks are not."""

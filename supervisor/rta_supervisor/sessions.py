@@ -69,16 +69,14 @@ class Sessions:
                 for identity in identities
                 for call in (
                     ("HMGET", self._keys.state(identity), *records.ROW_FIELDS),
-                    ("HGET", self._keys.session(identity), keys.JSON),
+                    ("HMGET", self._keys.session(identity), keys.JSON, keys.STREAM_POSITION),
                 )
             ]
         )
         at_ms = self._clock()
         found = zip(identities, answers[::2], answers[1::2], strict=True)
         return [
-            records.row(identity, fields, document, at_ms)
-            for identity, fields, document in found
-            if fields[0] is not None
+            records.row(identity, fields, shown, at_ms) for identity, fields, shown in found if fields[0] is not None
         ]
 
     async def fold(
@@ -196,6 +194,11 @@ class Sessions:
         await self._link.do_all(
             [calls.keep(self._keys, ref.stream, ref.stream_session_id, ttl_s=ttl_s) for ref in refs]
         )
+
+    async def hold(self, closed: Iterable[Ref]) -> None:
+        """Keep closed sessions that no catalogue has yet, for as long as that takes."""
+        ttl_s = self._config.open_ttl_s
+        await self._link.do_all([calls.hold(self._keys, ref.identity, ttl_s=ttl_s) for ref in closed])
 
     async def live(self, besides: Container[str] = ()) -> tuple[list[Ref], list[Ref]]:
         """Every session in the index: those that are open, and those that are closed and still have to be put away."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from rta_supervisor import layers
+from rta_supervisor.catalogues import postgres_way
 from rta_supervisor.days import rules as day_rules
 from rta_supervisor.webhooks import targets as webhook_targets
 from rta_wire import days as days_
@@ -111,6 +112,10 @@ class TrimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class CatalogueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str = ""
+    url: str = ""
+    password_file: str = ""
+    schema: str = "rta_supervisor"
+    timeout_s: float = 5.0
     flush_s: float = 1.0
     progress_flush_s: float = 2.0
     required: bool = False
@@ -207,6 +212,10 @@ def _check(settings: Settings) -> None:
     day_rules.check(settings.days, closed_ttl_s=settings.session.closed_ttl_s)
     _check_http(settings.http)
     webhook_targets.check(settings.webhooks)
+    catalogue = settings.catalogue
+    postgres_way.check(
+        url=catalogue.url, path=catalogue.path, password_file=catalogue.password_file, schema=catalogue.schema
+    )
 
 
 def _check_timings(settings: Settings) -> None:
@@ -236,6 +245,7 @@ def _check_timings(settings: Settings) -> None:
         ("session.writer_silent_s", session.writer_silent_s <= 0, above_0),
         ("session.max_ahead_s", session.max_ahead_s < 0, "it is below 0"),
         ("catalogue.flush_s", settings.catalogue.flush_s <= 0, above_0),
+        ("catalogue.timeout_s", settings.catalogue.timeout_s <= 0, above_0),
         ("catalogue.progress_flush_s", settings.catalogue.progress_flush_s <= 0, above_0),
         ("node.ttl_s", node.ttl_s < 1, above_0),
         ("node.renew_s", not 0 < node.renew_s <= node.ttl_s / 2, "it is not between 0 and half of node.ttl_s"),

@@ -1,6 +1,7 @@
 """What tests of the server side share."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import anyio
 import pytest
@@ -9,6 +10,16 @@ import redis
 from rta_supervisor import settings
 from rta_supervisor.embedded import server
 from rta_supervisor.link import Link
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def catalogue_settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[settings.CatalogueSettings]:
+    """A catalogue that is not made yet, of each kind."""
+    if request.param == "sqlite":
+        yield settings.CatalogueSettings(path=str(tmp_path / "c.sqlite"))
+        return
+    with request.getfixturevalue("shared_postgres").schema() as config:
+        yield config
 
 
 @pytest.fixture(scope="session")

@@ -1,35 +1,34 @@
-"""The catalogue on real files, with real faults: other processes, kill -9, permissions, a full disk, junk."""
+"""The catalogue as a file and as a PostgreSQL: one interface, one behaviour, whatever is killed while it writes."""
 
-import os
+import contextlib
 import sqlite3
 import subprocess
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from rta_supervisor import settings, sqlite_catalogue
-from rta_supervisor.catalogue import Catalogue, Row
-from rta_supervisor.sqlite_catalogue import SqliteCatalogue
-from rta_wire import errors, keys
+from rta_supervisor import settings
+from rta_supervisor.catalogue import Catalogue, Query, Row
+from rta_supervisor.catalogues import choice
+from rta_wire import errors
 from rta_wire.session import State
 from rta_wire.totals import Totals
-from tests.support import users
+from tests.support import postgres
+from tests.support.rows import PLACE, ROW, named
 
-ROW = Row("run-1", "rig", 1, "default", State.OPEN, "{}", Totals(1, 2, 3, 4, 10, 20), 1, 1000, 2000)
 ROOT = Path(__file__).parents[2]
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 counts = st.integers(0, 2**63 - 1)
 small = st.integers(0, 3)
-text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 
 
 @st.composite
@@ -63,50 +62,48 @@ one_session = st.builds(
     version=small,
     opened_ms=small,
     updated_ms=small,
+    position=st.sampled_from(["0-0", "5-1"]),
 )
 
 
 @pytest.fixture
-async def catalogue(tmp_path: Path) -> AsyncIterator[SqliteCatalogue]:
-    catalogue = SqliteCatalogue(tmp_path / "c.sqlite", busy_timeout_s=0.05)
+async def catalogue(catalogue_settings: settings.CatalogueSettings) -> AsyncIterator[Catalogue]:
+    catalogue = made(catalogue_settings)
     yield catalogue
     await catalogue.close()
 
 
-@pytest.fixture
-def open_directory() -> Iterator[Path]:
-    """A directory that every user can get to."""
-    with tempfile.TemporaryDirectory(prefix="rtas-test-") as name:
-        allow(Path(name), 0o755)
-        yield Path(name)
-        allow(Path(name), 0o755)
+def made(config: settings.CatalogueSettings) -> Catalogue:
+    return choice.configured(settings.Settings(catalogue=config))
 
 
-def allow(path: Path, mode: int) -> None:
-    path.chmod(mode)
+def run_on_empty(config: settings.CatalogueSettings, work: object) -> None:
+    """For hypothesis, which has no event loop and uses a fixture for all of its examples."""
 
-
-def named(number: int, **changes: object) -> Row:
-    return msgspec.structs.replace(ROW, identity=f"run-{number}", stream_session_id=number, **changes)
-
-
-def run_on_new_file(work: object) -> None:
-    """For hypothesis, which has no event loop and no fixtures of its own."""
+    if config.url:
+        postgres.empty(config)
+    else:
+        Path(config.path).unlink(missing_ok=True)
 
     async def main() -> None:
-        with tempfile.TemporaryDirectory(prefix="rtas-test-") as directory:
-            catalogue = SqliteCatalogue(Path(directory) / "c.sqlite")
-            try:
-                await work(catalogue)  # type: ignore[operator]
-            finally:
-                await catalogue.close()
+        catalogue = made(config)
+        try:
+            await work(catalogue)  # type: ignore[operator]
+        finally:
+            await catalogue.close()
 
     anyio.run(main)
 
 
-@hypothesis_settings(max_examples=60, deadline=None)
+def many(max_examples: int) -> hypothesis_settings:
+    return hypothesis_settings(
+        max_examples=max_examples, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
+
+
+@many(40)
 @given(rows=st.lists(any_row, max_size=8, unique_by=lambda row: row.key))
-def test_rows_come_back_as_they_went(rows: list[Row]) -> None:
+def test_rows_come_back_as_they_went(catalogue_settings: settings.CatalogueSettings, rows: list[Row]) -> None:
     """Every text, every 64 bit number and every state survives, and the questions are answered from all rows."""
 
     async def work(catalogue: Catalogue) -> None:
@@ -118,16 +115,18 @@ def test_rows_come_back_as_they_went(rows: list[Row]) -> None:
             newest = max((row for row in rows if row.identity == identity), key=lambda row: row.stream_session_id)
             assert await catalogue.get(identity) == newest
 
-    run_on_new_file(work)
+    run_on_empty(catalogue_settings, work)
 
 
 def _key(row: Row) -> tuple[str, int]:
     return row.key
 
 
-@hypothesis_settings(max_examples=150, deadline=None)
+@many(80)
 @given(rows=st.lists(one_session, min_size=1, max_size=6), order=st.randoms(use_true_random=False))
-def test_rows_of_one_session_are_joined_in_any_order(rows: list[Row], order: st.DataObject) -> None:
+def test_rows_of_one_session_are_joined_in_any_order(
+    catalogue_settings: settings.CatalogueSettings, rows: list[Row], order: st.DataObject
+) -> None:
     """SQL and Python join alike, and shuffled and repeated rows give the same."""
     wanted = rows[0]
     for row in rows:
@@ -141,12 +140,14 @@ def test_rows_of_one_session_are_joined_in_any_order(rows: list[Row], order: st.
         await catalogue.save(shuffled[half:])
         assert await catalogue.get("run") == wanted
 
-    run_on_new_file(work)
+    run_on_empty(catalogue_settings, work)
 
 
-@hypothesis_settings(max_examples=50, deadline=None)
+@many(40)
 @given(row=one_session, progress=st.lists(totals(), max_size=4))
-def test_progress_is_joined_like_rows(row: Row, progress: list[Totals]) -> None:
+def test_progress_is_joined_like_rows(
+    catalogue_settings: settings.CatalogueSettings, row: Row, progress: list[Totals]
+) -> None:
     """The words of Redis come to the same as totals do, and nobody else's row changes."""
     wanted = row
     for one in progress:
@@ -159,10 +160,10 @@ def test_progress_is_joined_like_rows(row: Row, progress: list[Totals]) -> None:
         await catalogue.save_progress([*words, ("nobody", 1, [b"1"] * 6)], at_ms=5)
         assert sorted(await catalogue.get_all(["run", "other"]), key=_key) == [other, wanted]
 
-    run_on_new_file(work)
+    run_on_empty(catalogue_settings, work)
 
 
-async def test_versions_and_closed_states(catalogue: SqliteCatalogue) -> None:
+async def test_versions_and_closed_states(catalogue: Catalogue) -> None:
     """A late row changes nothing but totals, equal versions join, and closed never opens again."""
     await catalogue.save([msgspec.structs.replace(ROW, version=3, json='{"v":3}')])
     await catalogue.save([msgspec.structs.replace(ROW, version=2, json='{"v":2}', totals=Totals(bursts=9))])
@@ -182,7 +183,7 @@ async def test_versions_and_closed_states(catalogue: SqliteCatalogue) -> None:
     assert found.json == renamed.json, "metadata may change after closing"
 
 
-async def test_another_session_of_an_identity_is_another_row(catalogue: SqliteCatalogue) -> None:
+async def test_another_session_of_an_identity_is_another_row(catalogue: Catalogue) -> None:
     """After Redis forgot an identity it may come again with a new id; the newest is the answer."""
     await catalogue.save([ROW, msgspec.structs.replace(ROW, stream_session_id=7, version=0)])
     found = await catalogue.get("run-1")
@@ -195,7 +196,7 @@ async def test_another_session_of_an_identity_is_another_row(catalogue: SqliteCa
     assert await catalogue.get_all([]) == []
 
 
-async def test_counts_beyond_the_file_saturate(catalogue: SqliteCatalogue) -> None:
+async def test_counts_beyond_the_file_saturate(catalogue: Catalogue) -> None:
     """A count of 2^64 - 1 that a writer made up keeps no other row from being saved."""
     await catalogue.save([named(1, totals=Totals(bursts=2**64 - 1)), named(2)])
     found = await catalogue.get("run-1")
@@ -208,13 +209,36 @@ async def test_counts_beyond_the_file_saturate(catalogue: SqliteCatalogue) -> No
     assert (found.totals.bursts, found.totals.samples) == (2**63 - 1, 9)
 
 
+async def test_the_latest_are_those_with_the_highest_ids(catalogue: Catalogue) -> None:
+    """Newest first, in whichever order they were saved."""
+    await catalogue.save([named(number) for number in (3, 1, 5, 2, 4)])
+    assert await catalogue.latest(2) == ["run-5", "run-4"]
+    assert len(await catalogue.latest(100)) == 5
+
+
+async def test_places_are_kept_by_stream_session_and_kind(catalogue: Catalogue) -> None:
+    """The last word on a place counts, and what is dropped is gone, once or twice."""
+    of_one = msgspec.structs.replace(PLACE, stream_session_id=3, kind="files", location="/archive/rig/3")
+    await catalogue.save_places([of_one, PLACE, msgspec.structs.replace(PLACE, stream="other")])
+    moved = msgspec.structs.replace(PLACE, location="cold:moved", entries=10)
+    await catalogue.save_places([moved])
+    assert await catalogue.places("rig") == [moved, of_one]
+    await catalogue.drop_places([PLACE, of_one])
+    await catalogue.drop_places([PLACE])
+    assert await catalogue.places("rig") == []
+    assert len(await catalogue.places("other")) == 1
+    await catalogue.save_places([])
+    await catalogue.drop_places([])
+
+
 WRITER = """
 import sys, anyio, msgspec
-from pathlib import Path
-from rta_supervisor.sqlite_catalogue import SqliteCatalogue
-from tests.integration.test_catalogue import named
-async def main(path, first, count):
-    catalogue = SqliteCatalogue(Path(path))
+from rta_supervisor import settings
+from rta_supervisor.catalogues import choice
+from tests.support.rows import named
+async def main(config, first, count):
+    own = msgspec.json.decode(config, type=settings.CatalogueSettings)
+    catalogue = choice.configured(settings.Settings(catalogue=own))
     print("ready", flush=True)
     sys.stdin.readline()
     for number in range(first, first + count):
@@ -226,9 +250,9 @@ anyio.run(main, sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
 """
 
 
-def writer(path: Path, first: int, count: int) -> "subprocess.Popen[str]":
+def writer(config: settings.CatalogueSettings, first: int, count: int) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path), str(first), str(count)],
+        [sys.executable, "-c", WRITER, msgspec.json.encode(config).decode(), str(first), str(count)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -248,10 +272,9 @@ def go(process: "subprocess.Popen[str]") -> None:
     process.stdin.flush()
 
 
-async def test_two_processes_write_at_once(tmp_path: Path) -> None:
-    """Both make the file and fill it side by side, and every row of both is there."""
-    path = tmp_path / "c.sqlite"
-    with writer(path, 1, 50) as one, writer(path, 1001, 50) as two:
+async def test_two_processes_write_at_once(catalogue_settings: settings.CatalogueSettings) -> None:
+    """Both make the tables and fill them side by side, and every row of both is there."""
+    with writer(catalogue_settings, 1, 50) as one, writer(catalogue_settings, 1001, 50) as two:
         for process in (one, two):
             started(process)
         for process in (one, two):
@@ -259,17 +282,16 @@ async def test_two_processes_write_at_once(tmp_path: Path) -> None:
         for process in (one, two):
             process.communicate()
     assert (one.returncode, two.returncode) == (0, 0)
-    catalogue = SqliteCatalogue(path)
+    catalogue = made(catalogue_settings)
     assert len(await catalogue.unfinished()) == 200
     assert await catalogue.highest_id() == 2 * 1050 + 1
     await catalogue.close()
 
 
-async def test_kill_minus_9_in_the_middle_of_writes(tmp_path: Path) -> None:
-    """The file is sound, what was acknowledged is there, and no transaction is there by half."""
-    path = tmp_path / "c.sqlite"
+async def test_kill_minus_9_in_the_middle_of_writes(catalogue_settings: settings.CatalogueSettings) -> None:
+    """All is sound, what was acknowledged is there, and no transaction is there by half."""
     for turn in range(3):
-        with writer(path, 1 + turn * 10_000, 10_000) as process:
+        with writer(catalogue_settings, 1 + turn * 10_000, 10_000) as process:
             assert process.stdout is not None
             started(process)
             go(process)
@@ -277,183 +299,88 @@ async def test_kill_minus_9_in_the_middle_of_writes(tmp_path: Path) -> None:
             process.kill()
             seen += process.stdout.readlines()
         acknowledged = max(int(line) for line in seen if line.endswith("\n"))
-        with sqlite3.connect(path) as raw:
-            assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        raw.close()
-        catalogue = SqliteCatalogue(path)
+        if catalogue_settings.path:
+            with contextlib.closing(sqlite3.connect(catalogue_settings.path)) as raw:
+                assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        catalogue = made(catalogue_settings)
         rows = {row.stream_session_id: row for row in await catalogue.unfinished()}
         await catalogue.close()
         assert 2 * acknowledged + 1 in rows
         assert all(number ^ 1 in rows and rows[number ^ 1].version == row.version for number, row in rows.items())
 
 
-async def test_locked_by_another_connection(catalogue: SqliteCatalogue) -> None:
-    """A named error after a moment, nothing changed, and all well once the lock is gone; reading goes on meanwhile."""
-    await catalogue.save([ROW])
-    other = sqlite3.connect(catalogue.path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(errors.CatalogueUnavailable, match="another process has locked it") as caught:
-        await catalogue.save([named(2)])
-    assert caught.value.retriable
-    assert await catalogue.unfinished() == [ROW]
-    other.execute("ROLLBACK")
-    other.close()
-    await catalogue.save([named(2)])
-    assert len(await catalogue.unfinished()) == 2
-
-
-async def test_a_new_file_that_somebody_has_locked(catalogue: SqliteCatalogue) -> None:
-    """Even the first step on a file waits for a lock and then has a name for it."""
-    other = sqlite3.connect(catalogue.path, isolation_level=None)
-    other.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(errors.CatalogueUnavailable, match="another process has locked it"):
-        await catalogue.open()
-    other.close()
-    await catalogue.open()
-
-
-async def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
-    """An error with the path, and no directory made behind the operator's back."""
-    catalogue = SqliteCatalogue(tmp_path / "gone" / "c.sqlite")
-    with pytest.raises(errors.CatalogueUnavailable, match=r"gone/c\.sqlite can't be used: .*directory must exist"):
-        await catalogue.open()
-    assert not (tmp_path / "gone").exists()
-    (tmp_path / "gone").mkdir()
-    await catalogue.save([ROW])
-    assert await catalogue.get("run-1") == ROW
-    await catalogue.close()
-
-
-async def test_a_directory_that_may_not_be_written(open_directory: Path) -> None:
-    """The same for a directory of somebody else, given or to be made."""
-    allow(open_directory, 0o555)
-    for catalogue in (
-        SqliteCatalogue(open_directory / "c.sqlite"),
-        SqliteCatalogue(open_directory / "new" / "c.sqlite", make_directory=True),
-    ):
-        with users.unprivileged():
-            with pytest.raises(errors.CatalogueUnavailable, match=r"can't be (opened|made)"):
-                await catalogue.save([ROW])
-            await catalogue.close()
-
-
-async def test_a_file_that_may_not_be_written(open_directory: Path) -> None:
-    """A read-only file is named as such and keeps what it has."""
-    path = open_directory / "c.sqlite"
-    catalogue = SqliteCatalogue(path)
-    await catalogue.save([ROW])
-    await catalogue.close()
-    allow(path, 0o444)
-    allow(open_directory, 0o777)
-    with users.unprivileged():
-        with pytest.raises(errors.CatalogueUnavailable, match="it is read-only"):
-            await catalogue.save([named(2)])
-        await catalogue.close()
-    allow(path, 0o644)
-    assert await catalogue.unfinished() == [ROW]
-    await catalogue.close()
-
-
-async def test_a_full_disk(catalogue: SqliteCatalogue) -> None:
-    """A write that does not fit changes nothing at all, and one that fits again is taken."""
-    await catalogue.save([ROW])
-    assert catalogue._connection is not None
-    pages = catalogue._connection.execute("PRAGMA page_count").fetchone()[0]
-    catalogue._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
-    with pytest.raises(errors.CatalogueUnavailable, match="the disk is full"):
-        await catalogue.save([named(2), *(named(number, json="x" * 5000) for number in range(3, 20))])
-    assert await catalogue.unfinished() == [ROW]
-    await catalogue.save([named(2)])
-    assert await catalogue.unfinished() == [ROW, named(2)]
-
-
-async def test_files_that_are_no_catalogue(tmp_path: Path) -> None:
-    """Junk and damage are told apart from each other, and are left as they were found."""
-    junk = tmp_path / "junk.sqlite"
-    junk.write_bytes(b"certainly not a database" * 1000)
-    catalogue = SqliteCatalogue(junk)
-    with pytest.raises(errors.CatalogueUnavailable, match="is not a catalogue"):
-        await catalogue.unfinished()
-    assert junk.read_bytes() == b"certainly not a database" * 1000
-    damaged = tmp_path / "damaged.sqlite"
-    catalogue = SqliteCatalogue(damaged)
-    await catalogue.save([named(number, json="x" * 1000) for number in range(1, 200)])
-    await catalogue.close()
-    raw = bytearray(damaged.read_bytes())
-    raw[4096:] = os.urandom(len(raw) - 4096)
-    damaged.write_bytes(raw)
-    with pytest.raises(errors.CatalogueUnavailable, match="is damaged"):
-        await catalogue.unfinished()
-    damaged.unlink()
-    await catalogue.save([ROW])
-    assert await catalogue.unfinished() == [ROW]
-    await catalogue.close()
-
-
-async def test_a_file_of_a_later_version(catalogue: SqliteCatalogue) -> None:
-    """A schema that we do not know is left alone, with what to do about it."""
-    await catalogue.save([ROW])
-    await catalogue.close()
-    raw = sqlite3.connect(catalogue.path)
-    raw.execute("PRAGMA user_version = 99")
-    raw.close()
-    with pytest.raises(errors.CatalogueTooNew, match=r"schema 99 .* Upgrade the supervisor") as caught:
-        await catalogue.save([named(2)])
-    assert (caught.value.retriable, caught.value.exit_code) == (False, 78)
-
-
-async def test_the_loop_goes_on_while_sql_waits(catalogue: SqliteCatalogue) -> None:
-    """A lock that is waited for blocks the worker thread and not the event loop."""
-    patient = SqliteCatalogue(catalogue.path, busy_timeout_s=10)
-    await patient.save([ROW])
-    other = sqlite3.connect(catalogue.path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(patient.save, [named(2)])
-        await anyio.wait_all_tasks_blocked()
-        other.execute("ROLLBACK")
-    other.close()
-    assert await patient.get("run-2") == named(2)
-    await patient.close()
+RIG = """{"identity":"x","identifier":"Warm-up Ä","state":"open","details":{"Rig":4,"Driver":"A. Novak","Wet":true},
+    "extDetails":{"car":{"Wing":"low\\u0000er"}},"group":"Testing"}"""
 
 
 @pytest.mark.parametrize(
-    ("environ", "path", "wanted"),
+    ("query", "numbers"),
     [
-        ({"STATE_DIRECTORY": "/var/lib/x:/var/lib/y", "HOME": "/h"}, "", "/var/lib/x/catalogue-3c2b.sqlite"),
-        ({"XDG_STATE_HOME": "/state", "HOME": "/h"}, "", "/state/rta-supervisor/catalogue-3c2b.sqlite"),
-        ({"HOME": "/h"}, "", "/h/.local/state/rta-supervisor/catalogue-3c2b.sqlite"),
-        ({"STATE_DIRECTORY": "/var/lib/x"}, "/elsewhere/c.db", "/elsewhere/c.db"),
+        (Query(), [4, 3, 2, 1]),
+        (Query(text="warm-UP ä"), [2]),
+        (Query(text="novak rig=4"), [2]),
+        (Query(text="novak nobody"), []),
+        (Query(text="run-"), [4, 3, 2, 1]),
+        (Query(text="100%_"), []),
+        (Query(details=(("Rig", "4"),)), [2]),
+        (Query(details=(("rig", "4"), ("Wet", "true"))), [2]),
+        (Query(details=(("Driver", "A. Nova"),)), []),
+        (Query(details=(("car.Wing", "low er"),)), [2]),
+        (Query(text="testing"), [2]),
+        (Query(states=(State.CLOSED, State.FAILED)), [3]),
+        (Query(stream="rig"), [3, 2]),
+        (Query(stream="rig.20260101"), [3]),
+        (Query(stream="ri"), []),
+        (Query(since_ns=10**18), [4, 3]),
+        (Query(until_ns=10**18), [3, 2, 1]),
+        (Query(since_ns=10**18 + 5, until_ns=10**18 + 6), [3]),
+        (Query(since_ns=2 * 10**18), [4]),
+        (Query(text="run", states=(State.OPEN,), stream="other", until_ns=30), [1]),
     ],
 )
-def test_where_the_file_is(environ: dict[str, str], path: str, wanted: str) -> None:
-    """As configured, else where systemd says, else where the user keeps state."""
-    config = settings.Settings(catalogue=settings.CatalogueSettings(path=path))
-    found = sqlite_catalogue.place(config, environ)
-    tag = sqlite_catalogue.deployment(config)
-    assert found == Path(wanted.replace("3c2b", tag))
+async def test_what_is_asked_for_is_found(catalogue: Catalogue, query: Query, numbers: list[int]) -> None:
+    """By text, details, state, stream or source, and time; newest first."""
+    await catalogue.save(
+        [
+            named(1, stream="other"),
+            named(2, json=RIG),
+            named(3, state=State.CLOSED, stream="rig.20260101", totals=Totals(1, 1, 1, 1, 10**18, 10**18 + 9)),
+            # Without data it counts when it was opened.
+            named(4, stream="other", totals=Totals(), opened_ms=3 * 10**12),
+        ]
+    )
+    assert [row.stream_session_id for row in await catalogue.find(query, limit=10)] == numbers
 
 
-def test_each_redis_has_a_file_of_its_own() -> None:
-    """Sessions of one server are never put back into another; a password makes no difference."""
-    urls = ["redis://h/0", "redis://h/1", "redis://me:secret@h/0"]
-    tags = [sqlite_catalogue.deployment(settings.Settings(redis=settings.RedisSettings(url=url))) for url in urls]
-    assert tags[0] == tags[2] != tags[1]
-    other = settings.Settings(keys=keys.Keys(prefix="other:"))
-    assert sqlite_catalogue.deployment(other) != sqlite_catalogue.deployment(settings.Settings())
+async def test_pages_of_what_is_found(catalogue: Catalogue) -> None:
+    """Every session once, whatever the size of a page, also where two have one id."""
+    rows = [named(number) for number in range(1, 20)] + [msgspec.structs.replace(named(7), identity="twin")]
+    await catalogue.save(rows)
+    found: list[Row] = []
+    while page := await catalogue.find(Query(), limit=3, before=found[-1].mark if found else None):
+        found += page
+    assert sorted(found, key=_key) == sorted(rows, key=_key)
+    assert [row.stream_session_id for row in found] == sorted((row.stream_session_id for row in rows), reverse=True)
 
 
-async def test_the_default_directory_is_made(tmp_path: Path) -> None:
-    """A first start on a laptop needs no preparation, and nobody else can read the sessions."""
-    catalogue = SqliteCatalogue.configured(settings.Settings(), {"XDG_STATE_HOME": str(tmp_path / "state")})
-    await catalogue.open()
-    assert catalogue.path.exists()
-    assert catalogue.path.parent.stat().st_mode & 0o777 == 0o700
-    await catalogue.close()
+async def test_words_go_with_the_json_that_counts(catalogue: Catalogue) -> None:
+    """A late row with an older name is not found by it."""
+    await catalogue.save([named(1, version=2, json='{"identifier":"new"}')])
+    await catalogue.save([named(1, version=1, json='{"identifier":"old"}')])
+    assert await catalogue.find(Query(text="old"), limit=1) == []
+    assert len(await catalogue.find(Query(text="new"), limit=1)) == 1
 
 
-async def test_the_latest_are_those_with_the_highest_ids(catalogue: SqliteCatalogue) -> None:
-    """Newest first, in whichever order they were saved."""
-    await catalogue.save([named(number) for number in (3, 1, 5, 2, 4)])
-    assert await catalogue.latest(2) == ["run-5", "run-4"]
-    assert len(await catalogue.latest(100)) == 5
+async def test_only_looking(catalogue: Catalogue, catalogue_settings: settings.CatalogueSettings) -> None:
+    """Who only looks makes nothing, changes nothing and sees what others write."""
+    reader = choice.to_read(settings.Settings(catalogue=catalogue_settings))
+    with pytest.raises(errors.CatalogueUnavailable, match="there is no"):
+        await reader.find(Query(), limit=1)
+    await catalogue.save([ROW])
+    assert await reader.find(Query(), limit=1) == [ROW]
+    await catalogue.save([named(2)])
+    assert len(await reader.find(Query(), limit=5)) == 2
+    with pytest.raises(errors.CatalogueUnavailable, match="it is read-only"):
+        await reader.save([named(3)])
+    await reader.close()
+    assert len(await catalogue.unfinished()) == 2

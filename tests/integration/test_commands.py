@@ -11,7 +11,7 @@ import redis
 
 import rta_writers
 from rta_supervisor import calls, overview
-from rta_supervisor.commands import dlq, ending, sessions, status
+from rta_supervisor.commands import dlq, ending, showing, status
 from rta_supervisor.embedded import server
 from rta_supervisor.letters import Letter, Opened, SentAgain
 from rta_wire import control, control_pb2, errors, keys
@@ -128,7 +128,7 @@ def test_one_session_in_full(client: redis.Redis, url: str, sessions: rta_writer
 
 
 def sessions_fields() -> tuple[str, ...]:
-    return sessions.Shown.__struct_fields__
+    return showing.Shown.__struct_fields__
 
 
 @pytest.mark.parametrize(

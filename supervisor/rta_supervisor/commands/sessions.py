@@ -1,61 +1,76 @@
-"""`rta-supervisor sessions`: what is open, and everything about one of them. How one ends is `ending`'s."""
+"""`rta-supervisor sessions`: what is open. Each thing that can be done with one is a module of its own."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import click
-import msgspec
-from rich.console import Group, RenderableType
 from rich.text import Text
 
 from rta_supervisor import overview, settings
-from rta_supervisor import sessions as sessions_
+from rta_supervisor.catalogue import Query
 from rta_supervisor.clock import now_ms
-from rta_supervisor.commands import asking, ending, options, requesting, shown
-from rta_supervisor.link import Link
-from rta_wire import session
+from rta_supervisor.commands import (
+    asked,
+    asking,
+    ending,
+    exporting,
+    options,
+    resurrecting,
+    searching,
+    showing,
+    shown,
+)
+from rta_wire import errors
 from rta_wire.session import State
-from rta_wire.totals import Totals
 
 
-class Shown(msgspec.Struct, frozen=True):
-    """What `sessions show --json` prints."""
+class Sessions(click.Group):
+    """`sessions --all` is `sessions list --all`."""
 
-    session: overview.SessionLine
-    document: msgspec.Raw
-    """Session JSON as its readers have it."""
-    units: dict[str, Totals]
-    expires_s: int
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
 
 
-@click.group("sessions")
+@click.group("sessions", cls=Sessions)
 def command() -> None:
-    """List sessions, look at one, end one.
+    """List sessions, search all that ever were, look at one, end one, bring one back.
 
     \b
     Examples:  rta-supervisor sessions list
+               rta-supervisor sessions --all --text rig --since 7d
                rta-supervisor sessions show run-17
                rta-supervisor sessions close run-17
     """
 
 
 @command.command("list")
-@click.option("--state", type=click.Choice([state.value for state in State if state is not State.UNKNOWN]))
-@click.option("--stream", metavar="NAME", help="Those of one stream.")
+@click.option("--all", "is_all", is_flag=True, help="Search the catalogue: all sessions that ever were.")
+@asked.query
+@click.option("--before", type=click.IntRange(min=0), metavar="ID", help="Go on with sessions of lower ids.")
 @click.option("--limit", type=click.IntRange(min=0), default=100, show_default=True, help="How many; 0: all.")
 @options.as_json
 @options.configured
-def list_(loaded: settings.Settings, state: str | None, stream: str | None, limit: int, as_json: bool) -> None:
-    """Live sessions, the one that was heard of last comes first.
+def list_(
+    *, loaded: settings.Settings, is_all: bool, query: Query, before: int | None, limit: int, as_json: bool
+) -> None:
+    """Live sessions, the one that was heard of last comes first; with --all those of the catalogue, newest first.
 
-    Closed ones leave the list as soon as they are safe in the catalogue; `show` finds them for a day.
+    Closed ones leave the list of live ones as soon as they are safe in the catalogue; `show` finds them for a day.
 
     \b
     Examples:  rta-supervisor sessions list --state open
                rta-supervisor sessions list --stream rocket-engine --json | jq -r .sessions[].identity
+               rta-supervisor sessions --all --detail Rig=4 --since 2026-11-01 --until 2026-11-02
     """
+    if is_all:
+        searching.search(loaded, query, before=before, limit=limit, as_json=as_json)
+        return
+    if before is not None or query != Query(states=query.states, stream=query.stream):
+        raise errors.Usage(reason="Only the catalogue can be searched like that: say --all as well.")
     found = asking.run(loaded, lambda link: overview.Overview(link, loaded).sessions())
-    wanted = [one for one in found if state in (None, one.state) and stream in (None, one.stream)]
+    wanted = [one for one in found if one.state in (query.states or State) and query.stream in ("", one.stream)]
     part = wanted[: limit or None]
     if as_json:
         shown.json({"sessions": part, "total": len(wanted)})
@@ -85,66 +100,8 @@ def _table(lines: Sequence[overview.SessionLine]) -> Any:
     return made
 
 
-@command.command()
-@click.argument("identity")
-@options.as_json
-@options.configured
-def show(loaded: settings.Settings, identity: str, as_json: bool) -> None:
-    """Everything about one session: its JSON, its time range, who wrote how much.
-
-    \b
-    Examples:  rta-supervisor sessions show run-17
-               rta-supervisor sessions show run-17 --json | jq .document.details
-    """
-    found = asking.run(loaded, lambda link: look(link, loaded, identity))
-    if as_json:
-        shown.json(found)
-    else:
-        shown.console().print(_page(found))
-
-
-async def look(link: Link, loaded: settings.Settings, identity: str) -> Shown:
-    view = overview.Overview(link, loaded)
-    line = await requesting.check_known(view, identity)
-    known = await sessions_.Sessions(link, loaded).read(identity)
-    expires_s = await link.do("TTL", loaded.keys.session(identity))
-    units = {} if known is None else known.units
-    return Shown(
-        session=line,
-        document=msgspec.Raw(known.document if known is not None and known.document else b"null"),
-        units={unit: Totals.from_words(words.split(" ")) for unit, words in sorted(units.items())},
-        expires_s=expires_s,
-    )
-
-
-def _page(found: Shown) -> Group:
-    one = found.session
-    at_ms = now_ms()
-    raw = bytes(found.document)
-    document = session.parse(raw) if raw != b"null" else {}
-    pairs: list[tuple[str, Text | str]] = [
-        ("session", shown.safe(one.identity)),
-        ("identifier", shown.safe(str(document.get("identifier", shown.NOTHING)))),
-        ("state", shown.state(one.state) + Text(" (Redis lost data of it)" if one.lost_data else "", style="red")),
-        ("stream", f"{one.stream}, id {one.stream_session_id}"),
-        ("principal", shown.safe(one.principal)),
-        ("opened", f"{shown.moment_ms(one.opened_ms)}, {shown.ago(one.opened_ms, at_ms)} ago"),
-        ("heard of", f"{shown.ago(one.heard_ms, at_ms)} ago" if one.heard_ms is not None else "put away"),
-        ("from", shown.moment_ns(one.start_ns)),
-        ("to", shown.moment_ns(one.end_ns)),
-        ("samples", f"{shown.count(one.samples)} in {shown.count(one.bursts)} bursts"),
-        ("bytes", f"{shown.size(one.stored_bytes)}, {shown.size(one.raw_bytes)} before compression"),
-        ("expires", f"in {shown.duration(found.expires_s)}, renewed while it is open"),
-    ]
-    units = shown.table("unit", "bursts", "samples", "to", right=("bursts", "samples"))
-    for name, totals in found.units.items():
-        units.add_row(
-            shown.safe(name), shown.count(totals.bursts), shown.count(totals.samples), shown.moment_ns(totals.end_ns)
-        )
-    text = Text(shown.pretty(raw))
-    parts: list[RenderableType] = [shown.facts(pairs), "", *((units, "") if found.units else ()), text]
-    return Group(*parts)
-
-
+command.add_command(showing.show)
 command.add_command(ending.close)
 command.add_command(ending.abandon)
+command.add_command(resurrecting.resurrect)
+command.add_command(exporting.export)

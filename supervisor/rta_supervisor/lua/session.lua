@@ -192,6 +192,7 @@ end
 local function let_go(keys, args)
   local known = redis.call('HMGET', keys[2], 'version', 'state')
   if known[1] ~= args[1] or not CLOSED[known[2]] then return 0 end
+  redis.call('HSET', keys[2], 'safe', args[1])
   redis.call('EXPIRE', keys[1], args[2])
   redis.call('EXPIRE', keys[2], args[2])
   return 1

@@ -1,0 +1,62 @@
+"""The tables of a PostgreSQL, in a schema of their own, and what makes each version of the one before it."""
+
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+
+_FIRST: Final = (
+    # Text is compared byte by byte, as everywhere else: which of two rows wins must not depend on a language.
+    """CREATE TABLE sessions (
+        identity TEXT COLLATE "C" NOT NULL, stream_session_id BIGINT NOT NULL, stream TEXT COLLATE "C" NOT NULL,
+        principal TEXT COLLATE "C" NOT NULL, state TEXT COLLATE "C" NOT NULL, closed SMALLINT NOT NULL,
+        version BIGINT NOT NULL, bursts BIGINT NOT NULL, samples BIGINT NOT NULL, raw_bytes BIGINT NOT NULL,
+        stored_bytes BIGINT NOT NULL, start_ns BIGINT, end_ns BIGINT, opened_ms BIGINT NOT NULL,
+        updated_ms BIGINT NOT NULL, position TEXT COLLATE "C" NOT NULL, words TEXT COLLATE "C" NOT NULL,
+        json TEXT COLLATE "C" NOT NULL,
+        PRIMARY KEY (identity, stream_session_id)) WITH (fillfactor = 80)""",
+    "CREATE INDEX sessions_by_id ON sessions (stream_session_id, identity)",
+    "CREATE INDEX sessions_unfinished ON sessions (stream_session_id) WHERE closed = 0",
+    """CREATE TABLE places (
+        stream TEXT COLLATE "C" NOT NULL, stream_session_id BIGINT NOT NULL, kind TEXT COLLATE "C" NOT NULL,
+        location TEXT NOT NULL, first_id TEXT NOT NULL, last_id TEXT NOT NULL, entries BIGINT NOT NULL,
+        size_bytes BIGINT NOT NULL, noted_ms BIGINT NOT NULL, PRIMARY KEY (stream, stream_session_id, kind))""",
+)
+_STEPS: Final = (_FIRST,)
+LATEST: Final = len(_STEPS)
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+def use(connection: Connection, schema: str) -> None:
+    """Names without a schema are in this one, and nowhere else."""
+    connection.execute("SELECT set_config('search_path', quote_ident(%s), false)", (schema,))
+
+
+def found(connection: Connection, schema: str) -> int:
+    """Which one there is, 0 for none."""
+    [there] = connection.execute(
+        "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = %s AND tablename = 'version')", (schema,)
+    ).fetchall()
+    if not there[0]:
+        return 0
+    [(number,)] = connection.execute("SELECT number FROM version").fetchall()
+    return int(number)
+
+
+def raise_to_latest(connection: Connection, schema: str) -> None:
+    """In a transaction. Several hosts may do so at once: one does it, the others wait and find it done."""
+    connection.execute("SELECT pg_advisory_xact_lock(hashtext('rta-supervisor'), hashtext(%s))", (schema,))
+    has_schema = connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone()
+    if has_schema is None:
+        # Asked for only where it is needed: an operator who made it need not let us make others.
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+    number = found(connection, schema)
+    for step in _STEPS[number:]:
+        for statement in step:
+            connection.execute(statement)
+    if number == 0:
+        connection.execute("CREATE TABLE version (number INTEGER NOT NULL)")
+        connection.execute("INSERT INTO version VALUES (%s)", (LATEST,))
+    else:
+        connection.execute("UPDATE version SET number = %s", (LATEST,))

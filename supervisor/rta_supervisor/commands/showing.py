@@ -1,0 +1,176 @@
+"""`rta-supervisor sessions show`: everything about one session, and where its data is."""
+
+from typing import Any, Final
+
+import click
+import msgspec
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from rta_supervisor import overview, settings
+from rta_supervisor import sessions as sessions_
+from rta_supervisor.catalogue import Catalogue, Place, Row
+from rta_supervisor.clock import now_ms
+from rta_supervisor.commands import asking, exporting, looking, options, requesting, shown
+from rta_supervisor.link import Link, pairs
+from rta_wire import errors, keys, session
+from rta_wire.totals import Totals
+
+LIVE: Final = "live"
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What `sessions show --json` prints."""
+
+    session: overview.SessionLine
+    document: msgspec.Raw
+    """Session JSON as its readers have it."""
+    units: dict[str, Totals]
+    expires_s: int | None
+    """None: Redis has forgotten it, and this is what the catalogue knows."""
+    places: list[Place]
+    catalogue_error: str
+    """Why the catalogue could not be asked where else the data is; empty where it could."""
+
+
+@click.command()
+@click.argument("identity")
+@options.as_json
+@options.configured
+def show(loaded: settings.Settings, identity: str, as_json: bool) -> None:
+    """Everything about one session: its JSON, its time range, who wrote how much, where its data is.
+
+    One that Redis has forgotten is looked up in the catalogue.
+
+    \b
+    Examples:  rta-supervisor sessions show run-17
+               rta-supervisor sessions show run-17 --json | jq .document.details
+    """
+    found = asking.run(loaded, lambda link: look(link, loaded, identity))
+    if as_json:
+        shown.json(found)
+    else:
+        shown.console().print(_page(found))
+
+
+async def look(link: Link, loaded: settings.Settings, identity: str) -> Shown:
+    view = overview.Overview(link, loaded)
+    line = await view.session(identity)
+    row: Row | None = None
+    places: list[Place] = []
+    error = ""
+    try:
+        row, places = await looking.within(loaded, lambda catalogue: _catalogued(catalogue, identity, line))
+    except errors.CatalogueUnavailable as unavailable:
+        error = str(unavailable)
+    if line is None and row is not None:
+        is_json = exporting.document(row) != {}
+        return Shown(
+            session=_line(row),
+            document=msgspec.Raw(row.json.encode() if is_json else b"null"),
+            units={},
+            expires_s=None,
+            places=[*await _live(link, row.stream), *places],
+            catalogue_error=error,
+        )
+    line = await requesting.check_known(view, identity)
+    known = await sessions_.Sessions(link, loaded).read(identity)
+    units = {} if known is None else known.units
+    return Shown(
+        session=line,
+        document=msgspec.Raw(known.document if known is not None and known.document else b"null"),
+        units={unit: Totals.from_words(words.split(" ")) for unit, words in sorted(units.items())},
+        expires_s=await link.do("TTL", loaded.keys.session(identity)),
+        places=[*await _live(link, line.stream), *places],
+        catalogue_error=error,
+    )
+
+
+async def _catalogued(
+    catalogue: Catalogue, identity: str, line: overview.SessionLine | None
+) -> tuple[Row | None, list[Place]]:
+    """The row of a session, and where its data is besides Redis."""
+    row = await catalogue.get(identity)
+    if line is not None:
+        stream, number = line.stream, line.stream_session_id
+    elif row is not None:
+        stream, number = row.stream, row.stream_session_id
+    else:
+        return None, []
+    found = await catalogue.places(stream)
+    return row, [place for place in found if place.stream_session_id in (0, number) and place.kind != LIVE]
+
+
+async def _live(link: Link, stream: str) -> list[Place]:
+    """The stream in Redis, as it is now."""
+    info, memory = await link.try_all(
+        [("XINFO", "STREAM", keys.stream(stream)), ("MEMORY", "USAGE", keys.stream(stream))]
+    )
+    found: dict[bytes, Any] = {} if isinstance(info, Exception) else pairs(info)
+    if not found.get(b"length"):
+        return []
+    ends = (found[b"first-entry"][0].decode(), found[b"last-entry"][0].decode())
+    size_bytes = memory if isinstance(memory, int) else 0
+    return [Place(stream, 0, LIVE, keys.stream(stream), *ends, found[b"length"], size_bytes, now_ms())]
+
+
+def _line(row: Row) -> overview.SessionLine:
+    return overview.SessionLine(
+        **{name: getattr(row, name) for name in ("identity", "state", "stream", "stream_session_id", "principal")},
+        opened_ms=row.opened_ms,
+        heard_ms=None,
+        lost_data=False,
+        **msgspec.structs.asdict(row.totals),
+    )
+
+
+def _page(found: Shown) -> Group:
+    one = found.session
+    at_ms = now_ms()
+    raw = bytes(found.document)
+    document = session.parse(raw) if raw != b"null" else {}
+    facts: list[tuple[str, Text | str]] = [
+        ("session", shown.safe(one.identity)),
+        ("identifier", shown.safe(str(document.get("identifier", shown.NOTHING)))),
+        ("state", shown.state(one.state) + Text(" (Redis lost data of it)" if one.lost_data else "", style="red")),
+        ("stream", f"{one.stream}, id {one.stream_session_id}"),
+        ("principal", shown.safe(one.principal)),
+        ("opened", f"{shown.moment_ms(one.opened_ms)}, {shown.ago(one.opened_ms, at_ms)} ago"),
+        ("heard of", f"{shown.ago(one.heard_ms, at_ms)} ago" if one.heard_ms is not None else "put away"),
+        ("from", shown.moment_ns(one.start_ns)),
+        ("to", shown.moment_ns(one.end_ns)),
+        ("samples", f"{shown.count(one.samples)} in {shown.count(one.bursts)} bursts"),
+        ("bytes", f"{shown.size(one.stored_bytes)}, {shown.size(one.raw_bytes)} before compression"),
+        ("expires", _expiry(found.expires_s)),
+        ("data", shown.safe(found.catalogue_error) if found.catalogue_error else _summary(found.places)),
+    ]
+    units = shown.table("unit", "bursts", "samples", "to", right=("bursts", "samples"))
+    for name, totals in found.units.items():
+        units.add_row(
+            shown.safe(name), shown.count(totals.bursts), shown.count(totals.samples), shown.moment_ns(totals.end_ns)
+        )
+    text = Text(shown.pretty(raw))
+    tables = [*((_places(found.places), "") if found.places else ()), *((units, "") if found.units else ())]
+    parts: list[RenderableType] = [shown.facts(facts), "", *tables, text]
+    return Group(*parts)
+
+
+def _expiry(expires_s: int | None) -> str:
+    if expires_s is None:
+        return "Redis has forgotten it: rta-supervisor sessions resurrect brings it back"
+    return f"in {shown.duration(expires_s)}, renewed while it is open"
+
+
+def _summary(places: list[Place]) -> str:
+    return "nowhere any more" if not places else ", ".join(dict.fromkeys(place.kind for place in places))
+
+
+def _places(places: list[Place]) -> Table:
+    made = shown.table("data", "where", "of", "entries", "bytes", "first", "last", right=("entries", "bytes"))
+    for place in places:
+        made.add_row(
+            *(place.kind, shown.safe(place.location), "this session" if place.stream_session_id else "the stream"),
+            *(shown.count(place.entries), shown.size(place.size_bytes), place.first_id, place.last_id),
+        )
+    return made
