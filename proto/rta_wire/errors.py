@@ -124,6 +124,15 @@ class BadBurst(RtaError):
     """A burst can't be decoded: {reason}"""
 
 
+class BadBatch(RtaError):
+    """A batch of a cold stream can't be read: {reason}"""
+
+
+class TooLargeForBatch(RtaError):
+    """Entry {entry} has {size} bytes, more than the {limit} that a batch of a cold stream may have. It stays in the live
+    stream, and so does what came after it."""
+
+
 class BadSamples(RtaError):
     """The samples can't be encoded: {reason}"""
 
