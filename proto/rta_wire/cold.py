@@ -26,6 +26,7 @@ VERSION: Final = 1
 ZSTD: Final = "zstd"
 LZ4: Final = "lz4"
 CODECS: Final = (ZSTD, LZ4)
+LEVELS: Final = {ZSTD: (1, 19), LZ4: (1, limits.LZ4_LEVEL_MAX)}
 LEVEL: Final = 3
 REORDERED_LEVEL: Final = 1
 """For reordered columns: on those a higher level of zstd takes three times as long and gains nothing."""

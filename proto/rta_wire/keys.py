@@ -24,6 +24,8 @@ JSON: Final = "json"
 T_START: Final = "tStart"
 T_END: Final = "tEnd"
 
+COLD_FIELD: Final = b"b"
+
 CONTROL_FIELD: Final = b"m"
 CONTROL_GROUP: Final = "supervisors"
 DEFAULT_PRINCIPAL: Final = "default"
@@ -40,6 +42,11 @@ _CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 def stream(name: str) -> str:
     """The stream that others read."""
     return f"stream:{name}"
+
+
+def cold(name: str) -> str:
+    """The older part of a stream, in batches. A Redis stream: the id of a batch is the highest inside."""
+    return f"cold:{name}"
 
 
 def unit_field(unit: str) -> str:
@@ -153,6 +160,14 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def streams_used(self) -> str:
         """Sorted set: streams that sessions of ours used, by last use in ms. Only these are trimmed and removed."""
         return f"{self.prefix}streams"
+
+    def cold_index(self) -> str:
+        """Hash: what is held cold of each stream. Up to the id in it a stream is read there, and above it live."""
+        return f"{self.prefix}cold"
+
+    def cold_pause(self) -> str:
+        """String: that somebody paused compaction, and who."""
+        return f"{self.prefix}coldpause"
 
     def dead_letters(self) -> str:
         """Stream of control messages that could not be applied."""

@@ -15,6 +15,9 @@ WAY_MAX: Final = _PREFIXED + limits.LZ4_LEVEL_MAX - limits.LZ4_LEVEL_MIN
 _SEARCHES_MAX: Final = 2
 """Values of a batch for which all levels are tried."""
 
+_OPEN_MIN_BYTES: Final = 16
+"""A shorter value stays as it came: there is nothing to gain."""
+
 _ENTRY_OVERHEAD: Final = 32
 _VALUE_OVERHEAD: Final = 16
 """What entries and values add to a batch beside their bytes, at most."""
@@ -62,6 +65,8 @@ class Opener:
         return Opened(entry.id, names, tuple(raw for raw, _ in opened), bytes(way for _, way in opened), sums)
 
     def _open(self, value: bytes) -> tuple[bytes, int]:
+        if len(value) < _OPEN_MIN_BYTES:
+            return value, AS_IT_CAME
         for framing in pack.Framing:
             try:
                 raw = decode.decompress(value, framing)

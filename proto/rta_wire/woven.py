@@ -24,7 +24,7 @@ CUT_MIN_BYTES: Final = 48
 """A shorter buffer stays where it is: its place in the table would cost more than it saves."""
 
 COLUMNS_MAX: Final = 4096
-TRY_BYTES: Final = 64 * limits.KIB
+TRY_BYTES: Final = 16 * limits.KIB
 TRY_AGAIN: Final = 16
 """Batches for which the order of a channel's bytes is kept before it is tried again."""
 
