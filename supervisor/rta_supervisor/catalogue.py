@@ -1,7 +1,7 @@
 """The catalogue: every session that ever was, outside Redis, read when Redis forgot. Never part of the hot path.
 
 Owns what a catalogue is and how two rows of one session are joined. Where rows are kept is up to an implementation
-(`sqlite_catalogue`), and when they are written is up to the archivist.
+(`sqlite_catalogue`, `postgres_catalogue`), and when they are written is up to the archivist.
 """
 
 from collections.abc import Sequence
@@ -29,6 +29,8 @@ class Row(msgspec.Struct, frozen=True):
     version: int
     opened_ms: int
     updated_ms: int
+    position: str = "0-0"
+    """Where its stream ended before its first entry. Too low costs a reader time, too high would cost it entries."""
 
     @property
     def key(self) -> tuple[str, int]:
@@ -49,12 +51,62 @@ class Row(msgspec.Struct, frozen=True):
         )
 
 
+class Place(msgspec.Struct, frozen=True):
+    """Where entries of a stream, or of one session of it, are kept."""
+
+    stream: str
+    stream_session_id: int
+    """0: of all sessions."""
+
+    kind: str
+    """"live", "cold" or "files"."""
+
+    location: str
+    """A key, or a folder."""
+
+    first_id: str
+    last_id: str
+    entries: int
+    size_bytes: int
+    noted_ms: int
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        return self.stream, self.stream_session_id, self.kind
+
+
+class Query(msgspec.Struct, frozen=True):
+    """What to look for. What is absent is not asked for; all that is asked for has to be true of a session."""
+
+    text: str = ""
+    """Words, a part of each of which stands in the identity, the identifier, the details or another name."""
+
+    states: tuple[State, ...] = ()
+    stream: str = ""
+    """One, or the streams of all days of a source."""
+
+    since_ns: int | None = None
+    until_ns: int | None = None
+    """Sessions with data between the two; those without data if they were opened between them."""
+
+    details: tuple[tuple[str, str], ...] = ()
+    """Names with the whole of their values. Those of `extDetails` are called `section.name`."""
+
+
 def _rank(row: Row) -> tuple[Any, ...]:
-    return row.state.is_closed, row.version, row.state.value, row.json, row.stream, row.principal
+    return row.state.is_closed, row.version, row.state.value, row.json, row.stream, row.principal, row.position
 
 
 class Catalogue(Protocol):
     """What the supervisor asks of a catalogue. Every method may raise CatalogueUnavailable."""
+
+    @property
+    def name(self) -> str:
+        """Where it is, for people: no secret is in it."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether supervisors on other hosts write to the same one."""
 
     async def open(self) -> None:
         """Make it ready. The other methods do so too: this one is for finding out early."""
@@ -74,11 +126,23 @@ class Catalogue(Protocol):
     async def unfinished(self) -> list[Row]:
         """Every session that is not closed, oldest id first."""
 
+    async def find(self, query: Query, *, limit: int, before: tuple[int, str] | None = None) -> list[Row]:
+        """Sessions by the highest id first. `before`: those after one of this id and identity, for the next page."""
+
     async def latest(self, count: int) -> list[str]:
         """Identities of the sessions that were opened last, newest first."""
 
     async def highest_id(self) -> int:
         """The highest stream session id of all, 0 where there is none."""
 
+    async def save_places(self, places: Sequence[Place]) -> None:
+        """All or none. One of the same stream, session and kind is replaced."""
+
+    async def drop_places(self, places: Sequence[Place]) -> None:
+        """Forget those of the same streams, sessions and kinds. All or none; who is not stored is left out."""
+
+    async def places(self, stream: str) -> list[Place]:
+        """Where the entries of a stream are, those of all its sessions first."""
+
     async def close(self) -> None:
-        """Let go of the file. Repeating it is harmless."""
+        """Let go of the file or the connection. Repeating it is harmless."""

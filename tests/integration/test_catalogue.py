@@ -1,5 +1,6 @@
 """The catalogue on real files, with real faults: other processes, kill -9, permissions, a full disk, junk."""
 
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -16,7 +17,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from rta_supervisor import settings, sqlite_catalogue
-from rta_supervisor.catalogue import Catalogue, Row
+from rta_supervisor.catalogue import Catalogue, Place, Row
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_wire import errors, keys
 from rta_wire.session import State
@@ -457,3 +458,33 @@ async def test_the_latest_are_those_with_the_highest_ids(catalogue: SqliteCatalo
     await catalogue.save([named(number) for number in (3, 1, 5, 2, 4)])
     assert await catalogue.latest(2) == ["run-5", "run-4"]
     assert len(await catalogue.latest(100)) == 5
+
+
+PLACE = Place("rig", 0, "cold", "cold:rig", "1-0", "9-0", 9, 900, 5)
+
+
+async def test_places_are_kept_by_stream_session_and_kind(catalogue: SqliteCatalogue) -> None:
+    """The last word on a place counts, and what is dropped is gone, once or twice."""
+    of_one = msgspec.structs.replace(PLACE, stream_session_id=3, kind="files", location="/archive/rig/3")
+    await catalogue.save_places([of_one, PLACE, msgspec.structs.replace(PLACE, stream="other")])
+    moved = msgspec.structs.replace(PLACE, location="cold:moved", entries=10)
+    await catalogue.save_places([moved])
+    assert await catalogue.places("rig") == [moved, of_one]
+    await catalogue.drop_places([PLACE, of_one])
+    await catalogue.drop_places([PLACE])
+    assert await catalogue.places("rig") == []
+    assert len(await catalogue.places("other")) == 1
+    await catalogue.save_places([])
+    await catalogue.drop_places([])
+
+
+async def test_a_file_of_the_first_version(tmp_path: Path) -> None:
+    """It gets what is new, by whichever of two gets there first, and keeps every row."""
+    path = tmp_path / "c.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as raw, raw:
+        raw.executescript((ROOT / "tests" / "integration" / "catalogue-1.sql").read_text())
+    for catalogue in (SqliteCatalogue(path), SqliteCatalogue(path)):
+        assert await catalogue.get("run-1") == ROW
+        await catalogue.save_places([PLACE])
+        assert await catalogue.places("rig") == [PLACE]
+        await catalogue.close()

@@ -1,0 +1,1 @@
+"""Where rows are kept: what a SQLite file and a PostgreSQL have in common, and which of the two it is."""
