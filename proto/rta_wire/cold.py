@@ -1,8 +1,8 @@
 """Batches of a cold stream: many entries of a live one, smaller, each of which comes back bit by bit.
 
-What stands in a live stream is LZ4 already, burst by burst. A batch holds what is inside those blocks (`opened`), samples of a
-channel side by side (`woven`), and compresses that. Does no I/O. Whatever the bytes of a batch say, reading one takes a
-bounded amount of memory.
+What stands in a live stream is LZ4 already, burst by burst. A batch holds what is inside those blocks (`opened`),
+samples of a channel side by side (`woven`), and compresses that. No I/O. Whatever the bytes of a batch say, reading
+one takes a bounded amount of memory.
 """
 
 import itertools
@@ -45,6 +45,9 @@ class Options(msgspec.Struct, frozen=True):
     level: int = LEVEL
 
 
+DEFAULT: Final = Options()
+
+
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What can be known of a batch without unpacking it."""
 
@@ -84,7 +87,7 @@ def is_full(entries: int, size: int) -> bool:
     return entries > limits.COLD_BATCH_MAX_ENTRIES or size > limits.COLD_BATCH_MAX_BYTES
 
 
-def packed(batch: Sequence[Opened], widths: woven.Widths, *, live_bytes: int, options: Options = Options()) -> bytes:
+def packed(batch: Sequence[Opened], widths: woven.Widths, *, live_bytes: int, options: Options = DEFAULT) -> bytes:
     """Entries as one batch. `widths` is kept for the next batch of the stream."""
     values = [pair for one in batch for pair in zip(one.values, one.ways, strict=True)]
     apart = woven.taken_apart([(value, way != AS_IT_CAME) for value, way in values], widths)

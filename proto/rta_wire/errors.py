@@ -129,13 +129,13 @@ class BadBatch(RtaError):
 
 
 class ColdDiffers(RtaError):
-    """Batch {batch} of the cold part of stream {stream!r} does not hold what the live stream does. Nothing was removed from
-    the live stream."""
+    """Batch {batch} of the cold part of stream {stream!r} does not hold what the live stream does. Nothing was removed
+    from the live stream."""
 
 
 class TooLargeForBatch(RtaError):
-    """Entry {entry} has {size} bytes, more than the {limit} that a batch of a cold stream may have. It stays in the live
-    stream, and so does what came after it."""
+    """Entry {entry} has {size} bytes, more than the {limit} that a batch of a cold stream may have. It stays in the
+    live stream, and so does what came after it."""
 
 
 class BadSamples(RtaError):

@@ -1,8 +1,8 @@
 """What the index says of the cold part of a stream, and how live and cold are one stream.
 
-The rule for a reader at a place: look at the live stream, then at the index. Where the index holds more than the place, what
-comes next is read from the cold stream, else what was found live is it. Entries leave the live stream only after the
-index says that they are cold, so each of them is seen once, at whichever moment somebody looks.
+The rule for a reader at a place: look at the live stream, then at the index. Where the index holds more than the place,
+what comes next is read from the cold stream, else what was found live is it. Entries leave the live stream only after
+the index says that they are cold, so each of them is seen once, at whichever moment somebody looks.
 """
 
 from collections.abc import Mapping, Sequence

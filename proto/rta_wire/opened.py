@@ -1,6 +1,6 @@
 """Entries of a live stream with their LZ4 blocks unpacked, and packed again to the same bytes.
 
-Which bytes LZ4 makes depends on how it was told to compress. That is found by trying: what our writers use first, then what
+Which bytes LZ4 makes depends on how it was told to compress. That is found by trying: what our writers use, or what
 worked last, then everything that there is. A value that nothing makes again stays as it came.
 """
 
@@ -93,8 +93,8 @@ class Opener:
 
 
 def closed(opened: Opened) -> tuple[Entry, bool]:
-    """The entry as it stood in the live stream, and whether to the bit: another LZ4 than the one that packed the batch may
-    make other bytes of the same content."""
+    """The entry as it stood in the live stream, and whether to the bit: another LZ4 than the one that packed the batch
+    may make other bytes of the same content."""
     fields: list[bytes] = []
     sums = iter(opened.sums)
     exact = True

@@ -1,7 +1,8 @@
 """Samples of a channel side by side: cuts the buffers out of many bursts, puts those of a channel into one column, and
 reorders its bytes where that compresses better. Undone without knowing what a burst is.
 
-A cut is worth only what it saves: nothing here depends on a burst being well-formed, and any bytes come back as they were.
+A cut is worth only what it saves: nothing here depends on a burst being well-formed, and any bytes come back as they
+were.
 """
 
 from collections.abc import Iterator, Sequence

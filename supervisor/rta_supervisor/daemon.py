@@ -14,6 +14,7 @@ from rta_supervisor import counting, log, metrics, notify, redaction, reload, se
 from rta_supervisor.archivist import Archivist
 from rta_supervisor.beat import Beat
 from rta_supervisor.clock import Timekeeper, now_ms
+from rta_supervisor.cold.compactor import Compactor
 from rta_supervisor.follower import Follower
 from rta_supervisor.handlers import Reports, Requests
 from rta_supervisor.health import Health
@@ -80,6 +81,7 @@ class Daemon:
             lambda: max(self._report_lane.listening_since_ms, now_ms.steady_since_ms),
         )
         self._trimmer = Trimmer(self._link, config)
+        self._compactor = Compactor(self._link, self._sessions, self._catalogue, config)
         self._recovery = Recovery(
             *(self._link, self._sessions, self._life, self._catalogue),
             is_catalogue_required=config.catalogue.required,
@@ -211,6 +213,7 @@ class Daemon:
             "archivist": self._archivist.run,
             "follower": self._follower.run,
             "trim": lambda: self._trimmer.run(self._leases.of("trim")),
+            "compact": lambda: self._compactor.run(self._leases.of("compact")),
             "survey": self._survey.run,
             **self._webhooks.duties(),
         }
@@ -282,6 +285,7 @@ class Daemon:
         self._config = change.config
         parts: tuple[reload.Part, ...] = (
             *(self._sessions, self._archivist, self._life, self._refresher, self._watchdog, self._trimmer),
+            self._compactor,
             *(self._request_lane, self._report_lane, self._requests, self._reports),
         )
         for part in parts:

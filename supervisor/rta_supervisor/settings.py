@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from rta_supervisor import layers
+from rta_supervisor.cold import when as cold_when
 from rta_supervisor.webhooks import targets as webhook_targets
 from rta_wire import errors
 from rta_wire import keys as keys_
@@ -144,6 +145,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     control: ControlSettings = ControlSettings()
     session: SessionSettings = SessionSettings()
     trim: TrimSettings = TrimSettings()
+    compact: cold_when.CompactSettings = cold_when.CompactSettings()
     catalogue: CatalogueSettings = CatalogueSettings()
     node: NodeSettings = NodeSettings()
     http: HttpSettings = HttpSettings()
@@ -201,6 +203,7 @@ def _check(settings: Settings) -> None:
             raise errors.BadConfiguration(where="control.stream_prefixes", reason=f"{principal!r} is no principal")
         keys_.check_stream_name(prefix)
     _check_trim(settings)
+    cold_when.check(settings.compact)
     _check_http(settings.http)
     webhook_targets.check(settings.webhooks)
 

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
+
 from rta_supervisor import settings
 from rta_supervisor.catalogues import base, sqlite_schema, statements
 from rta_wire import errors

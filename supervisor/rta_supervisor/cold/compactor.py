@@ -1,7 +1,7 @@
 """The compacting duty: which streams are cold, one at a time and not too fast. How one is moved is `moving`'s.
 
-A stream is cold when no session in it is open and nothing was added to it for `after_s`. It may wake up at any moment: what is
-added then stays live above what is cold.
+A stream is cold when no session in it is open and nothing was added to it for `after_s`. It may wake up at any moment:
+what is added then stays live above what is cold.
 """
 
 from collections import deque

@@ -1,11 +1,11 @@
 """Moves one stream, a batch at a time: write it, read it back, say so in the index, take it out of the live stream.
 
-So it needs room for one batch, and whoever is killed at any step leaves something that the next one can go on from: a batch
-that the index does not know is checked against the live stream, and what is live although the index has it is checked
-against the cold stream. Nothing leaves the live stream that was not read back.
+So it needs room for one batch, and whoever is killed at any step leaves something that the next one can go on from: a
+batch that the index does not know is checked against the live stream, and what is live although the index has it is
+checked against the cold stream. Nothing leaves the live stream that was not read back.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
 import anyio.to_thread
@@ -110,13 +110,13 @@ class Moving:
             live = await self._store.live()
             there = await self._agreeing(entry_id, data, last_id)
             if there is None:
-                await self._store.take_out(entry_id, until_ms)
+                await self._store.take_out(entry_id, until_ms, back_to=last_id)
                 self._log.warning("cold_batch_taken_back", batch=entry_id)
                 continue
             header = cold.header(data)
             added = max(live.added - live.length + there, (held.added if held else 0) + header.entries)
             last = (await store.unpacked(data, until=entry_id))[-1]
-            new = _with(held, header, len(data), number=_number(last), added=added)
+            new = _with(held, header, len(data), number=_number(last.fields[::2], last.fields[1::2]), added=added)
             await self._store.switch(held, new, until_ms)
             await self._store.shed(entry_id, until_ms)
             held = new
@@ -179,7 +179,7 @@ class Moving:
         back = await self._store.batch_after(before)
         if back is None or back[0] != last.id or not await self._is_same(back[1], batch):
             raise errors.ColdDiffers(stream=self._store.stream, batch=last.id)
-        new = _with(held, cold.header(back[1]), len(back[1]), number=_number(last), added=added)
+        new = _with(held, cold.header(back[1]), len(back[1]), number=_number(last.names, last.values), added=added)
         await self._store.switch(held, new, until_ms)
         await self._store.shed(last.id, until_ms)
         self._log.debug("batch_moved", first=first.id, last=last.id, entries=len(batch.entries), bytes=len(data))
@@ -210,9 +210,8 @@ def _with(held: Held | None, header: cold.Header, size: int, *, number: int, add
     )
 
 
-def _number(entry: Entry | Opened) -> int:
+def _number(names: Sequence[bytes], values: Sequence[bytes]) -> int:
     """The session that an entry is of, 0 where it is of none."""
-    names, values = (entry.names, entry.values) if isinstance(entry, Opened) else (entry.fields[::2], entry.fields[1::2])
     for name, value in zip(names, values, strict=True):
         if name == keys.ENTRY_ID and value.isdigit() and len(value) <= ID_MAX_DIGITS:
             return int(value)
@@ -222,4 +221,3 @@ def _number(entry: Entry | Opened) -> int:
 def _before(entry_id: str) -> str:
     ms, seq = reader.parse_id(entry_id)
     return f"{ms}-{seq - 1}" if seq else f"{max(ms - 1, 0)}-{2**64 - 1}"
-

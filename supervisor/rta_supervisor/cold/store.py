@@ -1,5 +1,5 @@
-"""Live stream, cold stream and index of one stream in Redis: reads them a bounded part at a time, and changes them under a
-lease. In which order is `moving`'s.
+"""Live stream, cold stream and index of one stream in Redis: reads them a bounded part at a time, and changes them
+under a lease. In which order is `moving`'s.
 """
 
 from collections.abc import AsyncIterator
@@ -91,13 +91,12 @@ class Store:
     async def freeze(self, entry_id: str, before: str, batch: bytes, until_ms: int) -> None:
         await self._done(calls.freeze(self.stream, entry_id, before, batch, until_ms=until_ms))
 
-    async def take_out(self, entry_id: str, until_ms: int) -> None:
-        await self._done(calls.take_out(self.stream, entry_id, until_ms=until_ms))
+    async def take_out(self, entry_id: str, until_ms: int, *, back_to: str = "") -> None:
+        await self._done(calls.take_out(self.stream, entry_id, back_to, until_ms=until_ms))
 
     async def switch(self, before: Held | None, after: Held | None, until_ms: int) -> None:
-        words = ("" if one is None else held.dump(one) for one in (before, after))
-        raw_before, raw_after = (word.encode() if isinstance(word, str) else word for word in words)
-        await self._done(calls.switch(self._names, self.stream, raw_before, raw_after, until_ms=until_ms))
+        was, now = (b"" if one is None else held.dump(one) for one in (before, after))
+        await self._done(calls.switch(self._names, self.stream, was, now, until_ms=until_ms))
 
     async def shed(self, through: str, until_ms: int) -> None:
         if await self._link.do(*calls.shed(self.stream, through, until_ms=until_ms)) < 0:
@@ -105,7 +104,9 @@ class Store:
 
     async def memory_bytes(self) -> int:
         """Live and cold."""
-        sizes = [await self._link.do("MEMORY", "USAGE", key) for key in (keys.stream(self.stream), keys.cold(self.stream))]
+        sizes = [
+            await self._link.do("MEMORY", "USAGE", key) for key in (keys.stream(self.stream), keys.cold(self.stream))
+        ]
         return sum(size or 0 for size in sizes)
 
     async def _done(self, call: calls.Call) -> None:

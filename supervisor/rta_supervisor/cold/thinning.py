@@ -1,5 +1,5 @@
-"""Keeps live and cold together within the bounds of `[trim]`: the oldest batches go first, whole ones, and none that would
-leave less than the bounds allow.
+"""Keeps live and cold together within the bounds of `[trim]`: the oldest batches go first, whole ones, and none that
+would leave less than the bounds allow.
 """
 
 from typing import Final
@@ -46,9 +46,7 @@ async def _may_be_too_much(place: Store, held: Held, above: int, limits: setting
     return bool(limits.max_bytes) and await place.memory_bytes() > limits.max_bytes
 
 
-async def _is_too_much(
-    place: Store, held: Held, header: cold.Header, above: int, limits: settings.TrimLimits
-) -> bool:
+async def _is_too_much(place: Store, held: Held, header: cold.Header, above: int, limits: settings.TrimLimits) -> bool:
     if held.entries + above - header.entries >= limits.max_entries or _is_old(header.last_id, limits):
         return True
     return bool(limits.max_bytes) and await place.memory_bytes() > limits.max_bytes

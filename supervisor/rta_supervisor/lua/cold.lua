@@ -12,17 +12,20 @@ end
 -- Gives 1, or 0 where the lease is over or the stream goes on after the batch before it.
 local function freeze(keys, args)
   if is_over(args[5]) or #redis.call('XRANGE', keys[1], '(' .. args[2], '+', 'COUNT', 1) > 0 then return 0 end
-  -- A batch that was taken back leaves its id behind.
-  if redis.call('EXISTS', keys[1]) == 1 then redis.call('XSETID', keys[1], args[2]) end
   redis.call('XADD', keys[1], args[1], args[3], args[4])
   return 1
 end
 
--- Takes a batch out. KEYS[1] is the cold stream. ARGV: id, end of the lease
+-- Takes a batch out. KEYS[1] is the cold stream. ARGV: id, where the stream goes on or an empty text for where it was, end of the
+-- lease. Gives 1 if it was there.
 local function take_out(keys, args)
-  if is_over(args[2]) then return 0 end
+  if is_over(args[3]) then return 0 end
   local gone = redis.call('XDEL', keys[1], args[1])
-  if redis.call('XLEN', keys[1]) == 0 then redis.call('UNLINK', keys[1]) end
+  if redis.call('XLEN', keys[1]) == 0 then
+    redis.call('UNLINK', keys[1])
+  elseif args[2] ~= '' then
+    redis.call('XSETID', keys[1], args[2])
+  end
   return gone
 end
 
