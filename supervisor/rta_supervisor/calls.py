@@ -166,9 +166,8 @@ def freeze(stream: str, entry_id: str, before: str, batch: bytes, *, until_ms: i
     return ("FCALL", "rtas_freeze_1", 1, keys.cold(stream), entry_id, before, keys.COLD_FIELD, batch, until_ms)
 
 
-def take_out(stream: str, entry_id: str, back_to: str = "", *, until_ms: int) -> Call:
-    """A batch, out of the cold stream. `back_to`: the id after which the next one is put, else where it would be."""
-    return ("FCALL", "rtas_take_out_1", 1, keys.cold(stream), entry_id, back_to, until_ms)
+def take_out(stream: str, entry_id: str, *, until_ms: int) -> Call:
+    return ("FCALL", "rtas_take_out_1", 1, keys.cold(stream), entry_id, until_ms)
 
 
 def switch(names: keys.Keys, stream: str, before: bytes, after: bytes, *, until_ms: int) -> Call:

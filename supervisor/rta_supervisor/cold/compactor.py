@@ -53,12 +53,13 @@ class Compactor:
             try:
                 await self.sweep(until_ms)
             except lease.Over:
-                self._log.info("lease_lost", duty="compact")
+                self._log.info("compaction_interrupted")
             except Trouble as error:
                 self._link.complaints.note(error)
 
     async def sweep(self, until_ms: int = calls.FOREVER) -> dict[str, Moved]:
         """Every stream once: what was moved, by stream."""
+        await self._find_again()
         await self._thin(until_ms)
         moved: dict[str, Moved] = {}
         if not self._config.compact.after_s:
@@ -121,9 +122,14 @@ class Compactor:
 
     async def _leave(self) -> int:
         """For the next batch: as long as the duty is ours and nobody paused it."""
+        if await self._is_paused():
+            raise lease.Over
+        return await self._until_ms()
+
+    async def _until_ms(self) -> int:
         progress.step()
         until_ms = await self._turns.next(0)
-        if until_ms is None or await self._is_paused():
+        if until_ms is None:
             raise lease.Over
         return until_ms
 
@@ -164,6 +170,20 @@ class Compactor:
             return None
         is_old = reader.parse_id(live.last_id)[0] <= now_ms() - self._config.compact.after_s * 1000
         return live.last_id if live.length and is_old else None
+
+    async def _find_again(self) -> None:
+        """What is cold and in no index: Redis lost the one and not the other."""
+        names = [raw.decode() for raw in await self._link.do("ZRANGE", self._config.keys.streams_used(), 0, -1)]
+        known = set(map(bytes.decode, await self._link.do("HKEYS", self._config.keys.cold_index())))
+        unknown = [name for name in names if name not in known]
+        there = await self._link.do_all([("EXISTS", keys.cold(name)) for name in unknown])
+        for name in (name for name, is_there in zip(unknown, there, strict=True) if is_there):
+            place = Store(self._link, self._config.keys, name)
+            await self._trying(name, lambda: self._mend(place))  # noqa: B023 - awaited at once
+
+    async def _mend(self, place: Store) -> Moved:
+        await Moving(place, self._config.compact.options).mend(await self._until_ms())
+        return Moved()
 
     async def _thin(self, until_ms: int) -> None:
         """Bounds hold for live and cold together, also where nothing is compacted any more."""

@@ -100,7 +100,8 @@ class Moving:
         return msgspec.structs.replace(found, added=max(held.added - lost, found.entries))
 
     async def _adopt(self, held: Held | None, until_ms: int) -> Held | None:
-        """Batches that the index does not know: killed before it was told. What can't be trusted is taken back."""
+        """Batches that the index does not know: killed before it was told. What can't be trusted is taken back
+        where it is alone."""
         while True:
             last_id = held.last_id if held else reader.START
             one = await self._store.batch_after(last_id)
@@ -110,7 +111,10 @@ class Moving:
             live = await self._store.live()
             there = await self._agreeing(entry_id, data, last_id)
             if there is None:
-                await self._store.take_out(entry_id, until_ms, back_to=last_id)
+                if held is not None:
+                    # Redis takes no second batch that ends where one was taken out: a person has to look.
+                    raise errors.ColdDiffers(stream=self._store.stream, batch=entry_id)
+                await self._store.take_out(entry_id, until_ms)
                 self._log.warning("cold_batch_taken_back", batch=entry_id)
                 continue
             header = cold.header(data)

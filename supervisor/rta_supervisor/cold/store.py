@@ -91,8 +91,8 @@ class Store:
     async def freeze(self, entry_id: str, before: str, batch: bytes, until_ms: int) -> None:
         await self._done(calls.freeze(self.stream, entry_id, before, batch, until_ms=until_ms))
 
-    async def take_out(self, entry_id: str, until_ms: int, *, back_to: str = "") -> None:
-        await self._done(calls.take_out(self.stream, entry_id, back_to, until_ms=until_ms))
+    async def take_out(self, entry_id: str, until_ms: int) -> None:
+        await self._done(calls.take_out(self.stream, entry_id, until_ms=until_ms))
 
     async def switch(self, before: Held | None, after: Held | None, until_ms: int) -> None:
         was, now = (b"" if one is None else held.dump(one) for one in (before, after))

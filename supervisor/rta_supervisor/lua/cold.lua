@@ -16,16 +16,11 @@ local function freeze(keys, args)
   return 1
 end
 
--- Takes a batch out. KEYS[1] is the cold stream. ARGV: id, where the stream goes on or an empty text for where it was, end of the
--- lease. Gives 1 if it was there.
+-- Takes a batch out. KEYS[1] is the cold stream. ARGV: id, end of the lease. Gives 1 if it was there.
 local function take_out(keys, args)
-  if is_over(args[3]) then return 0 end
+  if is_over(args[2]) then return 0 end
   local gone = redis.call('XDEL', keys[1], args[1])
-  if redis.call('XLEN', keys[1]) == 0 then
-    redis.call('UNLINK', keys[1])
-  elseif args[2] ~= '' then
-    redis.call('XSETID', keys[1], args[2])
-  end
+  if redis.call('XLEN', keys[1]) == 0 then redis.call('UNLINK', keys[1]) end
   return gone
 end
 
@@ -46,11 +41,7 @@ local function shed(keys, args)
 end
 
 -- This makes room in the end, so it has to work where there is none: it takes one batch first, and gives more back.
-for name, callback in pairs {
-  rtas_freeze_1 = freeze,
-  rtas_take_out_1 = take_out,
-  rtas_switch_1 = switch,
-  rtas_shed_1 = shed,
-} do
-  redis.register_function { function_name = name, callback = callback, flags = { 'allow-oom' } }
-end
+redis.register_function { function_name = 'rtas_freeze_1', callback = freeze, flags = { 'allow-oom' } }
+redis.register_function { function_name = 'rtas_take_out_1', callback = take_out, flags = { 'allow-oom' } }
+redis.register_function { function_name = 'rtas_switch_1', callback = switch, flags = { 'allow-oom' } }
+redis.register_function { function_name = 'rtas_shed_1', callback = shed, flags = { 'allow-oom' } }
