@@ -174,7 +174,7 @@ class Compactor:
     async def _find_again(self) -> None:
         """What is cold and in no index: Redis lost the one and not the other."""
         names = [raw.decode() for raw in await self._link.do("ZRANGE", self._config.keys.streams_used(), 0, -1)]
-        known = set(map(bytes.decode, await self._link.do("HKEYS", self._config.keys.cold_index())))
+        known = set(map(bytes.decode, pairs(await self._link.do("HGETALL", self._config.keys.cold_index()))))
         unknown = [name for name in names if name not in known]
         there = await self._link.do_all([("EXISTS", keys.cold(name)) for name in unknown])
         for name in (name for name, is_there in zip(unknown, there, strict=True) if is_there):

@@ -14,7 +14,7 @@ from rta_supervisor.link import Link
 def command(loaded: settings.Settings, as_json: bool) -> None:
     """Streams that sessions used, the largest first.
 
-    `kept` is what trimming leaves, `removed` what it took so far.
+    `kept` is what trimming leaves, `removed` what it took so far, `cold` what is compacted of it.
 
     \b
     Examples:  rta-supervisor streams
@@ -24,16 +24,17 @@ def command(loaded: settings.Settings, as_json: bool) -> None:
     if as_json:
         shown.json({"streams": lines})
         return
-    numbers = ("entries", "kept", "removed", "memory", "oldest", "newest", "open sessions")
+    numbers = ("entries", "kept", "removed", "memory", "cold", "oldest", "newest", "open sessions")
     made = shown.table("stream", *numbers, right=numbers)
     at_ms = now_ms()
     for line in lines:
         made.add_row(
             line.stream,
-            shown.count(line.entries),
+            shown.count(line.entries + line.cold_entries),
             shown.count(line.max_entries),
-            shown.count(line.entries_added - line.entries),
+            shown.count(line.removed),
             shown.size(line.memory_bytes),
+            shown.size(line.cold_bytes or None),
             shown.ago(line.first_ms, at_ms),
             shown.ago(line.last_ms, at_ms),
             shown.count(line.open_sessions),

@@ -216,7 +216,8 @@ def test_a_full_batch_fits() -> None:
     rng = np.random.default_rng(5)
     noise = rng.integers(0, 256, limits.COLD_BATCH_MAX_BYTES // 16, np.uint8).tobytes()
     opener = opened.Opener()
-    batch, size = [], 0
+    batch: list[opened.Opened] = []
+    size = 0
     while True:
         one = opener.open(Entry(f"{len(batch) + 1}-0", (b"id", b"1", b"data", noise)))
         if cold.is_full(len(batch) + 1, size + one.size):
