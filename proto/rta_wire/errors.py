@@ -124,6 +124,20 @@ class BadBurst(RtaError):
     """A burst can't be decoded: {reason}"""
 
 
+class BadBatch(RtaError):
+    """A batch of a cold stream can't be read: {reason}"""
+
+
+class ColdDiffers(RtaError):
+    """Batch {batch} of the cold part of stream {stream!r} does not hold what the live stream does. Nothing was removed
+    from the live stream."""
+
+
+class TooLargeForBatch(RtaError):
+    """Entry {entry} has {size} bytes, more than the {limit} that a batch of a cold stream may have. It stays in the
+    live stream, and so does what came after it."""
+
+
 class BadSamples(RtaError):
     """The samples can't be encoded: {reason}"""
 

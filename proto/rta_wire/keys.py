@@ -24,6 +24,8 @@ JSON: Final = "json"
 T_START: Final = "tStart"
 T_END: Final = "tEnd"
 
+COLD_FIELD: Final = b"b"
+
 CONTROL_FIELD: Final = b"m"
 CONTROL_GROUP: Final = "supervisors"
 DEFAULT_PRINCIPAL: Final = "default"
@@ -43,7 +45,7 @@ def stream(name: str) -> str:
 
 
 def cold(name: str) -> str:
-    """What became of a stream that was compacted."""
+    """The older part of a stream, in batches. A Redis stream: the id of a batch is the highest inside."""
     return f"cold:{name}"
 
 
@@ -165,8 +167,12 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.prefix}days:{source}"
 
     def cold_index(self) -> str:
-        """Hash: what stands in the compacted form of each stream that has one."""
+        """Hash: what is held cold of each stream. Up to the id in it a stream is read there, and above it live."""
         return f"{self.prefix}cold"
+
+    def cold_pause(self) -> str:
+        """String: that somebody paused compaction, and who."""
+        return f"{self.prefix}coldpause"
 
     def dead_letters(self) -> str:
         """Stream of control messages that could not be applied."""

@@ -50,3 +50,12 @@ ENCODE_WIDE_ROWS: Final = 8 * ENCODE_RUN_SAMPLES
 
 ENCODE_BLOCK_CELLS: Final = 8192
 """Samples of which messages are made at a time where a message takes much more memory than its samples."""
+
+COLD_BATCH_MAX_BYTES: Final = 4_000_000
+"""Entries of one batch of a cold stream before compression, names of fields included."""
+
+COLD_BATCH_MAX_ENTRIES: Final = 8192
+"""Entries of one batch: what is removed from the live stream at once, and what a reader holds at once."""
+
+COLD_STORED_MAX_BYTES: Final = 8 * MIB
+"""One batch as it is stored: what can't be compressed is stored as it came, with a table beside it."""

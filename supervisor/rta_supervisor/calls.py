@@ -11,6 +11,7 @@ Word = str | bytes | int | float
 Call = tuple[Word, ...]
 
 ENTRY_ID_PART_MAX: Final = 2**64 - 1
+HIGHEST_ID: Final = f"{ENTRY_ID_PART_MAX}-{ENTRY_ID_PART_MAX}"
 FOREVER: Final = 0
 """The end of a lease for what needs none."""
 
@@ -158,10 +159,10 @@ def begin_lane(names: keys.Keys, key: str) -> Call:
 
 def settle_in_lane(names: keys.Keys, key: str, ids: Sequence[str]) -> Call:
     """`ids` in the order of the stream."""
-    return _lane_call("rtas_settle_1", names, key, _after(ids[-1]), *ids)
+    return _lane_call("rtas_settle_1", names, key, next_id(ids[-1]), *ids)
 
 
-def _after(entry_id: str) -> str:
+def next_id(entry_id: str) -> str:
     """The next id that there can be; the last of all ids has none and stays."""
     ms, _, seq = entry_id.partition("-")
     if int(seq) < ENTRY_ID_PART_MAX:
@@ -184,3 +185,22 @@ def again(names: keys.Keys, key: str, letter_id: str, raw: bytes, *, ttl_s: int)
 
 def reply(names: keys.Keys, request_id: str, raw: bytes, *, ttl_s: int) -> Call:
     return ("FCALL", "rtas_reply_1", 1, names.reply(request_id), raw, ttl_s)
+
+
+def freeze(stream: str, entry_id: str, before: str, batch: bytes, *, until_ms: int) -> Call:
+    """A batch for the cold stream, after the one that ends it now."""
+    return ("FCALL", "rtas_freeze_1", 1, keys.cold(stream), entry_id, before, keys.COLD_FIELD, batch, until_ms)
+
+
+def take_out(stream: str, entry_id: str, *, until_ms: int) -> Call:
+    return ("FCALL", "rtas_take_out_1", 1, keys.cold(stream), entry_id, until_ms)
+
+
+def switch(names: keys.Keys, stream: str, before: bytes, after: bytes, *, until_ms: int) -> Call:
+    """What the index says of a stream, if it said `before`; empty: nothing."""
+    return ("FCALL", "rtas_switch_1", 1, names.cold_index(), stream, before, after, until_ms)
+
+
+def shed(stream: str, through: str, *, until_ms: int) -> Call:
+    """Entries up to an id, out of the live stream."""
+    return ("FCALL", "rtas_shed_1", 1, keys.stream(stream), next_id(through), until_ms)

@@ -65,6 +65,11 @@ class Counts:
         self.sessions_with_loss = 0
         self.streams_removed = 0
         self.days_removed = 0
+        self.compactions: dict[str, int] = defaultdict(int)
+        """Streams by outcome."""
+        self.compacted_raw_bytes = 0
+        self.compacted_live_bytes = 0
+        self.compacted_cold_bytes = 0
         self.streams: dict[str, Stream] = {}
         self.refresh_delay_s = Histogram()
         self.loop_delay_s = Histogram()

@@ -15,6 +15,7 @@ from rta_supervisor.archivist import Archivist
 from rta_supervisor.beat import Beat
 from rta_supervisor.catalogues import choice
 from rta_supervisor.clock import Timekeeper, now_ms
+from rta_supervisor.cold.compactor import Compactor
 from rta_supervisor.days.index import Days
 from rta_supervisor.follower import Follower
 from rta_supervisor.handlers import Reports, Requests
@@ -86,6 +87,7 @@ class Daemon:
         )
         self._trimmer = Trimmer(self._link, config)
         self._days = Days(self._link, config)
+        self._compactor = Compactor(self._link, self._sessions, self._catalogue, config)
         self._recovery = Recovery(
             *(self._link, self._sessions, self._life, self._catalogue),
             is_catalogue_required=config.catalogue.required,
@@ -225,6 +227,7 @@ class Daemon:
             ),
             "resurrection": self._resurrection.run,
             "trim": lambda: self._trimmer.run(self._leases.of("trim")),
+            "compact": lambda: self._compactor.run(self._leases.of("compact")),
             "survey": self._survey.run,
             **self._webhooks.duties(),
         }
@@ -296,8 +299,8 @@ class Daemon:
         self._config = change.config
         parts: tuple[reload.Part, ...] = (
             *(self._sessions, self._archivist, self._life, self._refresher, self._watchdog, self._trimmer),
-            self._days,
-            *(self._request_lane, self._report_lane, self._requests, self._reports, self._resurrection),
+            *(self._days, self._compactor, self._resurrection),
+            *(self._request_lane, self._report_lane, self._requests, self._reports),
         )
         for part in parts:
             part.reconfigure(change.config)

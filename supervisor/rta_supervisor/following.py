@@ -1,4 +1,5 @@
-"""Follows one session in its stream: every entry of it once, gaps where entries were trimmed, outages waited out.
+"""Follows one session in its stream, live and cold alike: every entry of it once, gaps where entries were trimmed,
+outages waited out.
 
 How places and gaps are found is `rta_wire.reader`'s; this reads from Redis and waits.
 """
@@ -11,6 +12,7 @@ import msgspec
 import redis.exceptions
 
 from rta_supervisor import calls, settings
+from rta_supervisor.cold.view import View
 from rta_supervisor.link import Link, Outage, Refusal, checked, pairs
 from rta_supervisor.sessions import end_of, last_id_in
 from rta_wire import errors, keys, reader
@@ -45,6 +47,7 @@ class Following:
         self._identity = identity
         self._found = reader.NO_STREAM
         self._stream_key = ""
+        self._cold = View(link, config.keys, "")
         self.stream_session_id = 0
 
     async def happenings(self, *, from_start: bool) -> AsyncIterator[Happening]:
@@ -85,6 +88,7 @@ class Following:
         stream = fields[keys.STREAM_NAME.encode()].decode()
         self.stream_session_id = int(fields[keys.STREAM_SESSION_ID.encode()])
         self._stream_key = keys.stream(stream)
+        self._cold = View(self._link, self._keys, stream)
         if from_start:
             after = fields[keys.STREAM_POSITION.encode()].decode()
         else:
@@ -93,6 +97,11 @@ class Following:
         return reader.Follower(lambda _: self._found, after)
 
     async def _read(self, after: str) -> reader.Part:
+        """What comes next: live unless the index, which is asked after that, says that it is cold."""
+        live = await self._read_live(after)
+        return await self._cold.part_after(after) or live
+
+    async def _read_live(self, after: str) -> reader.Part:
         """Entries and counters from one moment: looked at again where the stream grew in between."""
         about: calls.Call = ("XINFO", "STREAM", self._stream_key)
         words = ("XRANGE", self._stream_key, f"({after}", "+", "COUNT", READ_ENTRIES)

@@ -13,7 +13,7 @@ from rta_supervisor import calls, log, progress, settings
 from rta_supervisor.link import Link, Trouble
 
 LOOKS_PER_LEASE: Final = 10
-DUTIES: Final = ("trim", "watchdog", "idle_refresh")
+DUTIES: Final = ("trim", "watchdog", "idle_refresh", "compact")
 
 
 class Over(Exception):

@@ -55,6 +55,7 @@ class Supervisor(Collector):
         yield about
         yield from _work(self._counts)
         yield from _trouble(self._counts)
+        yield from _compaction(self._counts)
         yield from _streams(self._counts)
         yield from _seen(self._survey.seen)
         yield from self._vitals()
@@ -94,6 +95,17 @@ def _trouble(counts: counting.Counts) -> Iterator[Metric]:
         ("rta_sessions_with_loss", "Sessions that miss data after a loss.", counts.sessions_with_loss),
         ("rta_streams_removed", "Streams that nobody used and that were removed.", counts.streams_removed),
         ("rta_days_removed", "Days of a source that were too old and were removed.", counts.days_removed),
+    ):
+        yield _counter(name, text, {(): count})
+
+
+def _compaction(counts: counting.Counts) -> Iterator[Metric]:
+    outcomes = {(outcome,): count for outcome, count in counts.compactions.items()}
+    yield _counter("rta_compactions", "Streams that were compacted, or could not be.", outcomes, "outcome")
+    for name, text, count in (
+        ("rta_compacted_raw_bytes", "Bytes that were compacted, before any compression.", counts.compacted_raw_bytes),
+        ("rta_compacted_live_bytes", "The same as they stood live.", counts.compacted_live_bytes),
+        ("rta_compacted_cold_bytes", "The same as they stand cold.", counts.compacted_cold_bytes),
     ):
         yield _counter(name, text, {(): count})
 

@@ -13,7 +13,7 @@ import redis.exceptions
 from rta_supervisor import settings
 from rta_supervisor.clock import now_ms
 from rta_supervisor.link import Link, pairs, parse_info
-from rta_wire import days, keys
+from rta_wire import days, held, keys
 from rta_wire.session import State
 
 SLICE: Final = 500
@@ -54,6 +54,14 @@ class StreamLine(msgspec.Struct, frozen=True):
     last_ms: int | None
     open_sessions: int
     max_entries: int
+    cold_entries: int = 0
+    cold_bytes: int = 0
+    """What is cold of it, which comes before what is live."""
+
+    @property
+    def removed(self) -> int:
+        """Entries that nobody can read any more."""
+        return max(self.entries_added - self.entries - self.cold_entries, 0)
 
 
 class LaneLine(msgspec.Struct, frozen=True):
@@ -154,13 +162,18 @@ class Overview:
                 for call in (("XINFO", "STREAM", keys.stream(name)), ("MEMORY", "USAGE", keys.stream(name)))
             ]
         )
+        cold = await self._cold()
         lines = [
-            self._stream(name, info, memory, busy.get(name, 0))
+            self._stream(name, info, memory, busy.get(name, 0), cold.get(name))
             for name, info, memory in zip(names, answers[::2], answers[1::2], strict=True)
         ]
-        return sorted(lines, key=lambda line: (-(line.memory_bytes or 0), line.stream))
+        return sorted(lines, key=lambda line: (-(line.memory_bytes or 0) - line.cold_bytes, line.stream))
 
-    def _stream(self, name: str, info: Any, memory: Any, open_sessions: int) -> StreamLine:
+    async def _cold(self) -> dict[str, held.Held | None]:
+        found = pairs(await self._link.do("HGETALL", self._keys.cold_index()))
+        return {name.decode(): held.parse(raw) for name, raw in found.items()}
+
+    def _stream(self, name: str, info: Any, memory: Any, open_sessions: int, cold: held.Held | None) -> StreamLine:
         found = _there(info) or {}
         first = found.get(b"first-entry")
         return StreamLine(
@@ -170,10 +183,12 @@ class Overview:
             entries=found.get(b"length", 0),
             entries_added=found.get(b"entries-added", 0),
             memory_bytes=memory if isinstance(memory, int) else None,
-            first_ms=_ms(first[0]) if first else None,
-            last_ms=_ms(found[b"last-generated-id"]) if found.get(b"length") else None,
+            first_ms=_ms(cold.first_id.encode()) if cold else _ms(first[0]) if first else None,
+            last_ms=_ms(found[b"last-generated-id"]) if found.get(b"length") or cold else None,
             open_sessions=open_sessions,
             max_entries=self._config.trim.of(name).max_entries,
+            cold_entries=cold.entries if cold else 0,
+            cold_bytes=cold.size_bytes if cold else 0,
         )
 
     async def lanes(self) -> list[LaneLine]:

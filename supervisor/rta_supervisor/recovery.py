@@ -124,7 +124,7 @@ class Recovery:
         streams = [raw.decode() for raw in await self._link.do("SMEMBERS", keys.STREAMS)]
         tails = await self._link.try_all([("XREVRANGE", keys.stream(name), "+", "-", "COUNT", 1) for name in streams])
         seen = [_id_in(name, tail) for name, tail in zip(streams, tails, strict=True)]
-        await self._link.do(*calls.raise_floor(max([floor, *seen])))
+        await self._link.do(*calls.raise_floor(max([floor, await self._sessions.highest_cold_id(), *seen])))
 
     async def _without_ended(self, rows: Sequence[Row], last_id: int) -> list[Row]:
         """While we were away others may have ended sessions, and they expired.

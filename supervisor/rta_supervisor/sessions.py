@@ -13,7 +13,7 @@ from rta_supervisor.clock import Clock, now_ms
 from rta_supervisor.link import Link, Refused, checked, is_about_keys, pairs
 from rta_supervisor.records import Folded, Known, Ref, Shown
 from rta_supervisor.slices import chunks, in_slices
-from rta_wire import errors, keys
+from rta_wire import errors, held, keys
 from rta_wire.session import State
 from rta_wire.totals import Mark, Totals
 
@@ -249,6 +249,18 @@ class Sessions:
     async def told_version(self, ref: Ref) -> int:
         """The version of the newest JSON that its stream was told."""
         return int(await self._link.do("HGET", self._keys.shown(ref.stream, ref.stream_session_id), "version") or 0)
+
+    async def highest_cold_id(self) -> int:
+        """The highest stream session id that the index of cold streams remembers."""
+        found: list[int] = [0]
+        for stream, raw in pairs(await self._link.do("HGETALL", self._keys.cold_index())).items():
+            try:
+                one = held.parse(raw)
+            except errors.BadBatch as error:
+                self._log.error("stream_spoilt", stream=stream.decode(), error=str(error))
+                continue
+            found.append(one.number if one is not None else 0)
+        return max(found)
 
     async def last_entry_id(self, stream: str) -> str:
         """Where a stream ends now; `0-0` if it is new."""

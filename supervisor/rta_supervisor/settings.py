@@ -13,6 +13,7 @@ import msgspec
 
 from rta_supervisor import layers
 from rta_supervisor.catalogues import postgres_way
+from rta_supervisor.cold import when as cold_when
 from rta_supervisor.days import rules as day_rules
 from rta_supervisor.webhooks import targets as webhook_targets
 from rta_wire import days as days_
@@ -152,6 +153,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session: SessionSettings = SessionSettings()
     trim: TrimSettings = TrimSettings()
     days: day_rules.DaysSettings = day_rules.DaysSettings()
+    compact: cold_when.CompactSettings = cold_when.CompactSettings()
     catalogue: CatalogueSettings = CatalogueSettings()
     node: NodeSettings = NodeSettings()
     http: HttpSettings = HttpSettings()
@@ -210,6 +212,7 @@ def _check(settings: Settings) -> None:
         keys_.check_stream_name(prefix)
     _check_trim(settings)
     day_rules.check(settings.days, closed_ttl_s=settings.session.closed_ttl_s)
+    cold_when.check(settings.compact)
     _check_http(settings.http)
     webhook_targets.check(settings.webhooks)
     catalogue = settings.catalogue

@@ -27,7 +27,7 @@ CALL_MAX_ENTRIES: Final = 1000
 """Removed in one call at most: more would keep Redis from serving others for too long."""
 
 READ_MAX_SESSIONS: Final = 1000
-HIGHEST_ID: Final = f"{calls.ENTRY_ID_PART_MAX}-{calls.ENTRY_ID_PART_MAX}"
+HIGHEST_ID: Final = calls.HIGHEST_ID
 
 
 class Swept(msgspec.Struct, frozen=True):
@@ -153,7 +153,7 @@ class Trimmer:
         """In an order in which an open in between comes out on top: it adds an entry first and registers it then."""
         if not await self._link.do("FCALL", "rtas_unlist_1", 1, keys.STREAMS, name, until_ms):
             return False
-        in_use_ms = await self._link.do(*remove_call(name, limits))
+        in_use_ms = await self._removed(name, limits)
         if not in_use_ms:
             await self._link.do(*calls.forget(self._keys.streams_used(), [(name, used_ms)]))
             if not await self._link.do("EXISTS", keys.stream(name)):
@@ -167,6 +167,14 @@ class Trimmer:
             ]
         )
         return False
+
+    async def _removed(self, name: str, limits: settings.TrimLimits) -> int:
+        """Live and cold: 0 if both are gone. The index goes last: what it names is looked for again."""
+        for key in (keys.stream(name), keys.cold(name)):
+            if in_use_ms := await self._link.do(*remove_call(key, limits)):
+                return int(in_use_ms)
+        await self._link.do("HDEL", self._keys.cold_index(), name)
+        return 0
 
     async def _list(self, busy: Collection[str]) -> None:
         """A supervisor that was killed while it removed a stream, and lost against an open, may have left it out."""
@@ -203,6 +211,6 @@ def trim_call(name: str, limits: settings.TrimLimits, below: str, *, until_ms: i
     return ("FCALL", "rtas_trim_1", 1, keys.stream(name), *bounds, *way)
 
 
-def remove_call(name: str, limits: settings.TrimLimits) -> calls.Call:
+def remove_call(key: str, limits: settings.TrimLimits) -> calls.Call:
     """Gives 0 if the stream is gone, else the time of its last entry in ms."""
-    return ("FCALL", "rtas_remove_1", 1, keys.stream(name), int(limits.idle_stream_s * 1000))
+    return ("FCALL", "rtas_remove_1", 1, key, int(limits.idle_stream_s * 1000))

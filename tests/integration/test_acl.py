@@ -134,6 +134,8 @@ ALLOWED: dict[str, list[tuple[Any, ...]]] = {
         ("HMGET", "sessions:run", "json"),
         ("TTL", "sessions:run"),
         ("ZRANGE", "rtas:idx", 0, -1),
+        ("XRANGE", "cold:rig-4.a", "-", "+"),
+        ("HGET", "rtas:cold", "rig-4.a"),
     ],
     "supervisor": [
         ("XADD", "stream:any", "*", "id", 1, "data", "x"),
@@ -144,7 +146,8 @@ ALLOWED: dict[str, list[tuple[Any, ...]]] = {
         ("XREADGROUP", "GROUP", "g", "c", "STREAMS", "rtas:ctl:rig-4", ">"),
         ("PUBLISH", "rtas:state:run", "open"),
         ("INFO", "server"),
-        ("UNLINK", "sessions:run", "stream:any"),
+        ("UNLINK", "sessions:run", "stream:any", "cold:any"),
+        ("HDEL", "rtas:cold", "any"),
     ],
 }
 
@@ -156,6 +159,9 @@ DENIED: dict[str, list[tuple[Any, ...]]] = {
         ("XADD", "rtas:ctl:rig-44", "*", "m", "x"),
         ("XADD", "rtas:req:rig-5", "*", "m", "x"),
         ("XADD", "rtas:dlq", "*", "m", "x"),
+        ("XADD", "cold:rig-4.a", "*", "b", "x"),
+        ("XRANGE", "cold:rig-4.a", "-", "+"),
+        ("HSET", "rtas:cold", "rig-4.a", "x"),
         ("XRANGE", "rtas:req:rig-5", "-", "+"),
         ("XRANGE", "rtas:ctl:rig-4", "-", "+"),
         ("XRANGE", "stream:rig-4.a", "-", "+"),
@@ -198,6 +204,9 @@ DENIED: dict[str, list[tuple[Any, ...]]] = {
     "reader": [
         ("XADD", "stream:rig-4.a", "*", "id", 1, "data", "x"),
         ("XTRIM", "stream:rig-4.a", "MAXLEN", 0),
+        ("XADD", "cold:rig-4.a", "*", "b", "x"),
+        ("HSET", "rtas:cold", "rig-4.a", "x"),
+        ("SET", "rtas:coldpause", "x"),
         ("XRANGE", "rtas:req:rig-4", "-", "+"),
         ("XRANGE", "rtas:dlq", "-", "+"),
         ("XREAD", "STREAMS", "rtas:ctl:rig-4", "0"),
@@ -291,6 +300,8 @@ ON_OTHER_DAYS = {"supervisor": {"hdel", "hsetnx", "zrevrange"}}
 """What webhooks and the live page need on top."""
 
 SOONER = {
+    "RTA_COMPACT__AFTER_S": "0.2",
+    "RTA_COMPACT__EVERY_S": "0.1",
     "RTA_SESSION__CLOSE_GRACE_S": "0.5",
     "RTA_SESSION__WRITER_SILENT_S": "1",
     "RTA_SESSION__CLOSED_TTL_S": "1",
@@ -391,6 +402,7 @@ def test_a_day_under_these_acls(tmp_path: Path) -> None:
             first.kill()
             closing.join()
             wait_until(lambda: second.events("writer_silent"), what="a session that was left")
+            wait_until(lambda: second.events("stream_compacted"), what="a stream that is cold")
             wait_until(lambda: second.events("stream_removed"), what="a stream that nobody uses")
             assert second.stop() == 0
         del left_open

@@ -171,12 +171,13 @@ def test_a_trimmed_offset_fails_the_query_or_is_a_gap(
     assert 1000 < spark.read.parquet(str(tmp_path / "out")).count() < 2000
 
 
-def test_a_session_that_starts_where_the_trimmer_stopped_has_lost_nothing(client: redis.Redis) -> None:
+def test_a_session_that_starts_where_the_trimmer_stopped_has_lost_nothing(url: str, client: redis.Redis) -> None:
     """Entries of others before it are gone: no reason to fail."""
+    options = reading.Options(redis_url=url)
     sessions_place = reading.Place("rig", "5-0", 7)
     now = reading.Counters("6-0", "9-0", added=9, length=4)
-    assert reading.lost(client, sessions_place, now) is None
+    assert reading.lost(client, options, sessions_place, now) is None
     client.xadd("stream:rig", {"id": "7", "data": encode.session_json(b"{}")}, id="6-0")
-    assert reading.lost(client, sessions_place, now) == 0
-    assert reading.lost(client, sessions_place, now, added=3) == 2
-    assert reading.lost(client, reading.Place("rig", "12-0", 7), now) is None
+    assert reading.lost(client, options, sessions_place, now) == 0
+    assert reading.lost(client, options, sessions_place, now, added=3) == 2
+    assert reading.lost(client, options, reading.Place("rig", "12-0", 7), now) is None

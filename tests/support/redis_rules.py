@@ -6,8 +6,8 @@ from typing import Any
 import redis
 
 MAY_LIVE_FOR_EVER = re.compile(
-    r"streams|lastStreamSessionId|stream:.+"  # the protocol's own
-    r"|rtas[^:]*:(ctl:.+|req:.+|seen:.+|idx|dlq|nodes|streams)"  # ours: bounded in size instead
+    r"streams|lastStreamSessionId|stream:.+|cold:.+"  # the protocol's own
+    r"|rtas[^:]*:(ctl:.+|req:.+|seen:.+|idx|dlq|nodes|streams|cold|coldpause)"  # ours: bounded in size instead
 )
 
 

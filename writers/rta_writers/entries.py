@@ -11,7 +11,7 @@ import redis
 import redis.exceptions
 
 from rta_wire import columns, data_pb2, decode, errors, keys, plan, reader, series, session
-from rta_writers import connection, patience, reading
+from rta_writers import connection, joined, patience, reading
 
 ENTRIES_PER_READ: Final = 128
 BATCH_ROWS: Final = 262_144
@@ -108,34 +108,23 @@ def batches(options: reading.Options, where: reading.Range, bounds: Bounds) -> I
 def _parts(client: redis.Redis, options: reading.Options, where: reading.Range) -> Iterator[list[reader.Entry]]:
     position = where.after
     while True:
-        pipe = connection.server(client, keys.stream(where.stream)).pipeline(transaction=True)
-        pipe.xrange(keys.stream(where.stream), min=f"({position}", max=where.until, count=ENTRIES_PER_READ)
-        pipe.xinfo_stream(keys.stream(where.stream))
-        raw, info = _together(pipe, options)
-        _check_trim(options, where, position, info)
-        found = [_entry(entry_id.decode(), fields) for entry_id, fields in raw]
-        if found:
-            yield found
-            position = found[-1].id
-        if len(found) < ENTRIES_PER_READ:
+        part = (where.stream, position, where.until)
+        try:
+            raw, now, is_last = joined.read(client, options.names, part, ENTRIES_PER_READ)
+        except (*patience.Trouble, redis.exceptions.ResponseError) as error:
+            raise patience.named(options.redis_url, error) from error
+        _check_trim(options, where, position, now)
+        for first in range(0, len(raw), ENTRIES_PER_READ):
+            yield [_entry(entry_id, fields) for entry_id, fields in raw[first : first + ENTRIES_PER_READ]]
+        if is_last:
             return
+        position = raw[-1][0]
 
 
-def _together(pipe: Any, options: reading.Options) -> tuple[Any, Any]:
-    try:
-        raw, info = pipe.execute(raise_on_error=False)
-    except patience.Trouble as error:
-        raise patience.named(options.redis_url, error) from error
-    if isinstance(raw, redis.exceptions.ResponseError):
-        raise patience.named(options.redis_url, raw) from raw
-    return raw, None if isinstance(info, redis.exceptions.ResponseError) else info
-
-
-def _check_trim(options: reading.Options, where: reading.Range, position: str, info: Any) -> None:
+def _check_trim(options: reading.Options, where: reading.Range, position: str, now: reading.Counters) -> None:
     """The trimmer may overtake a task that was planned before."""
-    now = reading.Counters() if info is None else reading.counted(info)
     overtaken = now.first_id is None or reader.parse_id(now.first_id) > reader.parse_id(position)
-    if overtaken and (info is None or now.removed > where.removed):
+    if overtaken and (not now.added or now.removed > where.removed):
         reading.report_gap(options, where.stream, position, None)
 
 

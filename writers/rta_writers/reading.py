@@ -1,6 +1,7 @@
 """Reading back: where a session or a stream begins and ends, and what is missing. Knows nothing of Spark."""
 
 import enum
+import itertools
 import logging
 import re
 from collections.abc import Callable, Mapping
@@ -10,8 +11,8 @@ import msgspec
 import redis
 import redis.exceptions
 
-from rta_wire import days, decode, errors, keys, pack, plan, reader
-from rta_writers import patience, words
+from rta_wire import days, decode, errors, held, keys, pack, plan, reader
+from rta_writers import joined, patience, words
 from rta_writers.options import LAYOUT, PLACE, layouts
 
 log: Final = logging.getLogger("rta_writers")
@@ -22,6 +23,7 @@ ENTRIES_PER_TRIGGER_MAX: Final = 10_000_000
 ENTRIES_PER_COUNT: Final = 256
 NAMES_PER_CALL: Final = 1_000
 START: Final = reader.START
+HIGHEST_ID: Final = f"{2**64 - 1}-{2**64 - 1}"
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 
@@ -110,17 +112,7 @@ class Place(msgspec.Struct, frozen=True):
     stream_session_id: int | None = None
 
 
-class Counters(msgspec.Struct, frozen=True):
-    """A stream at one moment. `removed` says how many entries were trimmed from its front."""
-
-    first_id: str | None = None
-    last_id: str = reader.START
-    added: int = 0
-    length: int = 0
-
-    @property
-    def removed(self) -> int:
-        return self.added - self.length
+Counters = held.Counters
 
 
 class Range(msgspec.Struct, frozen=True):
@@ -156,19 +148,8 @@ def find(client: redis.Redis, options: Options) -> Place:
 
 def counters(client: redis.Redis, options: Options, stream: str) -> Counters:
     """A stream that does not exist is an empty one."""
-    try:
-        info: Any = _ask(options, lambda: client.xinfo_stream(keys.stream(stream)))
-    except redis.exceptions.ResponseError as error:
-        if "no such key" in str(error):
-            return Counters()
-        raise
-    return counted(info)
-
-
-def counted(info: Mapping[str, Any]) -> Counters:
-    """From what XINFO STREAM says."""
-    part = reader.part(info, (), asked=0)
-    return Counters(part.first_id, part.last_id, part.entries_added, part.length)
+    found: Counters = _ask(options, lambda: joined.counters(client, options.names, stream))
+    return found
 
 
 def identities(client: redis.Redis, options: Options, place: Place) -> dict[int, str]:
@@ -191,17 +172,13 @@ def identities(client: redis.Redis, options: Options, place: Place) -> dict[int,
 
 def nth_after(client: redis.Redis, options: Options, place: Place, count: int) -> str | None:
     """The id of the entry so many after the place; None where there are fewer. Redis gives no ids without data."""
-    position = place.after
-    while count:
-        asked = min(count, ENTRIES_PER_COUNT)
-        found = _ask(
-            options,
-            lambda: client.xrange(keys.stream(place.stream), min=f"({position}", count=asked),  # noqa: B023
-        )
-        if len(found) < asked:
-            return None
-        position = found[-1][0].decode()
-        count -= asked
+    where = (place.stream, place.after, HIGHEST_ID)
+
+    def look() -> str | None:
+        found = joined.entries(client, options.names, where, ENTRIES_PER_COUNT)
+        return next((entry_id for entry_id, _ in itertools.islice(found, count - 1, None)), None)
+
+    position: str | None = _ask(options, look)
     return position
 
 
@@ -210,7 +187,7 @@ def is_after(one: str, other: str) -> bool:
     return reader.parse_id(one) > reader.parse_id(other)
 
 
-def lost(client: redis.Redis, place: Place, now: Counters, added: int | None = None) -> int | None:
+def lost(client: redis.Redis, options: Options, place: Place, now: Counters, added: int | None = None) -> int | None:
     """How many entries after the place are gone: exactly where `added` counts those up to it, else 0 or None."""
     if reader.parse_id(now.last_id) < reader.parse_id(place.after):
         return None  # removed and made again
@@ -220,15 +197,16 @@ def lost(client: redis.Redis, place: Place, now: Counters, added: int | None = N
         return 0
     if place.after == reader.START and place.stream_session_id is None:
         return now.removed
-    return 0 if _starts_here(client, place) else None
+    return 0 if _starts_here(client, options, place) else None
 
 
-def _starts_here(client: redis.Redis, place: Place) -> bool:
+def _starts_here(client: redis.Redis, options: Options, place: Place) -> bool:
     """Whether the first entry that is left is the one that opens the session: it holds its JSON and nothing else."""
-    first: Any = client.xrange(keys.stream(place.stream), count=1)
-    if not first or first[0][1].get(keys.ENTRY_ID) != str(place.stream_session_id).encode():
+    where = (place.stream, START, HIGHEST_ID)
+    found = _ask(options, lambda: joined.read(client, options.names, where, 1)).entries
+    if not found or found[0][1].get(keys.ENTRY_ID) != str(place.stream_session_id).encode():
         return False
-    return bool(decode.burst(first[0][1][keys.ENTRY_DATA]).data[0].session_json)
+    return bool(decode.burst(found[0][1][keys.ENTRY_DATA]).data[0].session_json)
 
 
 def split(after: str, until: str, entries: int, wanted: int | None) -> list[tuple[str, str]]:

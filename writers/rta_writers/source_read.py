@@ -74,7 +74,7 @@ class BatchReader(Reading, DataSourceReader):
                 return []
             if options.starting_offset != reading.EARLIEST:
                 place = msgspec.structs.replace(place, after=options.starting_offset)
-            missing = reading.lost(client, place, now)
+            missing = reading.lost(client, options, place, now)
             if missing is None or (missing and options.session is not None):
                 reading.report_gap(options, place.stream, place.after, missing)
             names = reading.identities(client, options, place)

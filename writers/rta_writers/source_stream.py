@@ -60,7 +60,7 @@ class StreamReader(source_read.Reading, SupportsTriggerAvailableNow, DataSourceS
         client = connection.shared(options.redis_url)
         place = msgspec.structs.replace(reading.find(client, options), after=start["id"])
         now = reading.counters(client, options, place.stream)
-        missing = reading.lost(client, place, now, start.get("added"))
+        missing = reading.lost(client, options, place, now, start.get("added"))
         if missing != 0:
             reading.report_gap(options, place.stream, place.after, missing)
         if self._identities is None or options.session is None:

@@ -12,6 +12,7 @@ MODULES: Final = {
     "status": "status",
     "sessions": "sessions",
     "streams": "streams",
+    "compact": "compact",
     "tail": "tail",
     "top": "top",
     "stats": "stats",

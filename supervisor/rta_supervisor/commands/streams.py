@@ -17,8 +17,8 @@ from rta_supervisor.link import Link
 def command(loaded: settings.Settings, each_day: bool, as_json: bool) -> None:
     """Streams that sessions used, the largest first.
 
-    `kept` is what trimming leaves, `removed` what it took so far. The days of a source are one line; --json has them
-    all.
+    `kept` is what trimming leaves, `removed` what it took so far, `cold` what is compacted of it. The days of a source
+    are one line; --json has them all.
 
     \b
     Examples:  rta-supervisor streams
@@ -29,7 +29,7 @@ def command(loaded: settings.Settings, each_day: bool, as_json: bool) -> None:
     if as_json:
         shown.json({"streams": lines})
         return
-    numbers = ("days", "entries", "kept", "removed", "memory", "oldest", "newest", "open sessions")
+    numbers = ("days", "entries", "kept", "removed", "memory", "cold", "oldest", "newest", "open sessions")
     made = shown.table("stream", *numbers, right=numbers)
     at_ms = now_ms()
     for some in _groups(lines):
@@ -64,10 +64,11 @@ def _figures(some: Sequence[overview.StreamLine], at_ms: int) -> tuple[str, ...]
     last = [line.last_ms for line in some if line.last_ms is not None]
     return (
         shown.count(len(some)) if some[0].day is not None else "",
-        shown.count(sum(line.entries for line in some)),
+        shown.count(sum(line.entries + line.cold_entries for line in some)),
         shown.count(sum(line.max_entries for line in some)),
-        shown.count(sum(line.entries_added - line.entries for line in some)),
+        shown.count(sum(line.removed for line in some)),
         shown.size(sum(sizes) if sizes else None),
+        shown.size(sum(line.cold_bytes for line in some) or None),
         shown.ago(min(first, default=None), at_ms),
         shown.ago(max(last, default=None), at_ms),
         shown.count(sum(line.open_sessions for line in some)),

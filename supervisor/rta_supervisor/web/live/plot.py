@@ -8,11 +8,14 @@ import anyio.to_thread
 import msgspec
 import numpy as np
 
+from rta_supervisor import calls
+from rta_supervisor.cold.view import View
 from rta_supervisor.link import Link, Trouble
 from rta_supervisor.records import Ref
 from rta_supervisor.web.live import streaming
 from rta_supervisor.web.live.envelope import CHANNELS_MAX, Envelope
-from rta_wire import decode, errors, keys, plan
+from rta_wire import decode, errors, keys, plan, reader
+from rta_wire.opened import Entry
 
 EVERY_S: Final = 0.5
 QUIET_S: Final = 10.0
@@ -65,9 +68,10 @@ class Wish(msgspec.Struct, frozen=True):
 class Plot:
     """One plot that somebody watches."""
 
-    def __init__(self, link: Link, ref: Ref, wish: Wish) -> None:
+    def __init__(self, link: Link, names: keys.Keys, ref: Ref, wish: Wish) -> None:
         self._link = link
         self._stream = keys.stream(ref.stream)
+        self._cold = View(link, names, ref.stream)
         self._number = str(ref.stream_session_id).encode()
         self._wish = wish
         self._layouts = plan.Plan(default=plan.Layout(type=wish.type))
@@ -88,7 +92,7 @@ class Plot:
                 await self._read()
                 told = self._news(is_first=first, has_more_names=len(self._named) > named)
                 first = False
-            except Trouble as error:
+            except (*Trouble, errors.BadBatch) as error:
                 told = {"problem": str(error) or "Redis does not answer"}
             if told or quiet_s >= QUIET_S:
                 quiet_s = 0.0
@@ -113,29 +117,45 @@ class Plot:
         """What came since the last time, newest first; at the beginning as far back as the window goes."""
         bursts: list[bytes] = []
         entries = size = 0
-        page, upper, newest = PAGE, "+", ""
+        newest = ""
         earliest_ms = 0
-        while True:
-            lower = f"({self._after}" if self._after else "-"
-            found = await self._link.do("XREVRANGE", self._stream, upper, lower, "COUNT", page)
-            newest = newest or (found[0][0].decode() if found else "")
-            mine = [(raw_id, fields[3]) for raw_id, fields in found if self._is_mine(fields)]
-            bursts += [data for _, data in mine]
-            if mine and not earliest_ms:
-                earliest_ms = _ms(mine[0][0]) - int(self._wish.window_s * 1000) - BACK_SLACK_MS
-            if len(found) < page or _ms(found[-1][0]) < earliest_ms:
-                break
-            entries += len(found)
-            size += sum(len(fields[-1]) for _, fields in found)
+        async for found in self._pages():
             if entries >= BACK_MAX_ENTRIES or size >= BACK_MAX_BYTES:
                 self._skipped += bool(self._after)
                 break
-            upper = f"({found[-1][0].decode()}"
-            page = min(max(PAGE_BYTES * entries // max(size, 1), 1), PAGE * 16)
+            newest = newest or found[0].id
+            mine = [(one.id, one.fields[3]) for one in found if self._is_mine(one.fields)]
+            bursts += [data for _, data in mine]
+            if mine and not earliest_ms:
+                earliest_ms = _ms(mine[0][0]) - int(self._wish.window_s * 1000) - BACK_SLACK_MS
+            entries += len(found)
+            size += sum(len(one.fields[-1]) for one in found)
+            if _ms(found[-1].id) < earliest_ms:
+                break
         self._after = newest or self._after
         if bursts:
             # Oldest first: the window ends where the latest sample is.
             await anyio.to_thread.run_sync(self._take, bursts[::-1], limiter=_decoding)
+
+    async def _pages(self) -> AsyncIterator[list[Entry]]:
+        """Entries since the last time, newest first: live ones, then what is cold below them."""
+        page, upper = PAGE, "+"
+        entries = size = 0
+        lower = f"({self._after}" if self._after else "-"
+        while True:
+            raw = await self._link.do("XREVRANGE", self._stream, upper, lower, "COUNT", page)
+            found = [Entry(raw_id.decode(), tuple(fields)) for raw_id, fields in raw]
+            if found:
+                yield found
+                upper = f"({found[-1].id}"
+            if len(found) < page:
+                break
+            entries += len(found)
+            size += sum(len(one.fields[-1]) for one in found)
+            page = min(max(PAGE_BYTES * entries // max(size, 1), 1), PAGE * 16)
+        below = calls.HIGHEST_ID if upper == "+" else upper[1:]
+        async for some in self._cold.back(below, self._after or reader.START):
+            yield some
 
     def _is_mine(self, fields: Sequence[bytes]) -> bool:
         is_entry = len(fields) == 4 and fields[0] == keys.ENTRY_ID and fields[2] == keys.ENTRY_DATA
@@ -166,5 +186,5 @@ class Plot:
             self._envelope.add(int(columns.channels[run]), columns.times_ns[part], columns.values[part])
 
 
-def _ms(entry_id: bytes) -> int:
-    return int(entry_id.partition(b"-")[0])
+def _ms(entry_id: str) -> int:
+    return reader.parse_id(entry_id)[0]

@@ -71,7 +71,9 @@ def routes(parts: Parts) -> list[BaseRoute]:
         known = await _read(parts, request)
         if isinstance(known, Response):
             return known
-        return streaming.EventStream(Plot(parts.link, known.ref, wish).events(parts.closing), plotting, GUARD)
+        return streaming.EventStream(
+            Plot(parts.link, parts.config.keys, known.ref, wish).events(parts.closing), plotting, GUARD
+        )
 
     return [
         Route("/ui", page),

@@ -1,0 +1,94 @@
+"""What the index says of the cold part of a stream, and how live and cold are one stream.
+
+The rule for a reader at a place: look at the live stream, then at the index. Where the index holds more than the place,
+what comes next is read from the cold stream, else what was found live is it. Entries leave the live stream only after
+the index says that they are cold, so each of them is seen once, at whichever moment somebody looks.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from rta_wire import errors, reader
+
+
+class Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The cold part of a stream: everything up to `last_id`."""
+
+    first_id: str
+    last_id: str
+    entries: int
+    batches: int
+    added: int
+    """Entries that were ever added to the stream up to `last_id`, those that were trimmed included."""
+    size_bytes: int
+    """The batches as they are stored."""
+    live_bytes: int
+    """What the same entries took live, without what Redis adds."""
+    raw_bytes: int
+    number: int
+    """The session of the last entry: ids of sessions never go below it."""
+    noted_ms: int
+
+    def is_past(self, position: str) -> bool:
+        """Whether what comes after a place is cold."""
+        return reader.parse_id(self.last_id) > reader.parse_id(position)
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Held).decode
+
+
+def dump(held: Held) -> bytes:
+    return _encode(held)
+
+
+def parse(raw: bytes | None) -> Held | None:
+    """From a field of the index; None where there is none."""
+    if raw is None:
+        return None
+    try:
+        found = _decode(raw)
+        reader.parse_id(found.first_id)
+        reader.parse_id(found.last_id)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise errors.BadBatch(reason=f"the index has {raw[:100]!r}: {error}") from error
+    return found
+
+
+def part(held: Held, entries: Sequence[tuple[str, Sequence[bytes]]]) -> reader.Part:
+    """Entries from the cold stream with the counters of that part: what follows is read in the next step."""
+    found: list[tuple[bytes, Mapping[bytes, bytes]]] = [
+        (entry_id.encode(), dict(zip(fields[::2], fields[1::2], strict=True))) for entry_id, fields in entries
+    ]
+    return reader.Part(found, held.added, held.entries, held.first_id, held.last_id, complete=False)
+
+
+class Counters(msgspec.Struct, frozen=True):
+    """A stream at one moment, live and cold together. `removed` says how many entries are gone from its front."""
+
+    first_id: str | None = None
+    last_id: str = reader.START
+    added: int = 0
+    length: int = 0
+
+    @property
+    def removed(self) -> int:
+        return self.added - self.length
+
+
+def counters(live: reader.Part | None, held: Held | None) -> Counters:
+    """From what the live stream says, None where there is none, and what the index said after that."""
+    if live is None and held is None:
+        return Counters()
+    if held is None:
+        assert live is not None
+        return Counters(live.first_id, live.last_id, live.entries_added, live.length)
+    if live is None or live.entries_added < held.added:
+        # The live stream was lost, and perhaps made anew: its count began again.
+        more = live.length if live is not None else 0
+        last_id = held.last_id if live is None or held.is_past(live.last_id) else live.last_id
+        return Counters(held.first_id, last_id, held.added + more, held.entries + more)
+    # Entries that are cold already may still stand in the live stream: they count once.
+    above = min(live.length, live.entries_added - held.added)
+    return Counters(held.first_id, live.last_id, live.entries_added, held.entries + above)

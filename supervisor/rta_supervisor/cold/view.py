@@ -1,0 +1,48 @@
+"""Reads the cold part of a stream for those who see live and cold as one. A batch at a time is held in memory."""
+
+from collections.abc import AsyncIterator
+
+from rta_supervisor.cold import store
+from rta_supervisor.link import Link
+from rta_wire import held, keys, reader
+from rta_wire.held import Held
+from rta_wire.opened import Entry
+
+
+class View:
+    """The cold part of one stream, as the index has it now. Who asks has looked at the live stream before."""
+
+    def __init__(self, link: Link, names: keys.Keys, stream: str) -> None:
+        self._store = store.Store(link, names, stream)
+
+    async def held(self) -> Held | None:
+        return await self._store.index()
+
+    async def part_after(self, position: str) -> reader.Part | None:
+        """The entries of a batch that come after a place. None where what comes next is live."""
+        found = await self.held()
+        while found is not None and found.is_past(position):
+            batch = await self._store.batch_after(position, found.last_id)
+            # Looked at again: old batches may go at any moment, and the index is told before they do.
+            now = await self.held()
+            if now == found:
+                if batch is None:
+                    return None
+                entries = await store.unpacked(batch[1], position, found.last_id)
+                return held.part(found, [(one.id, one.fields) for one in entries])
+            found = now
+        return None
+
+    async def back(self, below: str, above: str) -> AsyncIterator[list[Entry]]:
+        """Entries between two ids, newest first, those of a batch at a time."""
+        found = await self.held()
+        if found is None or not found.is_past(above):
+            return
+        at = found.last_id
+        while (batch := await self._store.batch_before(at)) is not None:
+            at = f"({batch[0]}"
+            entries = await store.unpacked(batch[1], above, found.last_id)
+            if inside := [one for one in entries if reader.parse_id(one.id) < reader.parse_id(below)]:
+                yield inside[::-1]
+            if reader.parse_id(batch[0]) <= reader.parse_id(above):
+                return

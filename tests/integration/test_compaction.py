@@ -1,0 +1,437 @@
+"""Compaction on a real server: what is moved, what readers see at every moment, and who is killed where."""
+
+import contextlib
+import itertools
+import os
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import redis
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from rta_supervisor import calls, lease, settings
+from rta_supervisor.link import Link
+from rta_supervisor.sqlite_catalogue import SqliteCatalogue
+from rta_supervisor.trim import Trimmer
+from rta_wire import cold, encode, errors, held, limits
+from rta_wire.opened import Entry
+from rta_writers import connection, joined
+from tests.support import coldness, samples
+from tests.support.coldness import NAMES, aged, compactor, fill, shown, view
+
+STEPS = ("rtas_freeze_1", "rtas_switch_1", "rtas_shed_1", "rtas_take_out_1")
+
+
+@pytest.fixture
+async def link(url: str) -> AsyncIterator[Link]:
+    link = Link(settings.RedisSettings(url=url))
+    await link.load_functions()
+    yield link
+    await link.close()
+
+
+@pytest.fixture
+async def catalogue(tmp_path: Path) -> AsyncIterator[SqliteCatalogue]:
+    made = SqliteCatalogue(tmp_path / "catalogue.sqlite")
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of ten entries, so that there are many."""
+    monkeypatch.setattr(limits, "COLD_BATCH_MAX_ENTRIES", 10)
+
+
+def some(count: int) -> list[Entry]:
+    """Bursts, time ranges and JSON of a session, and entries of somebody else."""
+    datas = [encode.session_json(b"{}"), *(one.data for one in samples.bursts(count - 3)), encode.time_range(1, 2)]
+    entries = aged(datas)
+    ms = int(entries[-1].id.partition("-")[0])
+    return [*entries, Entry(f"{ms + 1}-0", (b"who", b"else", b"who", os.urandom(40), b"", b""))]
+
+
+def index(client: redis.Redis, stream: str = "rig") -> held.Held | None:
+    raw: Any = client.hget(NAMES.cold_index(), stream)
+    return held.parse(raw)
+
+
+def length(client: redis.Redis, key: str) -> int:
+    found: Any = client.xlen(key)
+    return int(found)
+
+
+@pytest.mark.usefixtures("small")
+async def test_a_stream_is_moved(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """Everything is cold, in batches whose ids are their highest; the live stream is empty and knows where it was."""
+    wanted = some(35)
+    fill(client, "rig", wanted)
+    moved = await compactor(link, catalogue).sweep()
+    assert (moved["rig"].entries, moved["rig"].batches) == (35, 4)
+    assert view(client, "rig") == shown(wanted)
+    assert length(client, "stream:rig") == 0
+    info: Any = client.xinfo_stream("stream:rig")
+    assert info["last-generated-id"].decode() == wanted[-1].id
+    batches: Any = client.xrange("cold:rig")
+    assert [raw_id.decode() for raw_id, _ in batches] == [wanted[n].id for n in (9, 19, 29, 34)]
+    assert [one for _, fields in batches for one in cold.entries(fields[b"b"])] == wanted
+    found = index(client)
+    assert found is not None
+    assert (found.first_id, found.last_id, found.entries, found.batches) == (wanted[0].id, wanted[-1].id, 35, 4)
+    assert (found.added, found.number) == (35, 7)
+    [place] = await catalogue.places("rig")
+    assert (place.kind, place.location, place.entries) == ("cold", "cold:rig", 35)
+    assert await compactor(link, catalogue).sweep() == {}
+
+
+class Killed(Exception):
+    """Where a supervisor ends."""
+
+
+class Mortal(Link):
+    """A link whose owner dies before or after the n-th change."""
+
+    def __init__(self, config: settings.RedisSettings, left: int, *, before: bool) -> None:
+        super().__init__(config)
+        self.left = left
+        self._before = before
+
+    async def try_all(self, batch: Sequence[calls.Call]) -> list[Any]:
+        is_step = any(call[0] == "FCALL" and call[1] in STEPS for call in batch)
+        self.left -= is_step
+        if is_step and self.left == 0 and self._before:
+            raise Killed
+        answers = await super().try_all(batch)
+        if is_step and self.left == 0:
+            raise Killed
+        return answers
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("before", [True, False])
+async def test_killed_at_every_step(client: redis.Redis, link: Link, catalogue: SqliteCatalogue, before: bool) -> None:
+    """Whoever dies where, readers see every entry once, then and after another one has gone on."""
+    wanted = some(25)
+    for left in itertools.count(1):
+        client.flushdb()
+        fill(client, "rig", wanted)
+        mortal = Mortal(link.config, left, before=before)
+        try:
+            await compactor(mortal, catalogue).sweep()
+            break
+        except Killed:
+            assert view(client, "rig") == shown(wanted), f"killed at step {left}"
+        finally:
+            await mortal.close()
+        await compactor(link, catalogue).sweep()
+        assert view(client, "rig") == shown(wanted), f"after step {left}"
+        assert length(client, "stream:rig") == 0
+        found = index(client)
+        assert found is not None
+        assert (found.entries, found.batches, found.added) == (25, length(client, "cold:rig"), 25)
+    assert left > 9, "three batches have nine steps"
+
+
+datas = st.one_of(st.binary(max_size=30), st.sampled_from([one.data for one in samples.bursts(3)]))
+lives = st.lists(
+    st.tuples(st.integers(1, 25), st.integers(1, 12), st.booleans(), st.booleans()), min_size=1, max_size=5
+)
+
+
+@pytest.mark.usefixtures("small")
+@hypothesis_settings(
+    max_examples=300 if os.environ.get("RTA_SOAK") else 15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(values=st.lists(datas, min_size=1, max_size=9), lives=lives)
+def test_any_life(
+    raw: redis.Redis, tmp_path: Path, values: list[bytes], lives: list[tuple[int, int, bool, bool]]
+) -> None:
+    """Appends, deaths and an index that is lost, in any order: a reader's view is the same, entry by entry."""
+    anyio.run(live, f"unix://{raw.get_connection_kwargs()['path']}", tmp_path, values, lives)
+
+
+async def live(url: str, folder: Path, values: list[bytes], lives: list[tuple[int, int, bool, bool]]) -> None:
+    config = settings.RedisSettings(url=url)
+    link = Link(config)
+    catalogue = SqliteCatalogue(folder / "catalogue.sqlite")
+    wanted: list[Entry] = []
+    with connection.connect(url) as client:
+        client.flushdb()
+        for count, left, before, is_forgotten in lives:
+            first_ms = int(wanted[-1].id.partition("-")[0]) + 1 if wanted else None
+            more = aged([values[n % len(values)] for n in range(count)], first_ms=first_ms)
+            wanted += more
+            fill(client, "rig", more)
+            mortal = Mortal(config, left, before=before)
+            with contextlib.suppress(Killed):
+                await compactor(mortal, catalogue).sweep()
+            await mortal.close()
+            assert view(client, "rig") == shown(wanted)
+            if is_forgotten:
+                # In a Cluster each server may come back older than the others.
+                client.hdel(NAMES.cold_index(), "rig")
+                await compactor(link, catalogue).sweep()
+                assert view(client, "rig") == shown(wanted)
+        await compactor(link, catalogue).sweep()
+        assert view(client, "rig") == shown(wanted)
+        assert length(client, "stream:rig") == 0
+    await link.close()
+    await catalogue.close()
+
+
+async def test_what_is_in_use_stays_live(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """An open session, an entry or a use a moment ago, a pause, and zero: nothing is moved."""
+    wanted = some(12)
+    fill(client, "rig", wanted)
+    client.hset(NAMES.state("run"), mapping={"streamName": "rig", "state": "open", "streamSessionId": 7})
+    client.expire(NAMES.state("run"), 100)
+    client.zadd(NAMES.index(), {"run": coldness.now_ms()})
+    assert await compactor(link, catalogue).sweep() == {}
+    client.hset(NAMES.state("run"), "state", "closed")
+    assert await compactor(link, catalogue, coldness.config(after_s=0)).sweep() == {}
+    assert await compactor(link, catalogue, coldness.config(after_s=36 * 3600)).sweep() == {}
+    assert await compactor(link, catalogue, coldness.config(paused=True)).sweep() == {}
+    client.set(NAMES.cold_pause(), "me")
+    assert await compactor(link, catalogue).sweep() == {}
+    client.set(NAMES.cold_pause(), "")
+    client.zadd(NAMES.streams_used(), {"rig": coldness.now_ms()})
+    assert await compactor(link, catalogue).sweep() == {}
+    client.zadd(NAMES.streams_used(), {"rig": 1})
+    assert (await compactor(link, catalogue).sweep())["rig"].entries == 12
+    assert view(client, "rig") == shown(wanted)
+
+
+class Appending(Link):
+    """Somebody opens a session in the stream at each change."""
+
+    def __init__(self, config: settings.RedisSettings, client: redis.Redis) -> None:
+        super().__init__(config)
+        self._client = client
+        self.added: list[tuple[str, dict[bytes, bytes]]] = []
+
+    async def try_all(self, batch: Sequence[calls.Call]) -> list[Any]:
+        if any(call[0] == "FCALL" and call[1] in STEPS for call in batch):
+            fields = {b"id": b"8", b"data": b"new %d" % len(self.added)}
+            added: Any = self._client.execute_command("XADD", "stream:rig", "*", *itertools.chain(*fields.items()))
+            self.added.append((added.decode(), fields))
+        return await super().try_all(batch)
+
+
+@pytest.mark.usefixtures("small")
+async def test_a_stream_that_wakes_up(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """What is added while it is moved stays live above what is cold, and goes there some other day."""
+    wanted = some(25)
+    fill(client, "rig", wanted)
+    appending = Appending(link.config, client)
+    await compactor(appending, catalogue).sweep()
+    await appending.close()
+    assert len(appending.added) >= 9
+    assert length(client, "stream:rig") == len(appending.added)
+    assert view(client, "rig") == shown(wanted) + appending.added
+    found = index(client)
+    assert found is not None
+    assert (found.last_id, found.added) == (wanted[-1].id, 25)
+    loaded = coldness.config(after_s=0.001)
+    await compactor(link, catalogue, loaded).sweep()
+    assert view(client, "rig") == shown(wanted) + appending.added
+    assert length(client, "stream:rig") == 0
+
+
+@pytest.mark.usefixtures("small")
+async def test_a_full_redis_gets_room(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """With no room at all: one batch more for a moment, and less than before in the end."""
+    wanted = aged([bytes([n]) * 20_000 for n in range(60)])
+    fill(client, "rig", wanted)
+    before: Any = client.info("memory")["used_memory"]
+    client.config_set("maxmemory", before - 100_000)
+    try:
+        with pytest.raises(redis.exceptions.OutOfMemoryError):
+            client.set("other", "x" * 1000)
+        assert (await compactor(link, catalogue).sweep())["rig"].entries == 60
+        after: Any = client.info("memory")["used_memory"]
+        assert after < before - 500_000
+    finally:
+        client.config_set("maxmemory", 0)
+    assert view(client, "rig") == shown(wanted)
+
+
+async def test_two_at_once(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """A lease is over and its owner does not know: both go on, and nothing is lost or doubled."""
+    wanted = some(400)
+    fill(client, "rig", wanted)
+    links = [Link(link.config) for _ in range(2)]
+
+    async def work(own: Link) -> None:
+        with contextlib.suppress(lease.Over):
+            await compactor(own, catalogue).sweep()
+
+    async with anyio.create_task_group() as tasks:
+        for own in links:
+            tasks.start_soon(work, own)
+    for own in links:
+        await own.close()
+    await compactor(link, catalogue).sweep()
+    assert view(client, "rig") == shown(wanted)
+    assert (length(client, "stream:rig"), length(client, "cold:rig")) == (0, 1)
+
+
+async def test_nothing_is_done_after_a_lease(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """Redis refuses each step of one whose time is over."""
+    fill(client, "rig", some(12))
+    over_ms = coldness.now_ms() - 1000
+    for call in (
+        calls.freeze("rig", "5-0", "0-0", b"x", until_ms=over_ms),
+        calls.take_out("rig", "5-0", until_ms=over_ms),
+        calls.switch(NAMES, "rig", b"", b"x", until_ms=over_ms),
+    ):
+        assert await link.do(*call) == 0
+    assert await link.do(*calls.shed("rig", "9999999999999-0", until_ms=over_ms)) == -1
+    assert length(client, "stream:rig") == 12
+    assert not client.exists("cold:rig", NAMES.cold_index())
+    del catalogue
+
+
+async def test_a_spoilt_batch_removes_nothing(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """A batch that Redis gives back otherwise than it was given: the live stream keeps everything."""
+    wanted = some(12)
+    fill(client, "rig", wanted)
+
+    class Spoiling(Link):
+        async def try_all(self, batch: Sequence[calls.Call]) -> list[Any]:
+            answers = await super().try_all(batch)
+            if answers and batch[0][:2] == ("XRANGE", "cold:rig") and answers[0]:
+                raw_id, [name, data] = answers[0][0]
+                answers[0] = [[raw_id, [name, data[:-1] + bytes([data[-1] ^ 1])]]]
+            return answers
+
+    spoiling = Spoiling(link.config)
+    assert await compactor(spoiling, catalogue).sweep() == {}
+    await spoiling.close()
+    assert length(client, "stream:rig") == 12
+    assert index(client) is None
+    assert view(client, "rig") == shown(wanted)
+    await compactor(link, catalogue).sweep()
+    assert view(client, "rig") == shown(wanted)
+    assert length(client, "stream:rig") == 0
+
+
+async def test_a_batch_that_nobody_vouches_for_is_taken_back(
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue
+) -> None:
+    """Something else stands where a batch is to go, and the live stream does not agree with it."""
+    wanted = some(12)
+    fill(client, "rig", wanted)
+    client.xadd("cold:rig", {b"b": b"junk"}, id=wanted[-1].id)
+    assert (await compactor(link, catalogue).sweep())["rig"].entries == 12
+    assert view(client, "rig") == shown(wanted)
+
+
+@pytest.mark.usefixtures("small")
+async def test_a_batch_at_the_end_that_differs(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """It is not believed and not removed: everything stays where it is, and is seen."""
+    wanted = some(25)
+    fill(client, "rig", wanted[:20])
+    await compactor(link, catalogue).sweep()
+    fill(client, "rig", wanted[20:])
+    client.xadd("cold:rig", {b"b": b"junk"}, id=wanted[-1].id)
+    assert await compactor(link, catalogue).sweep() == {}
+    assert length(client, "stream:rig") == 5
+    assert view(client, "rig") == shown(wanted)
+
+
+@pytest.mark.usefixtures("small")
+async def test_an_index_that_is_ahead(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """It says more than the cold stream has, as after a failover: what is live is seen, and the index is mended."""
+    wanted = some(25)
+    fill(client, "rig", wanted)
+    await compactor(link, catalogue).sweep()
+    batches: Any = client.xrange("cold:rig", count=2)
+    client.delete("stream:rig", "cold:rig")
+    for raw_id, fields in batches:
+        client.xadd("cold:rig", fields, id=raw_id)
+    fill(client, "rig", wanted[20:])
+    assert view(client, "rig") == shown(wanted)
+    await compactor(link, catalogue).sweep()
+    assert view(client, "rig") == shown(wanted)
+    found = index(client)
+    assert found is not None
+    assert (found.entries, found.batches) == (25, 3)
+
+
+async def test_an_entry_that_is_too_large_stays(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """It stays live with all that came after it, and what came before it is moved."""
+    wanted = aged([b"a", b"b", os.urandom(limits.COLD_BATCH_MAX_BYTES), b"c"])
+    fill(client, "rig", wanted)
+    await compactor(link, catalogue).sweep()
+    assert view(client, "rig") == shown(wanted)
+    assert length(client, "stream:rig") == 2
+
+
+async def test_slowly(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """No more streams an hour than the settings say, those that were left first."""
+    for number in range(3):
+        fill(client, f"rig-{number}", some(12))
+        client.zadd(NAMES.streams_used(), {f"rig-{number}": 10 - number})
+    own = compactor(link, catalogue, coldness.config(streams_per_hour=2))
+    assert list(await own.sweep()) == ["rig-2", "rig-1"]
+    assert await own.sweep() == {}
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("trim", "left"),
+    [
+        (settings.TrimSettings(max_entries=18), 25),
+        (settings.TrimSettings(max_entries=15), 15),
+        (settings.TrimSettings(max_entries=6), 15),
+        (settings.TrimSettings(max_entries=5), 5),
+        (settings.TrimSettings(max_entries=100, max_age_s=600), 0),
+        (settings.TrimSettings(max_entries=100, max_bytes=1), 0),
+    ],
+)
+async def test_bounds_hold_for_live_and_cold(
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue, trim: settings.TrimSettings, left: int
+) -> None:
+    """The oldest batches go, whole ones, and never so many that less than the bound is left."""
+    wanted = some(25)
+    fill(client, "rig", wanted)
+    own = compactor(link, catalogue, coldness.config(trim=trim))
+    await own.sweep()
+    await own.sweep()
+    assert view(client, "rig") == shown(wanted[25 - left :])
+    assert (index(client) is None) == (left == 0)
+    assert joined.counters(client, NAMES, "rig").removed == 25 - left
+
+
+async def test_an_idle_stream_goes_with_what_is_cold(
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue
+) -> None:
+    """Nothing of it is left, and a stream whose cold part is younger stays."""
+    for name in ("rig", "young"):
+        fill(client, name, some(12) if name == "rig" else aged([b"x"] * 12, first_ms=coldness.now_ms() - 90_000))
+    await compactor(link, catalogue).sweep()
+    assert client.hlen(NAMES.cold_index()) == 2
+    trimmer = Trimmer(link, settings.Settings(trim=settings.TrimSettings(idle_stream_s=600)))
+    assert (await trimmer.sweep()).removed == ("rig",)
+    assert not client.exists("cold:rig", "stream:rig")
+    assert client.hkeys(NAMES.cold_index()) == [b"young"]
+    assert client.exists("cold:young")
+
+
+async def test_a_key_of_a_wrong_type(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """One stream that somebody spoilt keeps no other from being moved."""
+    fill(client, "a", some(12))
+    fill(client, "b", some(12))
+    client.set("cold:a", "junk")
+    assert list(await compactor(link, catalogue).sweep()) == ["b"]
+    client.hset(NAMES.cold_index(), "b", "junk")
+    with pytest.raises(errors.BadBatch, match="the index"):
+        view(client, "b")
+    client.delete("cold:a")

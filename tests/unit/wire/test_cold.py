@@ -1,0 +1,246 @@
+"""Batches of cold streams: every entry comes back bit by bit, and bytes that are no batch are refused by name."""
+
+import contextlib
+import struct
+import time
+import zlib
+from typing import Any
+
+import lz4.block
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rta_wire import cold, encode, errors, held, limits, opened, pack, reader, woven
+from rta_wire.opened import Entry
+from tests.unit.wire import given as g
+
+PATIENCE_S = 5.0
+
+
+def bursts(count: int, *, level: int = 0, framing: pack.Framing = pack.Framing.RAW, seed: int = 1) -> list[bytes]:
+    """Bursts of our own encoder: waves with noise, some jittered."""
+    rng = np.random.default_rng(seed)
+    ids = np.tile(np.arange(4, dtype=np.uint32), 50 * count)
+    times = 1_700_000_000_000_000_000 + np.repeat(np.arange(50 * count), 4) * 10_000_000 + ids * rng.integers(0, 3)
+    values = np.round(1000 * np.sin(times / 1e9) + rng.normal(0, 3, len(ids)), 1)
+    options = pack.Options(target_bytes=1700, group_rows=200, level=level, framing=framing)
+    return [one.data for one in encode.Encoder(options=options).rows(ids, times, values)]
+
+
+def packed(entries: list[Entry], options: cold.Options = cold.DEFAULT) -> bytes:
+    opener = opened.Opener()
+    batch = [opener.open(entry) for entry in entries]
+    return cold.packed(batch, woven.Widths(), live_bytes=sum(len(word) for one in entries for word in one.fields),
+                       options=options)  # fmt: skip
+
+
+def numbered(datas: list[bytes]) -> list[Entry]:
+    return [
+        Entry(f"{1_700_000_000_000 + n * 100}-{n % 3}", (b"id", b"7", b"data", data)) for n, data in enumerate(datas)
+    ]
+
+
+parts = st.integers(0, 2**64 - 1)
+ids = st.lists(st.tuples(parts, parts).filter(lambda pair: pair != (0, 0)), min_size=1, max_size=12, unique=True).map(
+    sorted
+)
+datas = st.one_of(
+    st.binary(max_size=200),
+    st.sampled_from([b"", b"\x00", *bursts(2), *bursts(2, level=9), *bursts(1, level=-5)]),
+    st.sampled_from(bursts(2, framing=pack.Framing.SIZE_PREFIXED)),
+    st.binary(max_size=300).map(lambda raw: lz4.block.compress(raw, store_size=False)),
+)
+foreign = st.lists(st.tuples(st.binary(max_size=9), datas), min_size=1, max_size=5).map(
+    lambda pairs: tuple(word for pair in pairs for word in pair)
+)
+ours = datas.map(lambda data: (b"id", b"12", b"data", data))
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[Entry]:
+    """Entries with rising ids and any fields."""
+    return [Entry(f"{ms}-{seq}", draw(st.one_of(ours, foreign))) for ms, seq in draw(ids)]
+
+
+@g.thorough
+@given(entries=streams(), codec=st.sampled_from(cold.CODECS))
+@example([Entry("0-1", (b"", b""))], cold.ZSTD)
+@example([Entry("5-0", (b"a", b"1", b"a", b"2"))], cold.LZ4)
+def test_every_entry_comes_back(entries: list[Entry], codec: str) -> None:
+    """Ids, names, doubled names, values: whoever wrote them, and whatever they hold."""
+    data = packed(entries, cold.Options(codec=codec))
+    assert cold.entries(data) == entries
+    assert all(opened.closed(one)[1] for one in cold.unpacked(data))
+    header = cold.header(data)
+    assert (header.first_id, header.last_id, header.entries) == (entries[0].id, entries[-1].id, len(entries))
+
+
+@pytest.mark.parametrize("framing", list(pack.Framing))
+@pytest.mark.parametrize("level", [-64, -3, 0, 1, 9, 12])
+def test_blocks_are_made_again_whatever_made_them(level: int, framing: pack.Framing) -> None:
+    """What LZ4 was told is found out, so that what is inside is compressed and not the blocks."""
+    entries = numbered(bursts(20, level=level, framing=framing))
+    data = packed(entries)
+    assert cold.entries(data) == entries
+    assert len(data) < sum(len(one.fields[3]) for one in entries)
+    batch = cold.unpacked(data)
+    kept = sum(one.ways[1] == opened.AS_IT_CAME for one in batch)
+    assert kept == 0
+
+
+def test_blocks_of_another_writer_are_kept_as_they_came() -> None:
+    """Legal LZ4 that no level makes: all literals."""
+    raw = b"\x0a\x10" + b"x" * 198
+    block = b"\xf0" + bytes([200 - 15]) + raw
+    assert lz4.block.decompress(block, uncompressed_size=200) == raw
+    entries = numbered([block] * 5)
+    assert cold.entries(packed(entries)) == entries
+
+
+def test_another_lz4_gives_the_same_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The day on which LZ4 makes other bytes: entries stay readable, and it is known that they are not to the bit."""
+    entries = numbered(bursts(3))
+    data = packed(entries)
+    real = pack.compress
+    monkeypatch.setattr(pack, "compress", lambda raw, *_: real(raw, 9))
+    for one, entry in zip(cold.unpacked(data), entries, strict=True):
+        again, exact = opened.closed(one)
+        assert not exact
+        assert lz4.block.decompress(again.fields[3], uncompressed_size=1 << 20) == lz4.block.decompress(
+            entry.fields[3], uncompressed_size=1 << 20
+        )
+
+
+@given(st.data())
+@g.thorough
+def test_a_cursor_in_the_middle(data: st.DataObject) -> None:
+    """Entries after one id and up to another, as XRANGE would give them."""
+    entries = data.draw(streams())
+    batch = packed(entries)
+    after, until = (data.draw(st.sampled_from([one.id for one in entries])) for _ in range(2))
+    low, high = reader.parse_id(after), reader.parse_id(until)
+    wanted = [one for one in entries if low < reader.parse_id(one.id) <= high]
+    assert cold.entries(batch, after, until) == wanted
+
+
+GOOD = packed(numbered(bursts(4)))
+
+
+def survive(data: bytes) -> None:
+    with contextlib.suppress(errors.BadBatch):
+        cold.entries(data)
+
+
+@g.thorough
+@given(data=st.binary(max_size=400))
+@example(b"")
+@example(GOOD[:-1])
+@example(GOOD + b"\x00")
+def test_any_bytes_are_refused(data: bytes) -> None:
+    """By name, and never read."""
+    with pytest.raises(errors.BadBatch):
+        cold.entries(data)
+
+
+def framed(header: Any, body: bytes) -> bytes:
+    words = msgspec.msgpack.encode(header)
+    whole = words + body
+    return struct.pack("<4sBII", b"rtac", 1, zlib.crc32(whole), len(words)) + whole
+
+
+@g.thorough
+@given(st.data())
+def test_a_batch_with_a_right_checksum_and_wrong_insides(data: st.DataObject) -> None:
+    """Somebody who knows the format writes nonsense: refused by name, or read as what it says."""
+    header, body = msgspec.to_builtins(cold.header(GOOD)), bytearray(cold._framed(GOOD)[1])
+    for _ in range(data.draw(st.integers(1, 4))):
+        if data.draw(st.booleans()):
+            name = data.draw(st.sampled_from(["sizes", "stored"]))
+            values = list(header[name])
+            values[data.draw(st.integers(0, 3))] = data.draw(st.integers(-1, 2**40))
+            header[name] = values
+        else:
+            body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    survive(framed(header, bytes(body)))
+
+
+@g.thorough
+@given(st.data())
+def test_a_table_that_lies(data: st.DataObject) -> None:
+    """Numbers in the table that do not add up: no slice goes past its end, and no index."""
+    header = cold.header(GOOD)
+    body = cold._framed(GOOD)[1]
+    sections = list(cold._parts(header, body))
+    table = msgspec.msgpack.decode(sections[0])
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.sampled_from([n for n, word in enumerate(table) if isinstance(word, bytes)]))
+        word = bytearray(table[place])
+        if word and data.draw(st.booleans()):
+            word[data.draw(st.integers(0, len(word) - 1))] = data.draw(st.integers(0, 255))
+        else:
+            word += data.draw(st.binary(max_size=9))
+        table[place] = bytes(word)
+    raw = msgspec.msgpack.encode(table)
+    stored = cold._compressed(raw, cold.DEFAULT)
+    changed = msgspec.structs.replace(
+        header, sizes=(len(raw), *header.sizes[1:]), stored=(len(stored), *header.stored[1:])
+    )
+    survive(framed(changed, stored + bytes(body[header.stored[0] :])))
+
+
+@pytest.mark.parametrize("codec", cold.CODECS)
+def test_a_bomb_takes_no_memory(codec: str) -> None:
+    """A megabyte that unpacks to gigabytes is refused by its sizes, or ends where they do."""
+    zeros = cold._compressed(bytes(64 * limits.MIB), cold.Options(codec=codec))
+    for claimed in (64 * limits.MIB, limits.COLD_BATCH_MAX_BYTES, 1):
+        header = msgspec.structs.replace(
+            cold.header(GOOD), codec=codec, sizes=(0, claimed, 0, 0), stored=(0, len(zeros), 0, 0)
+        )
+        started_s = time.perf_counter()
+        with pytest.raises(errors.BadBatch):
+            cold.entries(framed(header, zeros))
+        assert time.perf_counter() - started_s < PATIENCE_S
+
+
+def test_a_newer_version_is_named() -> None:
+    """So that whoever reads the error knows what to do."""
+    with pytest.raises(errors.BadBatch, match="version 2"):
+        cold.entries(GOOD[:4] + b"\x02" + GOOD[5:])
+
+
+def test_a_full_batch_fits() -> None:
+    """What may go into a batch can be read again: as many entries and as many bytes as there may be."""
+    rng = np.random.default_rng(5)
+    noise = rng.integers(0, 256, limits.COLD_BATCH_MAX_BYTES // 16, np.uint8).tobytes()
+    opener = opened.Opener()
+    batch: list[opened.Opened] = []
+    size = 0
+    while True:
+        one = opener.open(Entry(f"{len(batch) + 1}-0", (b"id", b"1", b"data", noise)))
+        if cold.is_full(len(batch) + 1, size + one.size):
+            break
+        batch.append(one)
+        size += one.size
+    data = cold.packed(batch, woven.Widths(), live_bytes=0)
+    assert len(data) <= limits.COLD_STORED_MAX_BYTES
+    assert cold.unpacked(data) == batch
+    tiny = [opener.open(Entry(f"{n + 1}-0", (b"", b""))) for n in range(limits.COLD_BATCH_MAX_ENTRIES)]
+    assert cold.unpacked(cold.packed(tiny, woven.Widths(), live_bytes=0)) == tiny
+
+
+counts = st.integers(0, 50)
+
+
+@g.thorough
+@given(trimmed=counts, moved=counts, unshed=counts, live=counts)
+def test_entries_that_are_live_and_cold_count_once(trimmed: int, moved: int, unshed: int, live: int) -> None:
+    """Whatever stands where while a stream is moved, its length and what is gone from it are the same."""
+    moved = max(moved, 1)
+    unshed = min(unshed, moved)
+    one = held.Held("1-0", "9-0", moved, 1, trimmed + moved, 0, 0, 0, 0, 0)
+    part = reader.Part((), trimmed + moved + live, unshed + live, None, "99-0", complete=True)
+    found = held.counters(part, one)
+    assert (found.length, found.removed, found.first_id) == (moved + live, trimmed, "1-0")
