@@ -1,15 +1,15 @@
 """Spark drivers as processes that can be frozen and killed, alone or with all that belongs to them."""
 
 import contextlib
-import functools
 import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+import pyspark
 
 import rta_writers
 from rta_supervisor.embedded import java
@@ -81,13 +81,11 @@ def finish(
 
 
 def classes() -> Path:
-    """An archive of classes, left by the first JVM that ends by itself. Others start in half the time with it."""
-    return Path(_shelf().name) / "classes.jsa"
+    """An archive of classes, left by the first JVM that ends by itself. Others start in half the time with it.
 
-
-@functools.cache
-def _shelf() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="rtas-classes-")
+    A JVM that finds the archive of another one there does without.
+    """
+    return ROOT / "build" / f"classes-{pyspark.__version__}-{java.find().home.name}.jsa"
 
 
 def _descendants(pid: int) -> list[int]:

@@ -4,6 +4,7 @@ Whatever runs on an executor is pickled by value, so that executors need nothing
 """
 
 import argparse
+import contextlib
 import os
 import signal
 import subprocess
@@ -60,16 +61,26 @@ def session_of(spark_master: str, work: Path, classes: Path) -> SparkSession:
 
 def jvm_classes(archive: Path) -> str:
     """Start with the classes that another JVM loaded, or leave them to the next one. Halves the time of a start."""
-    return f"-XX:SharedArchiveFile={archive}" if archive.exists() else f"-XX:ArchiveClassesAtExit={archive}"
+    if archive.exists():
+        return f"-XX:SharedArchiveFile={archive}"
+    archive.parent.mkdir(exist_ok=True)
+    return f"-XX:ArchiveClassesAtExit={left_by(archive)}"
 
 
-def end_jvm() -> None:
-    """Wait for it: it leaves its classes on its way out."""
+def left_by(archive: Path) -> Path:
+    """Where an archive is written, until it is whole."""
+    return archive.with_suffix(".new")
+
+
+def end_jvm(archive: Path) -> None:
+    """Wait for it: it leaves its classes on its way out, if it is one that can."""
     gateway = SparkContext._gateway
     assert gateway is not None
     gateway.shutdown()
     gateway.proc.stdin.close()
     gateway.proc.wait()
+    with contextlib.suppress(FileNotFoundError):
+        left_by(archive).replace(archive)
 
 
 def stamped(spark: SparkSession, partitions: int, epoch: int, fault: Callable[[int], None]) -> DataFrame:
@@ -203,7 +214,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return REFUSED if "with other rows" in str(error) else 1
     spark.stop()
-    end_jvm()
+    end_jvm(args.classes)
     return 0
 
 

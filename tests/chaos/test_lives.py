@@ -317,7 +317,7 @@ class Lives(RuleBasedStateMachine):
             self.client.close()
 
 
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(14_400)
 def test_random_lives_follow_the_model() -> None:
     """Opens, writes, reports, updates, pauses, closes, deaths and time in any order end as the model says."""
     with server.running() as own, anyio.from_thread.start_blocking_portal() as portal:
