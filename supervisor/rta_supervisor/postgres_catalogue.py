@@ -22,8 +22,11 @@ from rta_wire import access, errors
 
 T = TypeVar("T")
 
+SAY_NO_AFTER: Final = 1.5
 GIVE_UP_AFTER: Final = 2.0
-"""Times `catalogue.timeout_s`: the server has had its time to say no by itself."""
+"""Times `catalogue.timeout_s`, for which it waits for locks: then the server ends a call, and after that we do."""
+
+READ_ONLY: Final = "default_transaction_read_only"
 
 _DIALECT: Final = statements.Dialect(
     mark="%s",
@@ -134,13 +137,13 @@ class PostgresCatalogue(base.SqlCatalogue):
 
     def _parameters(self) -> dict[str, Any]:
         config = self._config
-        return postgres_way.parameters(
-            config.url, password_file=config.password_file, timeout_s=config.timeout_s, read_only=self._read_only
-        )
+        return postgres_way.parameters(config.url, password_file=config.password_file, timeout_s=config.timeout_s)
 
     def _prepare(self, connection: Connection) -> None:
         schema = self._config.schema
-        postgres_schema.use(connection, schema)
+        limit_ms = self._config.timeout_s * 1000
+        limits = {"lock_timeout": f"{limit_ms:.0f}", "statement_timeout": f"{limit_ms * SAY_NO_AFTER:.0f}"}
+        postgres_schema.use(connection, schema, **limits, **({READ_ONLY: "on"} if self._read_only else {}))
         # What is committed must be there after a power cut, whatever the server does for others.
         connection.execute(
             "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"

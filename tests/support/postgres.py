@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 
@@ -23,6 +24,10 @@ from tests.support.waiting import wait_until
 
 NOBODY = "nobody"
 USER = "postgres"
+GUARDED = "guarded"
+"""A user that has to show a password, and may do nothing."""
+PASSWORD = "rosebud/1"  # noqa: S105 - of a server that lives for one test run
+RULES = f"local all all trust\nhost all {GUARDED} all scram-sha-256\nhost all all all trust\n"
 FAST = ("fsync=off", "full_page_writes=off", "autovacuum=off", "shared_buffers=64MB", "max_connections=40")
 
 
@@ -45,7 +50,9 @@ class Server:
             shutil.chown(self.directory, NOBODY)
         options = ("--auth=trust", "--no-sync", f"--username={USER}", "--encoding=UTF8", "--locale=C.UTF-8")
         self._run("initdb", *options, "-D", str(self.directory / "data"))
+        (self.directory / "data" / "pg_hba.conf").write_text(RULES)
         self.start()
+        self.execute(f"CREATE ROLE {GUARDED} LOGIN PASSWORD '{PASSWORD}'")
 
     @property
     def url(self) -> str:
@@ -76,6 +83,18 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(how)
         self.process.wait(30)
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Nobody answers, and every connection stays as it is."""
+        pids = [self.process.pid, *_children(self.process.pid)]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
 
     def execute(self, statement: str) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.url, autocommit=True) as connection:
@@ -115,6 +134,16 @@ class Server:
             check=False,
         )
         assert done.returncode == 0, done.stderr
+
+
+def environment(config: settings.CatalogueSettings) -> dict[str, str]:
+    """The same settings for a process."""
+    given = msgspec.to_builtins(config)
+    return {f"RTA_CATALOGUE__{name.upper()}": str(given[name]) for name in ("path", "url", "schema", "timeout_s")}
+
+
+def _children(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def empty(config: settings.CatalogueSettings) -> None:

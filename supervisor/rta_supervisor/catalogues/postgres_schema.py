@@ -28,9 +28,11 @@ LATEST: Final = len(_STEPS)
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
-def use(connection: Connection, schema: str) -> None:
-    """Names without a schema are in this one, and nowhere else."""
+def use(connection: Connection, schema: str, **settings: str) -> None:
+    """Names without a schema are in this one, and nowhere else. `settings`: others of the session."""
     connection.execute("SELECT set_config('search_path', quote_ident(%s), false)", (schema,))
+    for name, value in settings.items():
+        connection.execute("SELECT set_config(%s, %s, false)", (name, value))
 
 
 def found(connection: Connection, schema: str) -> int:

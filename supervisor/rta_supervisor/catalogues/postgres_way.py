@@ -41,7 +41,7 @@ def check(*, url: str, path: str, password_file: str, schema: str) -> None:
 
 
 def parameters(
-    url: str, *, password_file: str, timeout_s: float, read_only: bool, environ: Mapping[str, str] | None = None
+    url: str, *, password_file: str, timeout_s: float, environ: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """What libpq is told. Not to be printed. Files are read anew each time: a password may be changed meanwhile."""
     import psycopg  # noqa: PLC0415 - the extra `postgres`; most have a file
@@ -54,16 +54,13 @@ def parameters(
         # What libpq says of it may quote a part of the password.
         reason = "it is no URL of a PostgreSQL. Write '/', '@', '?' and '#' in a password as %2F, %40, %3F and %23"
         raise errors.BadConfiguration(where=f"catalogue.url {access.safe(url)!r}", reason=reason) from None
-    timeout_ms = int(timeout_s * 1000)
     usual: dict[str, Any] = {
         "application_name": "rta-supervisor",
         "connect_timeout": max(CONNECT_MIN_S, round(timeout_s)),
-        "tcp_user_timeout": timeout_ms,
+        "tcp_user_timeout": int(timeout_s * 1000),
         "keepalives_idle": max(1, round(timeout_s)),
         "keepalives_interval": 1,
         "keepalives_count": 3,
-        "options": f"-c statement_timeout={timeout_ms} -c lock_timeout={timeout_ms}"
-        + (" -c default_transaction_read_only=on" if read_only else ""),
     }
     if "password" not in given and (password := _password(password_file, environ)):
         usual["password"] = password
