@@ -5,7 +5,7 @@ from typing import ClassVar as _ClassVar, Mapping as _Mapping, Optional as _Opti
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Control(_message.Message):
-    __slots__ = ("version", "open", "close", "progress", "heartbeat", "update", "cancel")
+    __slots__ = ("version", "open", "close", "progress", "heartbeat", "update", "cancel", "archived")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     OPEN_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
@@ -13,6 +13,7 @@ class Control(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     UPDATE_FIELD_NUMBER: _ClassVar[int]
     CANCEL_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVED_FIELD_NUMBER: _ClassVar[int]
     version: int
     open: OpenSession
     close: CloseSession
@@ -20,7 +21,8 @@ class Control(_message.Message):
     heartbeat: Heartbeat
     update: UpdateSession
     cancel: CancelRequest
-    def __init__(self, version: _Optional[int] = ..., open: _Optional[_Union[OpenSession, _Mapping]] = ..., close: _Optional[_Union[CloseSession, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., update: _Optional[_Union[UpdateSession, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ...) -> None: ...
+    archived: NoteArchived
+    def __init__(self, version: _Optional[int] = ..., open: _Optional[_Union[OpenSession, _Mapping]] = ..., close: _Optional[_Union[CloseSession, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., update: _Optional[_Union[UpdateSession, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ..., archived: _Optional[_Union[NoteArchived, _Mapping]] = ...) -> None: ...
 
 class OpenSession(_message.Message):
     __slots__ = ("request_id", "identity", "stream", "session_json", "external_id")
@@ -67,6 +69,30 @@ class CloseSession(_message.Message):
     state: str
     expected: Totals
     def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., state: _Optional[str] = ..., expected: _Optional[_Union[Totals, _Mapping]] = ...) -> None: ...
+
+class NoteArchived(_message.Message):
+    __slots__ = ("request_id", "identity", "stream_session_id", "version", "checksum", "location", "first_id", "last_id", "entries", "size_bytes")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    STREAM_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CHECKSUM_FIELD_NUMBER: _ClassVar[int]
+    LOCATION_FIELD_NUMBER: _ClassVar[int]
+    FIRST_ID_FIELD_NUMBER: _ClassVar[int]
+    LAST_ID_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    identity: str
+    stream_session_id: int
+    version: int
+    checksum: str
+    location: str
+    first_id: str
+    last_id: str
+    entries: int
+    size_bytes: int
+    def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., stream_session_id: _Optional[int] = ..., version: _Optional[int] = ..., checksum: _Optional[str] = ..., location: _Optional[str] = ..., first_id: _Optional[str] = ..., last_id: _Optional[str] = ..., entries: _Optional[int] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class Totals(_message.Message):
     __slots__ = ("bursts", "samples", "raw_bytes", "stored_bytes", "start_time", "end_time")

@@ -53,6 +53,23 @@ def _rank(row: Row) -> tuple[Any, ...]:
     return row.state.is_closed, row.version, row.state.value, row.json, row.stream, row.principal
 
 
+class Place(msgspec.Struct, frozen=True):
+    """Where entries of a stream, or of one session of it, are kept."""
+
+    stream: str
+    stream_session_id: int
+    """0: of all sessions."""
+    kind: str
+    """"live", "cold" or "files"."""
+    location: str
+    """A key, or a folder."""
+    first_id: str
+    last_id: str
+    entries: int
+    size_bytes: int
+    noted_ms: int
+
+
 class Catalogue(Protocol):
     """What the supervisor asks of a catalogue. Every method may raise CatalogueUnavailable."""
 
@@ -79,6 +96,15 @@ class Catalogue(Protocol):
 
     async def highest_id(self) -> int:
         """The highest stream session id of all, 0 where there is none."""
+
+    async def save_places(self, places: Sequence[Place]) -> None:
+        """All or none, each in place of what is stored of its stream, session and kind."""
+
+    async def drop_places(self, places: Sequence[Place]) -> None:
+        """Those of the same streams, sessions and kinds, if they are there."""
+
+    async def places(self, stream: str) -> list[Place]:
+        """Where a stream and its sessions are kept."""
 
     async def close(self) -> None:
         """Let go of the file. Repeating it is harmless."""

@@ -272,6 +272,7 @@ class Checkup:
     def _may_stay(self, name: str) -> bool:
         """Keys that have no TTL because they are bounded in another way."""
         single = {self._keys.index(), self._keys.dead_letters(), self._keys.nodes(), self._keys.streams_used()}
+        single.add(self._keys.unarchived())
         lanes = (self._keys.requests(""), self._keys.reports(""), self._keys.lane_count("").partition("{")[0])
         return name in single or name.startswith(lanes)
 

@@ -11,6 +11,7 @@ import anyio
 import redis.exceptions
 
 from rta_supervisor import counting, log, metrics, notify, redaction, reload, settings, status
+from rta_supervisor.archive.marker import Marker
 from rta_supervisor.archivist import Archivist
 from rta_supervisor.beat import Beat
 from rta_supervisor.clock import Timekeeper, now_ms
@@ -72,7 +73,8 @@ class Daemon:
         # Reports of one unit are joined: the more at once, the less they cost. Requests don't wait for each other.
         self._report_lane = Lane("reports", config.keys.reports, self._link, config, gather_batches=GATHER_REPORTS)
         precedence = Precedence()
-        self._requests = Requests(self._link, self._request_lane, self._life, config, precedence)
+        self._marker = Marker(self._link, config, self._sessions, self._catalogue)
+        self._requests = Requests(self._link, self._request_lane, self._life, config, precedence, marker=self._marker)
         self._watchdog = Watchdog(
             self._sessions,
             self._life,
@@ -282,6 +284,7 @@ class Daemon:
         self._config = change.config
         parts: tuple[reload.Part, ...] = (
             *(self._sessions, self._archivist, self._life, self._refresher, self._watchdog, self._trimmer),
+            self._marker,
             *(self._request_lane, self._report_lane, self._requests, self._reports),
         )
         for part in parts:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rta_supervisor import calls, counting, deadlines, log, settings
+from rta_supervisor.archive.marker import Marker
 from rta_supervisor.clock import now_ms
 from rta_supervisor.lanes import Done, Entry, Lane
 from rta_supervisor.life import Life
@@ -29,6 +30,7 @@ KINDS: Final[dict[type, str]] = {
     control_pb2.UpdateSession: "update",
     control_pb2.CloseSession: "close",
     control_pb2.CancelRequest: "cancel",
+    control_pb2.NoteArchived: "archived",
 }
 
 
@@ -42,12 +44,20 @@ class Requests:
     """Requests one by one, in order, each with one reply."""
 
     def __init__(
-        self, link: Link, lane: Lane, life: Life, config: settings.Settings, precedence: Precedence | None = None
+        self,
+        link: Link,
+        lane: Lane,
+        life: Life,
+        config: settings.Settings,
+        precedence: Precedence | None = None,
+        *,
+        marker: Marker,
     ) -> None:
         self._link = link
         self._precedence = precedence or Precedence()
         self._lane = lane
         self._life = life
+        self._marker = marker
         self._keys = config.keys
         self._config = config.control
         self._log = log.get()
@@ -119,6 +129,8 @@ class Requests:
             return await self._life.update(entry.principal, request, at=entry.id)
         if isinstance(request, control_pb2.CloseSession):
             return await self._life.close(entry.principal, request, asked_ms=entry.sent_ms)
+        if isinstance(request, control_pb2.NoteArchived):
+            return await self._marker.mark(entry.principal, request)
         return await self._cancel(request)
 
     async def _cancel(self, request: control_pb2.CancelRequest) -> Outcome:

@@ -7,7 +7,7 @@ import msgspec
 from rta_supervisor import settings
 
 RELOADABLE: Final = (
-    *("log", "trim", "session", "catalogue.flush_s", "catalogue.progress_flush_s", "node.drain_s"),
+    *("log", "trim", "session", "archive", "catalogue.flush_s", "catalogue.progress_flush_s", "node.drain_s"),
     *("control.retry_s", "control.pickup_s", "control.expire_s"),
     *("control.max_unacknowledged", "control.reply_ttl_s", "control.dead_letters_max"),
 )

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from rta_supervisor import layers
+from rta_supervisor.archive import config as archive_config
 from rta_supervisor.webhooks import targets as webhook_targets
 from rta_wire import errors
 from rta_wire import keys as keys_
@@ -145,6 +146,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session: SessionSettings = SessionSettings()
     trim: TrimSettings = TrimSettings()
     catalogue: CatalogueSettings = CatalogueSettings()
+    archive: archive_config.ArchiveSettings = archive_config.ArchiveSettings()
     node: NodeSettings = NodeSettings()
     http: HttpSettings = HttpSettings()
     metrics: MetricsSettings = MetricsSettings()
@@ -203,6 +205,7 @@ def _check(settings: Settings) -> None:
     _check_trim(settings)
     _check_http(settings.http)
     webhook_targets.check(settings.webhooks)
+    archive_config.check(settings.archive)
 
 
 def _check_timings(settings: Settings) -> None:

@@ -14,7 +14,7 @@ import anyio.to_thread
 import msgspec
 
 from rta_supervisor import settings
-from rta_supervisor.catalogue import Progress, Row
+from rta_supervisor.catalogue import Place, Progress, Row
 from rta_wire import errors
 from rta_wire.session import State
 from rta_wire.totals import Totals
@@ -62,6 +62,11 @@ _CREATE: Final = (
     "CREATE INDEX sessions_unfinished ON sessions (stream_session_id) WHERE closed = 0",
     f"PRAGMA user_version = {SCHEMA}",
 )
+
+_CREATE_PLACES: Final = """CREATE TABLE IF NOT EXISTS places (
+    stream TEXT NOT NULL, stream_session_id INTEGER NOT NULL, kind TEXT NOT NULL, location TEXT NOT NULL,
+    first_id TEXT NOT NULL, last_id TEXT NOT NULL, entries INTEGER NOT NULL, size_bytes INTEGER NOT NULL,
+    noted_ms INTEGER NOT NULL, PRIMARY KEY (stream, stream_session_id, kind))"""
 
 _COLUMNS: Final = (
     *("identity", "stream_session_id", "stream", "principal", "state", "closed", "json", "version"),
@@ -179,6 +184,37 @@ class SqliteCatalogue:
 
         return await self._run(read)
 
+    async def save_places(self, places: Sequence[Place]) -> None:
+        columns = Place.__struct_fields__
+        statement = (
+            f"INSERT OR REPLACE INTO places ({', '.join(columns)}) "  # noqa: S608 - made of constants
+            f"VALUES ({', '.join('?' * len(columns))})"
+        )
+        values = [msgspec.structs.astuple(place) for place in places]
+
+        def write(connection: sqlite3.Connection) -> None:
+            with _transaction(connection):
+                connection.executemany(statement, values)
+
+        if places:
+            await self._run(write)
+
+    async def drop_places(self, places: Sequence[Place]) -> None:
+        statement = "DELETE FROM places WHERE stream = ? AND stream_session_id = ? AND kind = ?"
+        values = [(place.stream, place.stream_session_id, place.kind) for place in places]
+
+        def write(connection: sqlite3.Connection) -> None:
+            with _transaction(connection):
+                connection.executemany(statement, values)
+
+        if places:
+            await self._run(write)
+
+    async def places(self, stream: str) -> list[Place]:
+        columns = ", ".join(Place.__struct_fields__)
+        statement = f"SELECT {columns} FROM places WHERE stream = ? ORDER BY stream_session_id, kind"  # noqa: S608 - as above
+        return await self._run(lambda connection: [Place(*found) for found in connection.execute(statement, (stream,))])
+
     async def close(self) -> None:
         await anyio.to_thread.run_sync(self._forget, limiter=self._one_at_a_time)
 
@@ -232,6 +268,7 @@ class SqliteCatalogue:
                 # Another process may have been faster.
                 for statement in _CREATE if self._schema(connection) == 0 else ():
                     connection.execute(statement)
+        connection.execute(_CREATE_PLACES)
 
     def _schema(self, connection: sqlite3.Connection) -> int:
         found: int = connection.execute("PRAGMA user_version").fetchone()[0]

@@ -33,6 +33,7 @@ class What(enum.StrEnum):
 
     SAMPLES = "samples"
     EVENTS = "events"
+    ENTRIES = "entries"
 
 
 def _offset(given: str) -> str:

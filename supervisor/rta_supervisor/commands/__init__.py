@@ -17,6 +17,7 @@ MODULES: Final = {
     "stats": "stats",
     "dlq": "dlq",
     "nodes": "nodes",
+    "archive": "archive",
     "doctor": "doctor",
     "completion": "completion",
 }
