@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rta_supervisor import calls
-from rta_wire import keys
+from rta_wire import control_pb2, keys
 from rta_wire.totals import Totals
 
 NAMES = keys.Keys()

@@ -38,7 +38,9 @@ def answers(order: orders.Order, aside: Path) -> Iterator[orders.Answer]:
         scratch.mkdir()
         _write_order(aside / "order.json", order)
         command = [sys.executable, "-m", "rta_supervisor.archive.job", str(aside / "order.json")]
-        surroundings = {**environment, "SPARK_LOCAL_DIRS": str(scratch), "TMPDIR": str(scratch)}
+        # The program may have put our packages onto its path by itself.
+        path = os.pathsep.join(filter(None, sys.path))
+        surroundings = {**environment, "SPARK_LOCAL_DIRS": str(scratch), "TMPDIR": str(scratch), "PYTHONPATH": path}
         with processes.running(command, log_path, surroundings, pipe=True) as process:
             yield from _answers(process, log_path)
     except OSError as error:
