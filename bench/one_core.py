@@ -3,6 +3,7 @@
 `python -m bench.one_core URL ROWS`, then `write` or `archive` on standard input.
 """
 
+import concurrent.futures
 import sys
 import tempfile
 import time
@@ -52,7 +53,7 @@ def write(spark: SparkSession, url: str, rows: int) -> float:
     return rows / (time.perf_counter() - started_s)
 
 
-def archive(spark: SparkSession, url: str, rows: int) -> float:
+def archive(spark: SparkSession, url: str, rows: int, *, split_bytes: bool = False) -> float:
     """Rows a second from that stream to verified files in their place."""
     with connection.connect(url) as client:
         size = int(client.memory_usage(keys.stream(parts.STREAM)) or 0)
@@ -75,10 +76,17 @@ def archive(spark: SparkSession, url: str, rows: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         aside = Path(folder) / "aside"
         aside.mkdir()
-        order = orders.Order(url, names.prefix, names.session_template, "local[1]", str(aside), 3, ())
+        order = orders.Order(url, names.prefix, names.session_template, "local[1]", str(aside), 3, split_bytes, ())
         started_s = time.perf_counter()
-        [outcome] = job.run(spark, order, orders.Pass((stream,)))
-        made = finishing.finish(session, outcome, aside, Path(folder) / "archive")
+        with concurrent.futures.ThreadPoolExecutor(1) as hand:
+            checking: list[concurrent.futures.Future[finishing.CheckedFiles]] = []
+            [outcome] = job.run(
+                spark,
+                order,
+                orders.Pass((stream,)),
+                lambda files: checking.append(hand.submit(finishing.check, NUMBER, files[NUMBER], aside)),
+            )
+            made = finishing.finish(session, outcome, checking[0].result(), aside, Path(folder) / "archive")
         took_s = time.perf_counter() - started_s
     assert made.rows["samples"] == rows, made
     return rows / took_s

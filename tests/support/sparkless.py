@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rta_supervisor import cli
-from rta_supervisor.archive import archiver, finishing, folders, job, orders, running
+from rta_supervisor.archive import finishing, folders, job, orders, running
 from rta_supervisor.commands import requesting
 from rta_wire import errors
 from rta_writers import archiving, reading, source_read
@@ -28,6 +28,7 @@ def answers(order: orders.Order, aside: Path) -> Iterator[orders.Answer]:
         outcomes = tuple(run(order, one))
         reached("written")
         yield orders.Progress(number, 0.5)
+        yield orders.Written(number, {one.stream_session_id: one.files for one in outcomes})
         yield orders.PassDone(number, outcomes)
 
 
@@ -42,7 +43,7 @@ def run(order: orders.Order, one: orders.Pass) -> list[orders.Outcome]:
         batches = [batch for part in read.partitions() for batch in read.read(part)]
         ours = [batch for batch in batches if batch.column("stream_session_id")[0].as_py() in stream.sessions]
         ours.sort(key=lambda batch: batch.column("stream_session_id")[0].as_py())
-        for told in archiving.Writer(order.folder, wanted, order.level)(iter(ours)):
+        for told in archiving.Writer(order.folder, wanted)(iter(ours)):
             for row in told.to_pylist():
                 session = row["stream_session_id"]
                 if row["kind"] == archiving.UNWRITABLE:
@@ -87,9 +88,8 @@ _asked = requesting.Asker.ask
 
 
 if __name__ == "__main__":
-    running.answers = answers
-    archiver.running.answers = answers
-    finishing._verified = _then(finishing._verified, after="verified")
+    running.answers = answers  # type: ignore[assignment]
+    finishing.verified = _then(finishing.verified, after="verified")
     folders.put = _then(folders.put, before="renaming", after="renamed")
     requesting.Asker.ask = _ask  # type: ignore[method-assign]
     sys.exit(cli.main())

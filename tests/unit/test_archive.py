@@ -1,7 +1,6 @@
 """The archive without a server: what rows become in files, how they are counted, named, noted, planned and put away."""
 
 import math
-import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,7 +63,7 @@ def bursts(channels: list[int], times: list[int], values: list[float]) -> list[b
 def write(folder: Path, number: int, data: list[bytes], layouts: plan.Plan | None = None) -> orders.Outcome:
     """What a pass makes of one session."""
     wanted = {number: archiving.Wanted("run", layouts or plan.Plan())}
-    [told] = archiving.Writer(str(folder), wanted, 3)(raw_entries(number, data))
+    [told] = archiving.Writer(str(folder), wanted)(raw_entries(number, data))
     rows = told.to_pylist()
     found = archiving.held(raw_entries(number, data), wanted)[number]
     return orders.Outcome(
@@ -75,6 +74,11 @@ def write(folder: Path, number: int, data: list[bytes], layouts: plan.Plan | Non
         files=tuple(orders.File(row["kind"], row["file"], row["rows"]) for row in rows if row["kind"] != "broken"),
         problem="".join(row["file"] for row in rows if row["kind"] == "broken"),
     )
+
+
+def finish(session: Candidate, outcome: orders.Outcome, aside: Path, archive: Path) -> manifest.Manifest:
+    checked = finishing.check(session.stream_session_id, outcome.files, aside)
+    return finishing.finish(session, outcome, checked, aside, archive)
 
 
 doubles = st.one_of(st.floats(width=64), st.sampled_from([0.0, -0.0, QUIET, OTHER_NAN, math.inf, 5e-324]))
@@ -167,7 +171,7 @@ def test_a_session_that_can_not_be_decoded_spoils_no_other(tmp_path: Path) -> No
     wanted = {number: archiving.Wanted(f"run-{number}", plan.Plan()) for number in (7, 8)}
     good = bursts([1], [1], [1.0])
     batches = [*raw_entries(7, [*good, b"junk", good[1]]), *raw_entries(8, good)]
-    [told] = archiving.Writer(str(tmp_path), wanted, 3)(iter(batches))
+    [told] = archiving.Writer(str(tmp_path), wanted)(iter(batches))
     found = {row["stream_session_id"]: row for row in told.to_pylist()}
     assert found[7]["kind"] == archiving.BROKEN
     assert "entry 12-0" in found[7]["file"]
@@ -198,7 +202,7 @@ def test_files_that_are_verified_get_a_manifest_and_their_place(tmp_path: Path) 
         aside, archive = tmp_path / attempt / "aside", tmp_path / attempt / "archive"
         outcome = write(aside, 7, bursts([1, 2], [1, 2], [0.5, 0.25]))
         (aside / "7" / "part-of-a-dead-attempt.parquet").write_bytes(b"half")
-        made = finishing.finish(candidate(samples=2), outcome, aside, archive)
+        made = finish(candidate(samples=2), outcome, aside, archive)
         folder = archive / "date=2026-05-16" / "source=rig" / "session=run-7-7"
         names = {path.name for path in folder.iterdir()}
         assert names == {"manifest.json", "session.json", *(file.name for file in outcome.files)}
@@ -212,6 +216,20 @@ def test_files_that_are_verified_get_a_manifest_and_their_place(tmp_path: Path) 
     assert len(sums) == 1
 
 
+def test_bytes_can_be_split(tmp_path: Path) -> None:
+    """The same rows, encoded in another way."""
+    wanted = {7: archiving.Wanted("run", plan.Plan())}
+    rows = list(range(1000))
+    data = bursts([1] * 1000, rows, [n * 0.25 for n in rows])
+    for split in (False, True):
+        way = archiving.Way(split_bytes=split)
+        [told] = archiving.Writer(str(tmp_path / str(split)), wanted, way)(raw_entries(7, data))
+        path = tmp_path / str(split) / "7" / told["file"][0].as_py()
+        found = pq.ParquetFile(path).metadata.row_group(0).column(4)
+        assert ("BYTE_STREAM_SPLIT" in found.encodings) == split
+        assert pq.read_table(path)["value"].to_pylist() == [n * 0.25 for n in rows]
+
+
 def test_files_that_differ_from_the_stream_never_get_a_manifest(tmp_path: Path) -> None:
     """A row too few, and as many rows with one value changed."""
     for values, words in (([0.5], "1 samples in the files, 2 in the stream"), ([0.5, 0.26], "but not the same")):
@@ -220,7 +238,7 @@ def test_files_that_differ_from_the_stream_never_get_a_manifest(tmp_path: Path) 
         wrong = write(aside, 7, bursts([1] * len(values), [1, 2][: len(values)], values))
         outcome = msgspec.structs.replace(wrong, samples=right.samples)
         with pytest.raises(errors.ArchiveDiffers, match=words):
-            finishing.finish(candidate(), outcome, aside, tmp_path / "archive")
+            finish(candidate(), outcome, aside, tmp_path / "archive")
     assert not (tmp_path / "archive").exists()
 
 
@@ -232,14 +250,14 @@ def test_what_is_missing_is_written_down(tmp_path: Path) -> None:
     cut = write(tmp_path, 8, bursts([1, 1], [1, 2], [0.5, 0.25])[1:])
     assert finishing.missing(candidate(samples=2), cut) == ("entries before 10-0: they were trimmed",)
     assert "all of its entries" in finishing.missing(candidate(), orders.Outcome(7))[0]
-    made = finishing.finish(candidate(9), orders.Outcome(9), tmp_path, tmp_path / "archive")
+    made = finish(candidate(9), orders.Outcome(9), tmp_path, tmp_path / "archive")
     assert not made.complete
     assert made.files == ()
 
 
 def test_newer_json_is_written_beside_the_same_files(tmp_path: Path) -> None:
     """Other JSON, other checksum, same rows; the same JSON again changes no byte."""
-    made = finishing.finish(candidate(), write(tmp_path, 7, bursts([1], [1], [1.0])), tmp_path, tmp_path)
+    made = finish(candidate(), write(tmp_path, 7, bursts([1], [1], [1.0])), tmp_path, tmp_path)
     folder = tmp_path / candidate().place
     assert finishing.refresh(candidate(8), tmp_path) is None
     before = (folder / "manifest.json").stat().st_mtime_ns
@@ -254,14 +272,14 @@ def test_newer_json_is_written_beside_the_same_files(tmp_path: Path) -> None:
 
 def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
     """A file that is shorter or gone, a manifest that can't be read, was changed, or is not there."""
-    finishing.finish(candidate(), write(tmp_path, 7, bursts([1], [1], [1.0])), tmp_path, tmp_path)
+    finish(candidate(), write(tmp_path, 7, bursts([1], [1], [1.0])), tmp_path, tmp_path)
     folder = tmp_path / candidate().place
     path, text = folder / "manifest.json", (folder / "manifest.json").read_text()
     [file] = folder.glob("part-*")
     for damage, words in (
         (lambda: path.write_text(text.replace('"samples": 1', '"samples": 2')), "contradicts itself"),
         (lambda: path.write_text("{"), "can't be read"),
-        (lambda: (path.write_text(text), os.truncate(file, 4)), "has 4 bytes"),
+        (lambda: (path.write_text(text), file.write_bytes(b"half")), "has 4 bytes"),
         (file.unlink, "is gone"),
         (path.unlink, "no manifest"),
     ):

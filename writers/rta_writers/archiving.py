@@ -5,6 +5,7 @@ of a double; a value that crosses Spark's rows on the way costs ten times as muc
 should have come out: from the stream, without Spark in between.
 """
 
+import concurrent.futures
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -54,6 +55,10 @@ WRITTEN: Final = "stream_session_id bigint, kind string, file string, rows bigin
 
 BROKEN: Final = "broken"
 UNWRITABLE: Final = "unwritable"
+_TIMES: Final = {"time": "DELTA_BINARY_PACKED"}
+_SPLIT: Final = {"value": "BYTE_STREAM_SPLIT"}
+"""Bytes of doubles beside bytes of the same weight: much shorter after zstd, but Spark reads it from 4.3 on."""
+
 _LONG: Final = (plan.SampleType.INT64, plan.SampleType.UINT64)
 
 
@@ -63,6 +68,13 @@ class Wanted(msgspec.Struct, frozen=True):
     identity: str
     layouts: plan.Plan
     framing: pack.Framing = pack.Framing.RAW
+
+
+class Way(msgspec.Struct, frozen=True):
+    """How files are written."""
+
+    level: int = 3
+    split_bytes: bool = False
 
 
 class Samples(msgspec.Struct, frozen=True):
@@ -99,15 +111,15 @@ class Samples(msgspec.Struct, frozen=True):
 class Writer:
     """What `mapInArrow` calls in each task: takes entries, leaves files in a folder for each session, tells of them."""
 
-    def __init__(self, folder: str, wanted: Mapping[int, Wanted], level: int) -> None:
+    def __init__(self, folder: str, wanted: Mapping[int, Wanted], way: Way = Way()) -> None:
         self._folder = folder
         self._wanted = dict(wanted)
-        self._level = level
+        self._way = way
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         told: list[tuple[int, str, str, int]] = []
         for number, entries in _by_session(batches):
-            files = _Files(Path(self._folder) / str(number), self._wanted[number].identity, number, self._level)
+            files = _Files(Path(self._folder) / str(number), self._wanted[number].identity, number, self._way)
             try:
                 for some in entries:
                     files.add(_decoded(some, self._wanted[number]))
@@ -163,17 +175,20 @@ def _decoded(some: Sequence[reader.Entry], wanted: Wanted) -> decode.Decoded:
 class _Files:
     """Files of one session that one task writes. Names are new for each attempt: only those that are told of count."""
 
-    def __init__(self, folder: Path, identity: str, number: int, level: int) -> None:
+    def __init__(self, folder: Path, identity: str, number: int, way: Way) -> None:
         self._folder = folder
         self._identity = identity
         self._number = number
-        self._level = level
+        self._way = way
         self._waiting: list[Samples] = []
         self._waiting_rows = 0
         self._events: list[data_pb2.Event] = []
         self._open: dict[str, tuple[pq.ParquetWriter, str]] = {}
         self._rows: dict[str, int] = {}
         self._done: list[tuple[str, str, int]] = []
+        # One group ahead: the next one is decoded while this one is written.
+        self._hand = concurrent.futures.ThreadPoolExecutor(1)
+        self._busy: concurrent.futures.Future[None] | None = None
 
     def add(self, found: decode.Decoded) -> None:
         for kind, some in found.samples.items():
@@ -189,11 +204,14 @@ class _Files:
         """Kind, name and rows of each file."""
         self._write_samples()
         self._write_events()
+        self._settle()
         for kind in list(self._open):
             self._finish(kind)
+        self._hand.shutdown()
         return self._done
 
     def give_up(self) -> None:
+        self._hand.shutdown()
         for writer, name in self._open.values():
             _close_quietly(writer)
             (self._folder / name).unlink(missing_ok=True)
@@ -202,12 +220,23 @@ class _Files:
 
     def _write_samples(self) -> None:
         if self._waiting:
-            batches = [one.batch(self._identity, self._number) for one in self._waiting]
-            self._write("samples", pa.Table.from_batches(batches, SAMPLES).unify_dictionaries())
+            self._settle()
+            self._busy = self._hand.submit(self._write_table, self._waiting)
         self._waiting, self._waiting_rows = [], 0
+
+    def _write_table(self, waiting: Sequence[Samples]) -> None:
+        batches = [one.batch(self._identity, self._number) for one in waiting]
+        self._write("samples", pa.Table.from_batches(batches, SAMPLES))
+
+    def _settle(self) -> None:
+        """Wait for what is being written."""
+        if self._busy is not None:
+            self._busy.result()
+        self._busy = None
 
     def _write_events(self) -> None:
         if self._events:
+            self._settle()
             self._write("events", events_table(self._events, self._identity, self._number))
         self._events = []
 
@@ -215,7 +244,7 @@ class _Files:
         if kind not in self._open:
             self._folder.mkdir(parents=True, exist_ok=True)
             name = f"{'part' if kind == 'samples' else kind}-{uuid.uuid4().hex}.parquet"
-            self._open[kind] = _parquet(self._folder / name, table.schema, self._level), name
+            self._open[kind] = _parquet(self._folder / name, table.schema, self._way), name
             self._rows[kind] = 0
         self._open[kind][0].write_table(table, row_group_size=len(table))
         self._rows[kind] += len(table)
@@ -229,17 +258,18 @@ class _Files:
         self._done.append((kind, name, self._rows.pop(kind)))
 
 
-def _parquet(path: Path, schema: pa.Schema, level: int) -> pq.ParquetWriter:
-    by_times = {"column_encoding": {"time": "DELTA_BINARY_PACKED"}}
+def _parquet(path: Path, schema: pa.Schema, way: Way) -> pq.ParquetWriter:
     return pq.ParquetWriter(
         path,
         schema,
         compression="zstd",
-        compression_level=level,
+        compression_level=way.level,
         use_dictionary=["identity", "stream_session_id", "channel"],
+        # Readers skip rows by these; the least and the most of the others would cost as much as writing them.
+        write_statistics=["channel", "event_definition_id", "time"],
         # Without Arrow's own schema every reader takes the columns for what Parquet says that they are.
         store_schema=False,
-        **by_times,
+        column_encoding=_TIMES | (_SPLIT if way.split_bytes and "value" in schema.names else {}),
     )
 
 

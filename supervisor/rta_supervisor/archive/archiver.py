@@ -86,19 +86,36 @@ class Archiver:
             master=self._way.master,
             folder=str(aside),
             level=self._loaded.archive.level,
+            split_bytes=self._loaded.archive.split_bytes,
             passes=passes,
         )
         sizes = [sum(one.size_bytes for one in work.sessions.values()) or 1 for work in passes]
         by_number = {session.stream_session_id: session for session in todo}
+        checked: finishing.CheckedFiles = {}
         for answer in running.answers(order, aside):
             if isinstance(answer, orders.Progress):
                 done = sum(sizes[: answer.number]) + sizes[answer.number] * answer.share
                 self._show(done / sum(sizes))
+            elif isinstance(answer, orders.Written):
+                checked = self._check(answer, aside)
             elif isinstance(answer, orders.PassDone):
-                self._finish(((by_number[one.stream_session_id], one) for one in answer.outcomes), aside)
+                found = ((by_number[one.stream_session_id], one) for one in answer.outcomes)
+                self._finish(found, checked, aside)
                 self._show(sum(sizes[: answer.number + 1]) / sum(sizes))
 
-    def _finish(self, found: Iterable[tuple[Candidate, orders.Outcome]], aside: Path) -> None:
+    def _check(self, written: orders.Written, aside: Path) -> finishing.CheckedFiles:
+        """Read back while Spark counts in the streams."""
+        checked: finishing.CheckedFiles = {}
+        try:
+            for number, files in written.files.items():
+                checked |= finishing.check(number, files, aside)
+        except OSError as error:
+            raise folders.unwritable(self._way.path, error) from error
+        return checked
+
+    def _finish(
+        self, found: Iterable[tuple[Candidate, orders.Outcome]], checked: finishing.CheckedFiles, aside: Path
+    ) -> None:
         done: list[tuple[Candidate, Manifest]] = []
         for session, outcome in found:
             with self._failing(session):
@@ -107,7 +124,7 @@ class Archiver:
                 lacks = finishing.missing(session, outcome)
                 if lacks and self._way.refuse_incomplete:
                     raise errors.NotArchivable(identity=session.identity, reason=f"it lacks {'; '.join(lacks)}")
-                done.append((session, finishing.finish(session, outcome, aside, self._way.path)))
+                done.append((session, finishing.finish(session, outcome, checked, aside, self._way.path)))
         self._note(done, "archived")
 
     def _note(self, done: Sequence[tuple[Candidate, Manifest]], outcome: str) -> None:

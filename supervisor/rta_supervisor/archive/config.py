@@ -24,6 +24,7 @@ class ArchiveSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_bytes: int = 0
     alarm_at: float = 0.8
     level: int = 3
+    split_bytes: bool = False
     sources: dict[str, SourceSettings] = {}
 
     def of(self, source: str) -> SourceSettings:

@@ -2,6 +2,7 @@
 manifest and their place. Whatever ends it in between leaves a folder aside that the next run removes."""
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from rta_supervisor.archive import folders, manifest, orders, readback
@@ -22,12 +23,21 @@ def missing(session: Candidate, found: orders.Outcome) -> tuple[str, ...]:
     return tuple(lacks)
 
 
-def finish(session: Candidate, found: orders.Outcome, aside: Path, archive: Path) -> Manifest:
+CheckedFiles = dict[str, readback.Checked]
+"""By name: names of files are unique."""
+
+
+def check(number: int, files: Iterable[orders.File], aside: Path) -> CheckedFiles:
+    """Read files of a session back."""
+    return {file.name: readback.check(aside / str(number) / file.name, file.kind) for file in files}
+
+
+def finish(session: Candidate, found: orders.Outcome, checked: CheckedFiles, aside: Path, archive: Path) -> Manifest:
     """From files aside to a folder in its place."""
     folder = aside / str(session.stream_session_id)
     try:
-        folder.mkdir(exist_ok=True)
-        made = _verified(session, found, folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        made = verified(session, found, checked)
         for path in folder.iterdir():
             if path.name not in {file.name for file in made.files}:
                 path.unlink()  # of an attempt of Spark's that did not count
@@ -55,14 +65,15 @@ def refresh(session: Candidate, archive: Path) -> Manifest | None:
     return newer
 
 
-def _verified(session: Candidate, found: orders.Outcome, folder: Path) -> Manifest:
+def verified(session: Candidate, found: orders.Outcome, checked: CheckedFiles) -> Manifest:
+    """The manifest of files that hold what the stream held, or an error."""
     held = {"samples": _digest(found.samples), "events": _digest(found.events)}
     there = {kind: digest.Digest() for kind in held}
     files = []
     for file in found.files:
-        path = folder / file.name
-        there[file.kind] = there[file.kind].joined(readback.counted(path, file.kind))
-        files.append(FileEntry(file.name, file.kind, file.rows, path.stat().st_size, readback.sha256(path)))
+        one = checked[file.name]
+        there[file.kind] = there[file.kind].joined(one.content)
+        files.append(FileEntry(file.name, file.kind, one.content.rows, one.size_bytes, one.sha256))
     for kind, wanted in held.items():
         if there[kind] != wanted:
             counts = f"{there[kind].rows} {kind} in the files, {wanted.rows} in the stream"

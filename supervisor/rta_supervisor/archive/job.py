@@ -8,7 +8,7 @@ import functools
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,7 +42,7 @@ def main() -> None:
         tell(orders.Started(spark.version))
         for number, one in enumerate(order.passes):
             with Watch(spark, number):
-                outcomes = run(spark, order, one)
+                outcomes = run(spark, order, one, lambda files, number=number: tell(orders.Written(number, files)))  # type: ignore[misc]
             tell(orders.PassDone(number, tuple(outcomes)))
     except errors.RtaError as error:
         tell(orders.Failed(type(error).__name__, str(error), error.retriable))
@@ -71,8 +71,16 @@ def start(master: str) -> SparkSession:
     return spark
 
 
-def run(spark: SparkSession, order: orders.Order, one: orders.Pass) -> list[orders.Outcome]:
-    """One pass: all files of its sessions, and what the streams hold of them."""
+Files = dict[int, tuple[orders.File, ...]]
+
+
+def run(
+    spark: SparkSession, order: orders.Order, one: orders.Pass, on_written: Callable[[Files], None]
+) -> list[orders.Outcome]:
+    """One pass: all files of its sessions, and what the streams hold of them.
+
+    Who is told of the files can read them back while the rest is done.
+    """
     wanted = {number: found for stream in one.streams for number, found in _wanted(stream).items()}
     files: dict[int, list[orders.File]] = {}
     problems: dict[int, str] = {}
@@ -83,6 +91,7 @@ def run(spark: SparkSession, order: orders.Order, one: orders.Pass) -> list[orde
             problems[row.stream_session_id] = row.file
         else:
             files.setdefault(row.stream_session_id, []).append(orders.File(row.kind, row.file, row.rows))
+    on_written({number: tuple(some) for number, some in files.items()})
     counted = held(spark, order, one, wanted)
     return [
         _outcome(number, counted.get(number, archiving.Held()), files.get(number, []), problems.get(number, ""))
@@ -141,7 +150,9 @@ def written(
         entries.repartition(tasks, *keys)
         .sortWithinPartitions("stream_session_id", "ms", "seq")
         .select("stream_session_id", "entry", "data")
-        .mapInArrow(archiving.Writer(order.folder, wanted, order.level), archiving.WRITTEN)
+        .mapInArrow(
+            archiving.Writer(order.folder, wanted, archiving.Way(order.level, order.split_bytes)), archiving.WRITTEN
+        )
     )
 
 

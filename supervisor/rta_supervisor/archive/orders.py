@@ -45,6 +45,7 @@ class Order(msgspec.Struct, frozen=True):
     folder: str
     """Where files wait until they are verified."""
     level: int
+    split_bytes: bool
     passes: tuple[Pass, ...]
 
 
@@ -91,6 +92,14 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     share: float
 
 
+class Written(msgspec.Struct, frozen=True, tag=True):
+    """The files of a pass are written; what they should hold is still being counted."""
+
+    number: int
+    files: dict[int, tuple[File, ...]]
+    """By stream session id."""
+
+
 class PassDone(msgspec.Struct, frozen=True, tag=True):
     """A pass is over."""
 
@@ -107,4 +116,4 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     facts: dict[str, Any] = {}
 
 
-Answer = Started | Progress | PassDone | Failed
+Answer = Started | Progress | Written | PassDone | Failed

@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +12,18 @@ import pyarrow.parquet as pq
 from rta_wire import columns, digest
 
 BATCH_ROWS: Final = 262_144
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """A file as it is."""
+
+    content: digest.Digest
+    size_bytes: int
+    sha256: str
+
+
+def check(path: Path, kind: str) -> Checked:
+    return Checked(counted(path, kind), path.stat().st_size, sha256(path))
 
 
 def counted(path: Path, kind: str) -> digest.Digest:

@@ -77,8 +77,7 @@ def command(loaded: settings.Settings, path: Path | None, since: str | None, **c
     way = archiver.Way(folder, chosen["master"], chosen["timeout_s"], chosen["refuse_incomplete"])
     with _bar(enabled=bool(todo)) as show:
         try:
-            if todo:
-                archiver.Archiver(loaded, way, done.append, show).run(todo)
+            archiver.Archiver(loaded, way, done.append, show).run(todo)
         finally:
             _show(done, as_json=chosen["as_json"])
     if any(one.outcome == "failed" for one in done):
