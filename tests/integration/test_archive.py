@@ -295,9 +295,7 @@ def test_what_is_wrong_is_said_before_anything_is_done(
         commands.refused(commands.run(url, "archive"), 78, "archive.path: it is empty")
         assert "0 sessions archived" in archive(url, tmp_path).out
         sessions.open("run-1", stream="rig").close()
-        wait_until(
-            lambda: archive(url, tmp_path, "--dry-run", "--json").json()["sessions"], what="a session that waits"
-        )
+        wait_until(lambda: waiting(client), what="a session that waits")
         file = tmp_path / "file"
         file.touch()
         commands.refused(archive(url, file / "below"), 73, "can't be written")

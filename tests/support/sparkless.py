@@ -88,7 +88,7 @@ _asked = requesting.Asker.ask
 
 
 if __name__ == "__main__":
-    running.answers = answers  # type: ignore[assignment]
+    running.answers = answers
     finishing.verified = _then(finishing.verified, after="verified")
     folders.put = _then(folders.put, before="renaming", after="renamed")
     requesting.Asker.ask = _ask  # type: ignore[method-assign]

@@ -111,10 +111,10 @@ class Samples(msgspec.Struct, frozen=True):
 class Writer:
     """What `mapInArrow` calls in each task: takes entries, leaves files in a folder for each session, tells of them."""
 
-    def __init__(self, folder: str, wanted: Mapping[int, Wanted], way: Way = Way()) -> None:
+    def __init__(self, folder: str, wanted: Mapping[int, Wanted], way: Way | None = None) -> None:
         self._folder = folder
         self._wanted = dict(wanted)
-        self._way = way
+        self._way = way or Way()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         told: list[tuple[int, str, str, int]] = []

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
@@ -146,13 +146,12 @@ def written(
     rest = sum(session.size_bytes for number, session in one.sessions.items() if number not in large)
     tasks = max(1, min(TASKS_MAX, sum(large.values()) - (-rest // SLICE_BYTES)))
     keys = [sql.col("stream_session_id"), *([_slice(one.sessions, large)] if large else ())]
+    writer = archiving.Writer(order.folder, wanted, archiving.Way(order.level, order.split_bytes))
     return (
         entries.repartition(tasks, *keys)
         .sortWithinPartitions("stream_session_id", "ms", "seq")
         .select("stream_session_id", "entry", "data")
-        .mapInArrow(
-            archiving.Writer(order.folder, wanted, archiving.Way(order.level, order.split_bytes)), archiving.WRITTEN
-        )
+        .mapInArrow(writer, archiving.WRITTEN)
     )
 
 
