@@ -21,7 +21,7 @@ from bench import measure
 OUT = Path("build/bench.json")
 ROUNDS = 7
 QUICK_ROUNDS = 1
-NOT_BENCHMARKS = {"__main__", "load", "measure", "parts"}
+NOT_BENCHMARKS = {"__main__", "load", "measure", "one_core", "parts"}
 
 
 def modules() -> list[str]:

@@ -11,10 +11,15 @@ from rta_wire.session import FINAL_STATES, State
 
 VERSION: Final = 1
 
+_CHECKSUM: Final = re.compile(r"[0-9a-f]{64}")
 _REQUEST_ID: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{limits.REQUEST_ID_MAX_CHARS}}}")
 
 SessionRequest = (
-    control_pb2.OpenSession | control_pb2.UpdateSession | control_pb2.CloseSession | control_pb2.ResurrectSession
+    control_pb2.OpenSession
+    | control_pb2.UpdateSession
+    | control_pb2.CloseSession
+    | control_pb2.ResurrectSession
+    | control_pb2.NoteArchived
 )
 Request = SessionRequest | control_pb2.CancelRequest
 Report = control_pb2.Progress | control_pb2.Heartbeat
@@ -26,6 +31,7 @@ _FIELD: Final = {
     control_pb2.CloseSession: "close",
     control_pb2.CancelRequest: "cancel",
     control_pb2.ResurrectSession: "resurrect",
+    control_pb2.NoteArchived: "archived",
     control_pb2.Progress: "progress",
     control_pb2.Heartbeat: "heartbeat",
 }
@@ -83,12 +89,19 @@ def check(message: Message) -> Message:
     elif isinstance(message, control_pb2.CloseSession):
         if message.state not in FINAL_STATES:
             raise errors.BadMessage(reason=f"a session can't be closed as {message.state!r}")
+    elif isinstance(message, control_pb2.NoteArchived):
+        if not _CHECKSUM.fullmatch(message.checksum):
+            raise errors.BadMessage(reason=f"the checksum {message.checksum[: keys.SHOWN_CHARS]!r} is not one")
     elif isinstance(message, control_pb2.Progress):
-        keys.check_unit(message.unit)
-        totals = message.totals
-        if totals.start_time > totals.end_time and totals.HasField("start_time") and totals.HasField("end_time"):
-            raise errors.BadMessage(reason="the time range ends before it starts")
+        _check_progress(message)
     return message
+
+
+def _check_progress(message: control_pb2.Progress) -> None:
+    keys.check_unit(message.unit)
+    totals = message.totals
+    if totals.start_time > totals.end_time and totals.HasField("start_time") and totals.HasField("end_time"):
+        raise errors.BadMessage(reason="the time range ends before it starts")
 
 
 def pack_reply(request_id: str, outcome: control_pb2.SessionReply | errors.RtaError) -> bytes:

@@ -261,5 +261,38 @@ class StreamGap(RtaError):
     'failOnDataLoss' to false to go on with what is there."""
 
 
+class NotArchivable(RtaError):
+    """Session {identity!r} can't be archived: {reason}"""
+
+    exit_code = 65
+
+
+class ArchiveDiffers(NotArchivable):
+    """The files of session {identity!r} are not what its stream held: {reason}. Nothing was put into the archive."""
+
+
+class ArchiveDamaged(NotArchivable):
+    """The archive of session {identity!r} at {path} is damaged: {reason}. Put a copy in its place, or move it away and
+    archive the session anew while Redis has it."""
+
+
+class ArchiveStale(RtaError):
+    """Session {identity!r} has changed while it was archived: its JSON has to be written anew."""
+
+    retriable = True
+
+
+class ArchiveUnwritable(Unavailable):
+    """The archive at {path} can't be written: {reason}. What was finished stays, the rest goes on with the next run."""
+
+    exit_code = 73
+
+
+class ArchiveBusy(Unavailable):
+    """Somebody else is writing to the archive at {path}. Wait for it, or name another folder."""
+
+    exit_code = 75
+
+
 class AddressInUse(Unavailable):
     """{address} can't be listened on: {reason}. Choose another, or stop what uses it."""

@@ -157,6 +157,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Sorted set: live sessions by last activity, in ms."""
         return f"{self.prefix}idx"
 
+    def unarchived(self) -> str:
+        """Sorted set: closed sessions that the archive does not have, by when they were last looked after in ms."""
+        return f"{self.prefix}unarchived"
+
     def streams_used(self) -> str:
         """Sorted set: streams that sessions of ours used, by last use in ms. Only these are trimmed and removed."""
         return f"{self.prefix}streams"

@@ -6,6 +6,7 @@ from typing import Final
 import anyio
 
 from rta_supervisor import calls, log, progress, settings
+from rta_supervisor.archive.waiting import NO_POSITION, Waiting
 from rta_supervisor.catalogue import Catalogue, Row
 from rta_supervisor.clock import now_ms
 from rta_supervisor.link import Link, Trouble
@@ -25,7 +26,8 @@ class Archivist:
         self._catalogue = catalogue
         self._keys = config.keys
         self._config = config.catalogue
-        self._closed_ttl_s = config.session.closed_ttl_s
+        self._session = config.session
+        self._is_archive_required = config.archive.required
         self._changed: set[str] = set()
         self._progress: dict[Ref, list[bytes]] = {}
         self._is_failing = False
@@ -33,7 +35,8 @@ class Archivist:
 
     def reconfigure(self, config: settings.Settings) -> None:
         self._config = config.catalogue
-        self._closed_ttl_s = config.session.closed_ttl_s
+        self._session = config.session
+        self._is_archive_required = config.archive.required
 
     def note(self, identity: str) -> None:
         """A session has changed."""
@@ -91,20 +94,38 @@ class Archivist:
         await self._let_go([row for row in rows if row.state.is_closed])
 
     async def _let_go(self, closed: list[Row]) -> None:
-        """The catalogue has them: from here on they may expire. One that changed in between is put away anew."""
+        """The catalogue has them: from here on they may expire, or wait for the archive first. One that changed in
+        between is put away anew. Who waits is listed before it leaves the index: trimming looks there, then here."""
         if not closed:
             return
+        held_ttl_s = self._session.open_ttl_s if self._is_archive_required else 0
+        ttls = {"ttl_s": self._session.closed_ttl_s, "held_ttl_s": held_ttl_s}
         scores, *answers = await self._link.do_all(
             [
                 ("ZMSCORE", self._keys.index(), *(one.identity for one in closed)),
-                *(calls.let_go(self._keys, one.identity, one.version, ttl_s=self._closed_ttl_s) for one in closed),
+                *(calls.put_away(self._keys, one.identity, one.version, **ttls) for one in closed),
             ]
         )
-        found = zip(closed, scores, answers, strict=True)
-        if safe := [(one.identity, score) for one, score, answer in found if answer and score is not None]:
+        found = [
+            (one, score, outcome.decode(), position.decode())
+            for one, score, (outcome, position) in zip(closed, scores, answers, strict=True)
+            if outcome != b"changed"
+        ]
+        words = [word for one, _, *how in found for word in _listed(one, *how)]
+        if words:
+            await self._link.do("ZADD", self._keys.unarchived(), *words)
+        if safe := [(one.identity, score) for one, score, *_ in found if score is not None]:
             await self._link.do(*calls.forget(self._keys.index(), safe))
 
     def _complain(self, error: Exception) -> None:
         if not self._is_failing:
             self._is_failing = True
             self._log.error("catalogue_behind", error=str(error), sessions=len(self._changed))
+
+
+def _listed(row: Row, outcome: str, position: str) -> tuple[calls.Word, ...]:
+    """A session in the list of those that the archive does not have, or nothing where it has it."""
+    if outcome == "archived":
+        return ()
+    begin = NO_POSITION if outcome == "stale" else position
+    return now_ms(), Waiting(row.stream_session_id, row.stream, begin, row.identity).member

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from rta_supervisor.catalogue import Row
-from rta_wire import encode, keys, limits
+from rta_wire import control_pb2, encode, keys, limits
 from rta_wire.totals import Totals
 
 Word = str | bytes | int | float
@@ -62,8 +62,23 @@ def put_json(names: keys.Keys, identity: str, version: int, *words: Word) -> Cal
     return _session_call("rtas_put_json_1", names, identity, version, *words)
 
 
-def let_go(names: keys.Keys, identity: str, version: int, *, ttl_s: int) -> Call:
-    return _session_call("rtas_let_go_1", names, identity, version, ttl_s)
+def put_away(names: keys.Keys, identity: str, version: int, *, ttl_s: int, held_ttl_s: int) -> Call:
+    """`held_ttl_s`: how long it lives while the archive does not have it; 0: it does not wait for that."""
+    return _session_call("rtas_put_away_1", names, identity, version, ttl_s, held_ttl_s)
+
+
+def archived(names: keys.Keys, note: control_pb2.NoteArchived, *, ttl_s: int) -> Call:
+    words = (note.stream_session_id, note.version, note.checksum, ttl_s)
+    return _session_call("rtas_archived_1", names, note.identity, *words)
+
+
+def hold_for_archive(names: keys.Keys, identity: str, stream_session_id: int, *, ttl_s: int) -> Call:
+    """`ttl_s`: 0 leaves the lifetime as it is."""
+    return _session_call("rtas_hold_for_archive_1", names, identity, stream_session_id, ttl_s)
+
+
+def note_cut(names: keys.Keys, identity: str, stream_session_id: int) -> Call:
+    return _session_call("rtas_note_cut_1", names, identity, stream_session_id)
 
 
 def hold(names: keys.Keys, identity: str, *, ttl_s: int) -> Call:

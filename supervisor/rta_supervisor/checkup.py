@@ -10,6 +10,7 @@ import redis.exceptions
 
 from rta_supervisor import link as link_
 from rta_supervisor import overview, settings
+from rta_supervisor.archive.waiting import Waiting
 from rta_supervisor.clock import now_ms
 from rta_supervisor.link import Link, pairs, parse_info, safe_url
 from rta_wire import __version__, errors, keys
@@ -71,6 +72,7 @@ class Checkup:
             "control streams": self._lanes,
             "dead letters": self._letters,
             "sessions": self._sessions,
+            "archive": self._archive,
             "orphaned keys": self._orphans,
         }
         for name, check in checks.items():
@@ -239,6 +241,26 @@ class Checkup:
             return Finding("sessions", WARN, f"{counts}; nothing was heard of {_some(silent)}", remedy)
         return Finding("sessions", OK, counts)
 
+    async def _archive(self) -> Finding:
+        """How much waits for it, and how near the streams are to where waiting ends."""
+        config = self._config.archive
+        members = await self._link.do("ZRANGE", self._keys.unarchived(), 0, -1)
+        waiting = [one for one in map(Waiting.parse, members) if one.holds_data]
+        found = f"{len(waiting):,} sessions are not in it"
+        if not config.required:
+            return Finding("archive", OK, f"not required; {found}")
+        streams = sorted({one.stream for one in waiting}) if config.max_bytes else []
+        sizes = await self._link.do_all([("MEMORY", "USAGE", keys.stream(name)) for name in streams])
+        shares = {name: (size or 0) / config.max_bytes for name, size in zip(streams, sizes, strict=True)}
+        remedy = "Run rta-supervisor archive, and more often; or raise archive.max_bytes."
+        if over := [name for name, share in shares.items() if share >= 1]:
+            return bad(
+                "archive", f"{found}; {_some(over)} loses entries that are not", remedy, errors.Unavailable.exit_code
+            )
+        if near := [name for name, share in shares.items() if share >= config.alarm_at]:
+            return Finding("archive", WARN, f"{found}; {_some(near)} is near archive.max_bytes", remedy)
+        return Finding("archive", OK, found)
+
     async def _orphans(self) -> Finding:
         """Scans, a bounded part of all keys: the only command that does."""
         names, is_all = await self._scan()
@@ -272,7 +294,7 @@ class Checkup:
     def _may_stay(self, name: str) -> bool:
         """Keys that have no TTL because they are bounded in another way."""
         single = {self._keys.index(), self._keys.dead_letters(), self._keys.nodes(), self._keys.streams_used()}
-        single |= {self._keys.cold_index(), self._keys.cold_pause()}
+        single |= {self._keys.cold_index(), self._keys.cold_pause(), self._keys.unarchived()}
         lanes = (self._keys.requests(""), self._keys.reports(""), self._keys.lane_count("").partition("{")[0])
         return name in single or name.startswith(lanes)
 

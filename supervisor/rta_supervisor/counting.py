@@ -70,6 +70,11 @@ class Counts:
         self.compacted_raw_bytes = 0
         self.compacted_live_bytes = 0
         self.compacted_cold_bytes = 0
+        self.archived = 0
+        self.archive_held: dict[str, float] = {}
+        """Streams that wait for the archive, with the share that they take of what they may."""
+        self.archive_cut: dict[str, int] = defaultdict(int)
+        """Entries by stream that were trimmed before the archive had them."""
         self.streams: dict[str, Stream] = {}
         self.refresh_delay_s = Histogram()
         self.loop_delay_s = Histogram()

@@ -11,6 +11,7 @@ import anyio
 import redis.exceptions
 
 from rta_supervisor import counting, lease, log, metrics, notify, redaction, reload, settings, status
+from rta_supervisor.archive.marker import Marker
 from rta_supervisor.archivist import Archivist
 from rta_supervisor.beat import Beat
 from rta_supervisor.catalogues import choice
@@ -79,6 +80,7 @@ class Daemon:
         # Reports of one unit are joined: the more at once, the less they cost. Requests don't wait for each other.
         self._report_lane = Lane("reports", config.keys.reports, self._link, config, gather_batches=GATHER_REPORTS)
         precedence = Precedence()
+        self._marker = Marker(self._link, config, self._sessions, self._catalogue)
         self._watchdog = Watchdog(
             self._sessions,
             self._life,
@@ -101,7 +103,9 @@ class Daemon:
         )
         self._resurrection = Resurrection(self._link, self._sessions, self._recovery, self._catalogue, config)
         self._requests = Requests(
-            *(self._link, self._request_lane, self._life, config, precedence), resurrection=self._resurrection
+            *(self._link, self._request_lane, self._life, config, precedence),
+            resurrection=self._resurrection,
+            marker=self._marker,
         )
         self._follower = Follower(
             *(self._link, self._sessions, self._catalogue, config),
@@ -299,7 +303,7 @@ class Daemon:
         self._config = change.config
         parts: tuple[reload.Part, ...] = (
             *(self._sessions, self._archivist, self._life, self._refresher, self._watchdog, self._trimmer),
-            *(self._days, self._compactor, self._resurrection),
+            *(self._days, self._compactor, self._resurrection, self._marker),
             *(self._request_lane, self._report_lane, self._requests, self._reports),
         )
         for part in parts:

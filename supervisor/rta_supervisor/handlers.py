@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rta_supervisor import calls, counting, deadlines, log, settings
+from rta_supervisor.archive.marker import Marker
 from rta_supervisor.clock import now_ms
 from rta_supervisor.lanes import Done, Entry, Lane
 from rta_supervisor.life import Life
@@ -31,6 +32,7 @@ KINDS: Final[dict[type, str]] = {
     control_pb2.CloseSession: "close",
     control_pb2.CancelRequest: "cancel",
     control_pb2.ResurrectSession: "resurrect",
+    control_pb2.NoteArchived: "archived",
 }
 
 
@@ -52,12 +54,14 @@ class Requests:
         precedence: Precedence | None = None,
         *,
         resurrection: Resurrection,
+        marker: Marker,
     ) -> None:
         self._link = link
         self._resurrection = resurrection
         self._precedence = precedence or Precedence()
         self._lane = lane
         self._life = life
+        self._marker = marker
         self._keys = config.keys
         self._config = config.control
         self._log = log.get()
@@ -131,6 +135,8 @@ class Requests:
             return await self._life.close(entry.principal, request, asked_ms=entry.sent_ms)
         if isinstance(request, control_pb2.ResurrectSession):
             return await self._resurrection.serve(entry.principal, request)
+        if isinstance(request, control_pb2.NoteArchived):
+            return await self._marker.mark(entry.principal, request)
         return await self._cancel(request)
 
     async def _cancel(self, request: control_pb2.CancelRequest) -> Outcome:

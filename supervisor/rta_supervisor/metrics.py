@@ -56,6 +56,7 @@ class Supervisor(Collector):
         yield from _work(self._counts)
         yield from _trouble(self._counts)
         yield from _compaction(self._counts)
+        yield from _archive(self._counts)
         yield from _streams(self._counts)
         yield from _seen(self._survey.seen)
         yield from self._vitals()
@@ -110,6 +111,14 @@ def _compaction(counts: counting.Counts) -> Iterator[Metric]:
         yield _counter(name, text, {(): count})
 
 
+def _archive(counts: counting.Counts) -> Iterator[Metric]:
+    yield _counter("rta_archived_sessions", "Sessions whose files were noted.", {(): counts.archived})
+    shares = {(stream,): share for stream, share in counts.archive_held.items()}
+    yield _gauges("rta_archive_held_share", "Memory that waits for the archive, of what may.", shares, "stream")
+    cut = {(stream,): entries for stream, entries in counts.archive_cut.items()}
+    yield _counter("rta_archive_cut_entries", "Entries trimmed before the archive had them.", cut, "stream")
+
+
 def _streams(counts: counting.Counts) -> Iterator[Metric]:
     rows = counts.streams.items()
     for name, text, field in (
@@ -132,6 +141,7 @@ def _seen(seen: Seen) -> Iterator[Metric]:
     )
     yield _gauge("rta_nodes", "Supervisors that are registered.", seen.nodes)
     yield _gauge("rta_dead_letters_kept", "Messages that could not be applied and are kept.", seen.dead_letters)
+    yield _gauge("rta_archive_waiting_sessions", "Closed sessions that wait for it.", seen.unarchived)
     yield _gauge("rta_streams", "Streams that sessions used.", seen.stream_count)
     lanes = {(lane.lane, lane.principal): lane for lane in seen.lanes}
     waiting = {place: lane.waiting for place, lane in lanes.items()}

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from rta_supervisor import layers
+from rta_supervisor.archive import config as archive_config
 from rta_supervisor.catalogues import postgres_way
 from rta_supervisor.cold import when as cold_when
 from rta_supervisor.days import rules as day_rules
@@ -155,6 +156,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     days: day_rules.DaysSettings = day_rules.DaysSettings()
     compact: cold_when.CompactSettings = cold_when.CompactSettings()
     catalogue: CatalogueSettings = CatalogueSettings()
+    archive: archive_config.ArchiveSettings = archive_config.ArchiveSettings()
     node: NodeSettings = NodeSettings()
     http: HttpSettings = HttpSettings()
     metrics: MetricsSettings = MetricsSettings()
@@ -219,6 +221,7 @@ def _check(settings: Settings) -> None:
     postgres_way.check(
         url=catalogue.url, path=catalogue.path, password_file=catalogue.password_file, schema=catalogue.schema
     )
+    archive_config.check(settings.archive)
 
 
 def _check_timings(settings: Settings) -> None:

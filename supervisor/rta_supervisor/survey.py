@@ -39,6 +39,7 @@ class Seen(msgspec.Struct, frozen=True):
     lanes: tuple[overview.LaneLine, ...] = ()
     nodes: int = 0
     dead_letters: int = 0
+    unarchived: int = 0
     server: overview.ServerLine | None = None
 
 
@@ -74,6 +75,7 @@ class Survey:
             lanes=tuple(await self._overview.lanes()),
             nodes=await self._link.do("ZCARD", self._config.keys.nodes()),
             dead_letters=await self._overview.dead_letters(),
+            unarchived=await self._link.do("ZCARD", self._config.keys.unarchived()),
             server=await self._overview.server(),
         )
         return self.seen

@@ -18,6 +18,7 @@ import msgspec
 import redis.exceptions
 
 from rta_supervisor import calls, counting, lease, log, progress, settings
+from rta_supervisor.archive.floors import Floor, Floors
 from rta_supervisor.clock import now_ms
 from rta_supervisor.days import sweep as days_sweep
 from rta_supervisor.link import Link, Trouble, pairs
@@ -27,6 +28,9 @@ CALL_MAX_ENTRIES: Final = 1000
 """Removed in one call at most: more would keep Redis from serving others for too long."""
 
 READ_MAX_SESSIONS: Final = 1000
+ANY_ENTRIES: Final = 2**53
+"""More than any stream has, and a whole number in Lua."""
+
 HIGHEST_ID: Final = calls.HIGHEST_ID
 
 
@@ -70,6 +74,10 @@ def _order(entry_id: str) -> tuple[int, int]:
     return int(ms), int(sequence)
 
 
+def _lower(one: str, other: str) -> str:
+    return min(one, other, key=_order)
+
+
 class Trimmer:
     """One pass over all streams now and then."""
 
@@ -83,6 +91,8 @@ class Trimmer:
         self._link = link
         self._keys = config.keys
         self._config = config.trim
+        self._archive = config.archive
+        self._floors = Floors(link, config)
         self._clock_s = clock_s
         self._days = days or days_sweep.Sweep(link, config)
         self._retention: dict[str, Retention] = {}
@@ -91,6 +101,8 @@ class Trimmer:
     def reconfigure(self, config: settings.Settings) -> None:
         self._config = config.trim
         self._days.reconfigure(config)
+        self._archive = config.archive
+        self._floors.reconfigure(config)
 
     async def run(self, turns: lease.Turns = lease.ALWAYS) -> None:
         """Until cancelled. What an outage interrupts is done in the next pass."""
@@ -106,10 +118,15 @@ class Trimmer:
         """Look at every stream once. Without a lease (None) that is all: an heir has to know how long entries stand."""
         used = await self._link.do("ZRANGE", self._keys.streams_used(), 0, -1, "WITHSCORES")
         last_use_ms = {name.decode(): float(score) for name, score in zip(used[::2], used[1::2], strict=True)}
+        # Before the sessions are read: what comes later is of one that may not be among them.
+        ends = {name: await self._last_id(name) for name in last_use_ms} if self._archive.required else {}
         busy = await self._busy_streams()
+        floors = await self._floors.read()
         if busy and until_ms is not None:
             await self._list(busy)
-        days = days_sweep.NOTHING if until_ms is None else await self._days.sweep(last_use_ms, busy, until_ms)
+        days = days_sweep.NOTHING
+        if until_ms is not None:
+            days = await self._days.sweep(last_use_ms, {*busy, *floors}, until_ms)
         for name in days.removed:
             del last_use_ms[name]
         self._retention = {name: self._retention.get(name, Retention()) for name in last_use_ms}
@@ -119,16 +136,24 @@ class Trimmer:
             limits = self._config.of(name)
             progress.step()
             try:
-                may_go = name not in busy and name not in days.streams
+                may_go = name not in {*busy, *floors, *days.streams}
                 is_idle = may_go and 0 < limits.idle_stream_s * 1000 <= now_ms() - used_ms
                 if is_idle and until_ms is not None and await self._remove(name, limits, used_ms, until_ms):
                     removed.append(name)
                 elif self._config.enabled and (below := await self._below(name, limits, is_busy=name in busy)):
-                    count = await self._trim(name, limits, below, until_ms) if until_ms is not None else 0
+                    if until_ms is None:
+                        continue
+                    if (floor := floors.get(name)) is not None:
+                        count = await self._trim_above(floor, name, limits, below, until_ms)
+                    else:
+                        count = await self._trim(name, limits, _lower(below, ends.get(name) or below), until_ms)
                     trimmed |= {name: count} if count else {}
             except redis.exceptions.ResponseError as error:
                 # One key of a wrong type keeps no other stream from being trimmed.
                 self._log.error("stream_not_trimmed", stream=name, error=str(error))
+        if until_ms is not None:
+            self._floors.forget(floors)
+            await self._floors.look_after()
         return Swept(trimmed, tuple(removed))
 
     async def _below(self, name: str, limits: settings.TrimLimits, *, is_busy: bool) -> str | None:
@@ -147,6 +172,18 @@ class Trimmer:
         if count:
             counting.counts.stream(name).trimmed += count
             self._log.debug("stream_trimmed", stream=name, entries=count)
+        return count
+
+    async def _trim_above(self, floor: Floor, name: str, limits: settings.TrimLimits, below: str, until_ms: int) -> int:
+        """What the archive does not need any more; and where the stream has become too large, what it does need."""
+        count = await self._trim(name, limits, _lower(below, floor.position), until_ms)
+        if await self._floors.is_over(name, floor):
+            enough = msgspec.structs.replace(
+                limits, max_entries=ANY_ENTRIES, max_bytes=self._archive.max_bytes, max_age_s=0
+            )
+            if cut := await self._trim(name, enough, below, until_ms):
+                await self._floors.note_cut(name, floor, cut, await self._floors.first_id(name))
+                count += cut
         return count
 
     async def _remove(self, name: str, limits: settings.TrimLimits, used_ms: float, until_ms: int) -> bool:

@@ -25,6 +25,8 @@ def test_install_and_uninstall(tmp_path: Path) -> None:
     found = {name for name in files(tmp_path) if "share/doc" not in name}
     assert found == {
         "opt/rta/bin/rta-supervisor",
+        "opt/rta/lib/systemd/system/rta-archive.service",
+        "opt/rta/lib/systemd/system/rta-archive.timer",
         "opt/rta/lib/systemd/system/rta-supervisor.service",
         "opt/rta/lib/systemd/system/rta-supervisor@.service",
         "opt/rta/lib/sysusers.d/rta-supervisor.conf",

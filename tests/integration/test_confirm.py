@@ -117,11 +117,12 @@ def test_what_was_let_go_is_not_held(raw: redis.Redis) -> None:
     )
     assert raw.execute_command(*calls.hold(names, "held", ttl_s=500)) == 1
     assert raw.execute_command("TTL", names.session("held")) == 500
-    assert raw.execute_command(*calls.let_go(names, "held", 7, ttl_s=9)) == 1
+    assert raw.execute_command(*calls.put_away(names, "held", 7, ttl_s=9, held_ttl_s=0))[0] == b"free"
     assert raw.execute_command(*calls.hold(names, "held", ttl_s=500)) == 0
     assert raw.execute_command("TTL", names.state("held")) == 9
     raw.execute_command(*calls.put_json(names, "held", 7, '{"a":1}', "closed", 1, 60, "c"))
-    assert raw.execute_command(*calls.let_go(names, "held", 7, ttl_s=9)) == 0, "it changed in between"
+    late = raw.execute_command(*calls.put_away(names, "held", 7, ttl_s=9, held_ttl_s=0))
+    assert late[0] == b"changed", "it changed in between"
     assert raw.execute_command(*calls.hold(names, "held", ttl_s=500)) == 1
     raw.execute_command("DEL", names.session("held"), names.state("held"))
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rta_supervisor import calls
-from rta_wire import keys
+from rta_wire import control_pb2, keys
 from rta_wire.totals import Totals
 
 NAMES = keys.Keys()
@@ -171,16 +171,48 @@ def test_a_loss_is_noted_of_the_session_that_had_it(raw: redis.Redis) -> None:
     assert raw.execute_command("HEXISTS", NAMES.state("run"), "lost") == 1
 
 
+def put_away(raw: redis.Redis, version: int, *, held_ttl_s: int = 0) -> list[bytes]:
+    found: list[bytes] = raw.execute_command(*calls.put_away(NAMES, "run", version, ttl_s=5, held_ttl_s=held_ttl_s))
+    return found
+
+
+def archived(raw: redis.Redis, version: int, number: int = 1) -> bytes:
+    note = control_pb2.NoteArchived(identity="run", stream_session_id=number, version=version, checksum="c" * 64)
+    found: bytes = raw.execute_command(*calls.archived(NAMES, note, ttl_s=5))
+    return found
+
+
 def test_only_what_is_safe_and_closed_is_let_go(raw: redis.Redis) -> None:
     """An open session, or one that changed since it was saved, keeps its lifetime."""
     raw.execute_command("FLUSHALL")
     open_session(raw)
-    assert raw.execute_command(*calls.let_go(NAMES, "run", 1, ttl_s=5)) == 0
+    assert put_away(raw, 1) == [b"changed", b""]
     raw.execute_command(*calls.put_json(NAMES, "run", 1, "new", "closed", 5, 500, "c"))
-    assert raw.execute_command(*calls.let_go(NAMES, "run", 1, ttl_s=5)) == 0
+    assert put_away(raw, 1) == [b"changed", b""]
     assert raw.execute_command("TTL", NAMES.session("run")) > 5
-    assert raw.execute_command(*calls.let_go(NAMES, "run", 2, ttl_s=5)) == 1
+    assert put_away(raw, 2)[0] == b"free"
     assert raw.execute_command("TTL", NAMES.session("run")) <= 5
+
+
+def test_a_session_that_the_archive_has_to_have_is_let_go_once_it_has_it(raw: redis.Redis) -> None:
+    """Held until it is marked; marked for the version that was archived, and never while it is open."""
+    raw.execute_command("FLUSHALL")
+    open_session(raw)
+    assert archived(raw, 1) == b"open"
+    raw.execute_command(*calls.put_json(NAMES, "run", 1, "new", "closed", 5, 500, "c"))
+    assert put_away(raw, 2, held_ttl_s=400)[0] == b"held"
+    assert 5 < raw.execute_command("TTL", NAMES.session("run")) <= 400
+    assert archived(raw, 1) == b"changed"
+    assert archived(raw, 2, number=2) == b"unknown"
+    assert not raw.execute_command("HEXISTS", NAMES.state("run"), "archived")
+    assert archived(raw, 2) == archived(raw, 2) == b"marked"
+    assert raw.execute_command("TTL", NAMES.session("run")) <= 5
+    assert put_away(raw, 2, held_ttl_s=400)[0] == b"archived"
+    raw.execute_command(*calls.put_json(NAMES, "run", 2, "newer", "closed", 5, 500, "c"))
+    assert put_away(raw, 3, held_ttl_s=400)[0] == b"stale"
+    assert raw.execute_command(*calls.hold_for_archive(NAMES, "run", 2, ttl_s=300)) == 0
+    assert raw.execute_command(*calls.hold_for_archive(NAMES, "run", 1, ttl_s=300)) == 1
+    assert 5 < raw.execute_command("TTL", NAMES.state("run")) <= 300
 
 
 @pytest.mark.parametrize(("before", "floor", "after"), [(None, 0, b"0"), (None, 7, b"7"), (9, 7, b"9"), (9, 10, b"10")])

@@ -8,8 +8,9 @@ import pytest
 import redis
 
 import rta_writers
+from rta_supervisor.archive import running
 from rta_wire import control, control_pb2
-from tests.support import acl, recorder, supervisors
+from tests.support import acl, recorder, sparkless, supervisors
 from tests.support.commands import run
 from tests.support.waiting import wait_until
 
@@ -17,7 +18,7 @@ WITHOUT_LEAVE = {"auth", "hello", "quit", "reset"}
 
 
 def test_a_night_of_an_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looks, ends sessions, sends a dead letter again; signed in as the supervisor, looking works as well."""
+    """Looks, ends sessions, sends a dead letter again, archives; signed in as the supervisor, looking works as well."""
     with acl.running() as own, recorder.recording(str(own.socket_path)) as way:
         path = str(own.socket_path)
         with redis.Redis(unix_socket_path=path, decode_responses=True, protocol=2) as admin:
@@ -32,6 +33,7 @@ def test_a_night_of_an_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
                 admin.xadd("rtas:ctl:default", {"m": control.pack(late)})
                 wait_until(lambda: admin.xlen("rtas:dlq"), what="a dead letter")
                 monkeypatch.setenv("RTA_REDIS__URL", way.url("operator", acl.PASSWORD))
+                monkeypatch.setattr(running, "answers", sparkless.answers)
                 tail = subprocess.Popen([sys.executable, "-m", "rta_supervisor", "tail", "run-2"])
                 wait_until(lambda: "xread" in way.seen, timeout_s=60, what="a tail that waits")
                 for words in (
@@ -39,6 +41,7 @@ def test_a_night_of_an_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
                     "dlq list", "doctor", "compact status", "compact pause", "compact resume",
                     "dlq retry --all --yes", "dlq drop --all --yes",
                     "sessions close run-1 --yes", "sessions abandon run-2 --yes", "tail run-1 --from-start",
+                    f"archive --session run-1 --path {tmp_path}/archive",
                 ):  # fmt: skip
                     ran = run("", *words.split())
                     assert ran.code == 0, ran

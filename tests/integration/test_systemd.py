@@ -21,6 +21,7 @@ from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 UNITS = [ROOT / "systemd" / name for name in ("rta-supervisor.service", "rta-supervisor@.service")]
+ARCHIVE = [ROOT / "systemd" / name for name in ("rta-archive.service", "rta-archive.timer")]
 EXPOSURE_MAX = 1.5
 
 needs_analyze = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
@@ -53,6 +54,22 @@ def test_systemd_has_nothing_to_say_about_the_units(unit: Path, tmp_path: Path) 
     spoilt = tmp_path / unit.name
     spoilt.write_text(spoilt.read_text().replace("Restart=", "Restarts="))
     assert "Restarts" in analyze("verify", placed_name(spoilt)).stderr, "the check can fail"
+
+
+@needs_analyze
+def test_systemd_has_nothing_to_say_about_the_nightly_archive(tmp_path: Path) -> None:
+    """Both units, each with the other beside it; the time is one that systemd understands."""
+    for unit in ARCHIVE:
+        placed(unit, tmp_path)
+    done = analyze("verify", *(tmp_path / unit.name for unit in ARCHIVE))
+    assert (done.returncode, done.stderr) == (0, "")
+    spoilt = tmp_path / "rta-archive.timer"
+    spoilt.write_text(spoilt.read_text().replace("OnCalendar=", "OnCalendars="))
+    assert "OnCalendars" in analyze("verify", spoilt).stderr, "the check can fail"
+    done = analyze("security", "--offline=true", "--no-pager", ARCHIVE[0])
+    found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", done.stdout)
+    assert found, done.stdout + done.stderr
+    assert float(found[1]) <= EXPOSURE_MAX
 
 
 def placed_name(unit: Path) -> Path:

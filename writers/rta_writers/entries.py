@@ -83,6 +83,8 @@ def schema(options: reading.Options) -> pa.Schema:
                 ("raw_data", pa.list_(pa.field("element", pa.float64()))),
             ]
         )
+    if options.form is reading.What.ENTRIES:
+        return pa.schema([*first, ("entry", pa.string()), ("data", pa.binary())])
     return pa.schema([*first, ("channel", pa.int64()), ("time", pa.int64()), ("value", value_type(options.layouts))])
 
 
@@ -98,6 +100,10 @@ def batches(options: reading.Options, where: reading.Range, bounds: Bounds) -> I
                 if options.session is not None and number not in where.identities:
                     continue
                 if bounds.numbers is not None and number not in bounds.numbers:
+                    continue
+                if options.form is reading.What.ENTRIES:
+                    if bounds.number(number, names.get(number)):
+                        yield _whole(some, schema(options), _session_of(names.get(number), number))
                     continue
                 decoded = decode.entries(some, options.layouts, framing=options.framing)
                 _learn(names, number, decoded)
@@ -149,6 +155,12 @@ def _rows(
         return
     for kind, some in decoded.samples.items():
         yield from _samples(some, kind, wanted, bounds, _session_of(identity, number))
+
+
+def _whole(found: list[reader.Entry], wanted: pa.Schema, session: SessionColumns) -> pa.RecordBatch:
+    """Entries as they stand in the stream."""
+    ids, data = pa.array([one.id for one in found], pa.string()), pa.array([one.data for one in found], pa.binary())
+    return pa.RecordBatch.from_arrays([*session(len(found)), ids, data], schema=wanted)
 
 
 def _samples(

@@ -35,6 +35,7 @@ class What(enum.StrEnum):
 
     SAMPLES = "samples"
     EVENTS = "events"
+    ENTRIES = "entries"
 
 
 def _offset(given: str) -> str:

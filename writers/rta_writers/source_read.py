@@ -26,7 +26,7 @@ from rta_writers import connection, entries, reading
 from rta_writers.entries import Bounds
 
 _TIME: Final = ("time",)
-_NEVER_NULL: Final = {("time",), ("channel",), ("value",), (entries.NUMBER,), ("event_definition_id",)}
+_NEVER_NULL: Final = {("time",), ("channel",), ("value",), (entries.NUMBER,), ("event_definition_id",), ("entry",)}
 
 
 def schema_of(options: reading.Options) -> sql.StructType:

@@ -9,9 +9,11 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import anyio
+import msgspec
 import redis.exceptions
 
 from rta_supervisor import calls, counting, lease, log, progress, settings
+from rta_supervisor.archive.floors import Floor, Floors
 from rta_supervisor.catalogue import Catalogue, Place
 from rta_supervisor.clock import now_ms
 from rta_supervisor.cold.moving import Moved, Moving
@@ -20,6 +22,7 @@ from rta_supervisor.cold.thinning import thin
 from rta_supervisor.cold.when import HOUR_S
 from rta_supervisor.link import Link, Trouble, pairs
 from rta_supervisor.sessions import Sessions
+from rta_supervisor.trim import ANY_ENTRIES
 from rta_wire import errors, held, keys, reader
 
 PAUSE_MAX_S: Final = 10.0
@@ -34,12 +37,14 @@ class Compactor:
         self._sessions = sessions
         self._catalogue = catalogue
         self._config = config
+        self._floors = Floors(link, config)
         self._turns: lease.Turns = lease.ALWAYS
         self._began_s: deque[float] = deque()
         self._log = log.get(duty="compact")
 
     def reconfigure(self, config: settings.Settings) -> None:
         self._config = config
+        self._floors.reconfigure(config)
 
     async def run(self, turns: lease.Turns = lease.ALWAYS) -> None:
         """Until cancelled. What an outage interrupts is gone on with in the next pass."""
@@ -188,8 +193,9 @@ class Compactor:
     async def _thin(self, until_ms: int) -> None:
         """Bounds hold for live and cold together, also where nothing is compacted any more."""
         found = pairs(await self._link.do("HGETALL", self._config.keys.cold_index()))
-        if not found:
+        if not found or not self._config.trim.enabled:
             return
+        floors = await self._floors.read()
         await self._register(list(map(bytes.decode, found)))
         for raw_name, raw in found.items():
             progress.step()
@@ -197,9 +203,23 @@ class Compactor:
             try:
                 one = held.parse(raw)
                 if one is not None:
-                    await thin(Store(self._link, self._config.keys, name), one, self._config.trim.of(name), until_ms)
+                    await self._thin_one(Store(self._link, self._config.keys, name), one, floors.get(name), until_ms)
             except (errors.BadBatch, redis.exceptions.ResponseError) as error:
                 self._log.error("cold_not_trimmed", stream=name, error=str(error))
+
+    async def _thin_one(self, place: Store, one: held.Held, floor: Floor | None, until_ms: int) -> None:
+        """What waits for the archive stays, until it takes more memory than waiting may cost."""
+        limits = self._config.trim.of(place.stream)
+        if floor is None:
+            await thin(place, one, limits, until_ms)
+        elif await self._floors.is_over(place.stream, floor):
+            enough = msgspec.structs.replace(
+                limits, max_entries=ANY_ENTRIES, max_bytes=self._config.archive.max_bytes, max_age_s=0
+            )
+            if cut := await thin(place, one, enough, until_ms):
+                left = await place.index()
+                first_id = one.last_id if left is None else left.first_id
+                await self._floors.note_cut(place.stream, floor, cut, first_id)
 
     async def _register(self, names: list[str]) -> None:
         """What is cold is looked after like every stream: one that is in no list would stay for ever."""

@@ -18,6 +18,7 @@ MODULES: Final = {
     "stats": "stats",
     "dlq": "dlq",
     "nodes": "nodes",
+    "archive": "archive",
     "doctor": "doctor",
     "completion": "completion",
 }

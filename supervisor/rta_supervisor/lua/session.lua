@@ -187,17 +187,6 @@ local function put_json(keys, args)
   return 1
 end
 
--- A closed session that is safe elsewhere: readers have it for so long, then it goes.
--- ARGV: version that is safe, ttl_s. Gives 1, or 0 where it has changed since.
-local function let_go(keys, args)
-  local known = redis.call('HMGET', keys[2], 'version', 'state')
-  if known[1] ~= args[1] or not CLOSED[known[2]] then return 0 end
-  redis.call('HSET', keys[2], 'safe', args[1])
-  redis.call('EXPIRE', keys[1], args[2])
-  redis.call('EXPIRE', keys[2], args[2])
-  return 1
-end
-
 -- Notes that data of a session is lost. One that is gone by now stays gone: a field alone would live for ever.
 -- ARGV: streamSessionId
 local function note_loss(keys, args)
@@ -218,6 +207,5 @@ redis.register_function('rtas_open_1', open)
 redis.register_function { function_name = 'rtas_fold_1', callback = fold, flags = { 'allow-oom' } }
 redis.register_function('rtas_refresh_2', refresh)
 redis.register_function('rtas_put_json_1', put_json)
-redis.register_function { function_name = 'rtas_let_go_1', callback = let_go, flags = { 'allow-oom' } }
 redis.register_function { function_name = 'rtas_note_loss_1', callback = note_loss, flags = { 'allow-oom' } }
 redis.register_function { function_name = 'rtas_raise_floor_1', callback = raise_floor, flags = { 'allow-oom' } }

@@ -1,0 +1,96 @@
+"""A Spark with one core in a process of its own: does a piece of work for each line that it is given, says how fast.
+
+`python -m bench.one_core URL ROWS`, then `write` or `archive` on standard input.
+"""
+
+import concurrent.futures
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from bench import parts
+from bench.spark import CHANNELS, START_NS
+from rta_supervisor.archive import finishing, job, orders
+from rta_supervisor.archive.planning import Candidate
+from rta_wire import keys
+from rta_wire.session import State
+from rta_writers import connection
+from rta_writers.target import Target
+
+NUMBER = 1
+
+
+def main() -> None:
+    url, rows = sys.argv[1], int(sys.argv[2])
+    spark = job.start("local[1]")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "65536")
+    work: dict[str, Callable[[], float]] = {
+        "write": lambda: write(spark, url, rows),
+        "archive": lambda: archive(spark, url, rows),
+    }
+    for line in sys.stdin:
+        print(f"figure {work[line.strip()]()}", flush=True)
+    spark.stop()
+
+
+def write(spark: SparkSession, url: str, rows: int) -> float:
+    """Rows a second to the stream of a new session."""
+    target = Target(url, "bench", parts.STREAM, NUMBER)
+    with connection.connect(url) as client:
+        client.flushall()
+        client.set(target.keys.gate(parts.STREAM, NUMBER), "open", ex=parts.GATE_TTL_S)
+    frame = spark.range(0, rows, 1, 1).selectExpr(
+        f"cast(id % {CHANNELS} as int) channel",
+        f"{START_NS} + id div {CHANNELS} * 10000000 time",
+        "id * 0.25D value",
+    )
+    started_s = time.perf_counter()
+    frame.write.format("rta").mode("append").options(**target.options()).save()
+    return rows / (time.perf_counter() - started_s)
+
+
+def archive(spark: SparkSession, url: str, rows: int, *, split_bytes: bool = False) -> float:
+    """Rows a second from that stream to verified files in their place."""
+    with connection.connect(url) as client:
+        size = int(client.memory_usage(keys.stream(parts.STREAM)) or 0)
+    session = Candidate(
+        identity="bench",
+        stream=parts.STREAM,
+        stream_session_id=NUMBER,
+        position="0-0",
+        state=State.CLOSED,
+        version=1,
+        opened_ms=START_NS // 10**6,
+        updated_ms=START_NS // 10**6,
+        samples=rows,
+        stored_bytes=size,
+        document=b"{}",
+    )
+    wanted = {NUMBER: orders.SessionOrder("bench", size, session.opened_ms, session.updated_ms)}
+    stream = orders.StreamOrder(parts.STREAM, "0-0", wanted, "double", "raw")
+    names = keys.Keys()
+    with tempfile.TemporaryDirectory() as folder:
+        aside = Path(folder) / "aside"
+        aside.mkdir()
+        order = orders.Order(url, names.prefix, names.session_template, "local[1]", str(aside), 3, split_bytes, ())
+        started_s = time.perf_counter()
+        with concurrent.futures.ThreadPoolExecutor(1) as hand:
+            checking: list[concurrent.futures.Future[finishing.CheckedFiles]] = []
+            [outcome] = job.run(
+                spark,
+                order,
+                orders.Pass((stream,)),
+                lambda files: checking.append(hand.submit(finishing.check, NUMBER, files[NUMBER], aside)),
+            )
+            made = finishing.finish(session, outcome, checking[0].result(), aside, Path(folder) / "archive")
+        took_s = time.perf_counter() - started_s
+    assert made.rows["samples"] == rows, made
+    return rows / took_s
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The archive: closed sessions as Parquet files, and what waits for them to be there."""

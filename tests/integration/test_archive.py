@@ -1,0 +1,503 @@
+"""The archive on a real server: who waits for it, what is noted, and what a run leaves that ends at any step."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pyarrow.parquet as pq
+import pytest
+import redis
+
+import rta_writers
+from rta_supervisor import counting, settings, trim
+from rta_supervisor.archive import config, manifest, orders, running
+from rta_supervisor.archive.waiting import Waiting
+from rta_supervisor.checkup import Checkup
+from rta_supervisor.clock import now_ms
+from rta_supervisor.link import Link
+from rta_supervisor.sqlite_catalogue import SqliteCatalogue
+from rta_wire import control, control_pb2, errors, keys
+from tests.support import commands, sparkless, supervisors
+from tests.support.control import write
+from tests.support.proxy import Proxy
+from tests.support.waiting import wait_until
+
+NAMES = keys.Keys()
+REQUIRED = {"RTA_ARCHIVE__REQUIRED": "true", "RTA_ARCHIVE__PATH": "/nowhere"}
+
+
+@contextlib.contextmanager
+def sessions_of(url: str, **environment: str) -> Iterator[rta_writers.SessionClient]:
+    with supervisors.running(url, environment):
+        yield rta_writers.SessionClient(url, timeout_s=20)
+
+
+def closed(
+    client: redis.Redis,
+    sessions: rta_writers.SessionClient,
+    identity: str = "run-1",
+    bursts: int = 5,
+) -> rta_writers.Session:
+    """A session that came and went, and is listed."""
+    session = sessions.open(identity, stream="rig")
+    write(client, session, bursts)
+    session.close()
+    wait_until(lambda: identity in [one.identity for one in waiting(client)], what=f"{identity} on the list")
+    return session
+
+
+def waiting(client: redis.Redis) -> list[Waiting]:
+    members: Any = client.zrange(NAMES.unarchived(), 0, -1)
+    return [Waiting.parse(raw) for raw in members]
+
+
+def state(client: redis.Redis, identity: str = "run-1") -> dict[str, str]:
+    found: Any = client.hgetall(NAMES.state(identity))
+    return {name.decode(): value.decode() for name, value in found.items()}
+
+
+@pytest.fixture
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks of the job run here, one after the other."""
+    monkeypatch.setattr(running, "answers", sparkless.answers)
+
+
+def archive(url: str, path: Path, *words: str) -> commands.Ran:
+    return commands.run(url, "archive", "--path", str(path), *words)
+
+
+def folders_in(path: Path) -> list[Path]:
+    return sorted(found.parent for found in path.glob("date=*/source=*/session=*/manifest.json"))
+
+
+def rows_in(folder: Path) -> list[tuple[int, int, float]]:
+    tables = [pq.read_table(path) for path in folder.glob("part-*.parquet")]
+    columns = ("channel", "time", "value")
+    return sorted(row for table in tables for row in zip(*(table[name].to_pylist() for name in columns), strict=True))
+
+
+def process(url: str, path: Path, *words: str, kill_at: str = "") -> "subprocess.CompletedProcess[str]":
+    """The command as a process of its own that may end itself."""
+    return subprocess.run(
+        [sys.executable, "-m", "tests.support.sparkless", "archive", "--path", str(path), "--redis-url", url, *words],
+        env={**os.environ, "RTA_TEST_KILL_AT": kill_at},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_a_session_is_archived_noted_and_taken_off_the_list(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """Files with every row, a mark in its state, a place in the catalogue; asking again changes nothing."""
+    database = tmp_path / "catalogue.sqlite"
+    with sessions_of(url, RTA_CATALOGUE__PATH=str(database)) as sessions:
+        session = closed(client, sessions)
+        other = sessions.open("run-2", stream="rig")
+        planned = archive(url, tmp_path, "--dry-run", "--json").json()["sessions"]
+        assert [(one["identity"], one["samples"]) for one in planned] == [("run-1", 5)]
+        [done] = archive(url, tmp_path, "--json").json()["sessions"]
+        [folder] = folders_in(tmp_path)
+        assert (done["outcome"], done["complete"], done["folder"]) == ("archived", True, str(folder))
+        assert [value for _, _, value in rows_in(folder)] == [0.0, 1.0, 2.0, 3.0, 4.0]
+        assert json.loads((folder / "session.json").read_text())["state"] == "closed"
+        made = manifest.read(folder, "run-1")
+        assert made is not None
+        assert state(client)["archived"] == made.checksum == done["checksum"]
+        assert waiting(client) == []
+        before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+        assert archive(url, tmp_path, "--json").json() == {"sessions": []}
+        [again] = archive(url, tmp_path, "--session", "run-1", "--json").json()["sessions"]
+        assert (again["outcome"], again["checksum"]) == ("noted", done["checksum"])
+        assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+        commands.refused(archive(url, tmp_path, "--session", "run-2"), 65, "it is open. Close it first")
+        commands.refused(archive(url, tmp_path, "--session", "run-9"), 66, "There is no session 'run-9'")
+        other.close()
+
+    async def places() -> list[Any]:
+        catalogue = SqliteCatalogue(database)
+        try:
+            return await catalogue.places("rig")
+        finally:
+            await catalogue.close()
+
+    [place] = anyio.run(places)
+    assert (place.kind, place.location, place.stream_session_id) == (
+        "files",
+        str(folder),
+        session.target.stream_session_id,
+    )
+    assert (place.first_id, place.last_id, place.entries) == (made.first_id, made.last_id, made.entries)
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_json_that_changes_after_the_archive_is_written_anew(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """The session waits again, for its JSON alone: no data is held for it and the files stay."""
+    with sessions_of(url) as sessions:
+        session = closed(client, sessions)
+        [first] = archive(url, tmp_path, "--json").json()["sessions"]
+        session.update(identifier="renamed")
+        wait_until(lambda: waiting(client), what="the session on the list")
+        assert not waiting(client)[0].holds_data
+        client.xtrim("stream:rig", maxlen=0)
+        [second] = archive(url, tmp_path, "--json").json()["sessions"]
+        assert (second["outcome"], second["samples"], second["complete"]) == ("noted", 5, True)
+        assert second["checksum"] != first["checksum"]
+        assert json.loads((Path(second["folder"]) / "session.json").read_text())["identifier"] == "renamed"
+        assert waiting(client) == []
+        assert state(client)["archived"] == second["checksum"]
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_json_that_changes_during_a_run_is_in_it(
+    client: redis.Redis, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark is refused for the older version; the run writes the JSON anew and asks again."""
+    with sessions_of(url) as sessions:
+        session = closed(client, sessions)
+
+        def changing(order: Any, aside: Path) -> Iterator[Any]:
+            for answer in sparkless.answers(order, aside):
+                session.update(identifier="renamed")
+                yield answer
+
+        monkeypatch.setattr(running, "answers", changing)
+        [done] = archive(url, tmp_path, "--json").json()["sessions"]
+        assert json.loads((Path(done["folder"]) / "session.json").read_text())["identifier"] == "renamed"
+        assert state(client)["archived"] == done["checksum"]
+        assert state(client)["archivedVersion"] == state(client)["version"]
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_what_is_gone_is_said_or_refused(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """A trimmed front: archived as far as it goes, with a warning, or left alone."""
+    with sessions_of(url) as sessions:
+        closed(client, sessions, bursts=10)
+        client.xtrim("stream:rig", maxlen=6, approximate=False)
+        refused = archive(url, tmp_path, "--refuse-incomplete")
+        assert refused.code == 65
+        assert "it lacks entries before" in refused.err
+        assert folders_in(tmp_path) == []
+        ran = archive(url, tmp_path)
+        assert ran.code == 0
+        assert "warning: run-1: it lacks entries before" in ran.err
+        [folder] = folders_in(tmp_path)
+        made = manifest.read(folder, "run-1")
+        assert made is not None
+        assert not made.complete
+        assert made.missing[1] == f"{10 - made.rows['samples']} of 10 samples that were reported"
+        assert 0 < made.rows["samples"] < 10
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_a_broken_session_spoils_no_other(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """Exit code 65, a sentence that names the entry, and the others are archived."""
+    with sessions_of(url) as sessions:
+        broken = sessions.open("run-1", stream="rig")
+        client.xadd("stream:rig", {"id": broken.target.stream_session_id, "data": b"junk"})
+        broken.close()
+        closed(client, sessions, "run-2")
+        wait_until(lambda: len(waiting(client)) == 2, what="both on the list")
+        ran = archive(url, tmp_path)
+        assert ran.code == 65
+        assert "failed: Session 'run-1' can't be archived: A burst can't be decoded: entry" in ran.err
+        assert "1 sessions archived, 1 failed" in ran.out
+        assert [one.identity for one in waiting(client)] == ["run-1"]
+        assert len(folders_in(tmp_path)) == 1
+
+
+def test_a_run_that_is_killed_at_any_step_is_gone_on_with(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """Nothing lost, nothing twice, nothing left aside; and until the mark stands, the session is held."""
+    with sessions_of(url, **REQUIRED) as sessions:
+        closed(client, sessions)
+        for step in sparkless.STEPS:
+            killed = process(url, tmp_path, kill_at=step)
+            assert killed.returncode == -signal.SIGKILL, (step, killed)
+            assert len(waiting(client)) == (0 if step == "noted" else 1), step
+            assert ("archived" in state(client)) == (step == "noted"), step
+            assert len(folders_in(tmp_path)) == (1 if step in ("renamed", "noted") else 0), step
+            assert len(list(tmp_path.glob(".tmp-*"))) == 1, step
+        resumed = process(url, tmp_path, "--json")
+        assert resumed.returncode == 0, resumed
+        assert list(tmp_path.glob(".tmp-*")) == []
+        [folder] = folders_in(tmp_path)
+        assert [value for _, _, value in rows_in(folder)] == [0.0, 1.0, 2.0, 3.0, 4.0]
+        made = manifest.read(folder, "run-1")
+        assert made is not None
+        assert state(client)["archived"] == made.checksum
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_redis_that_goes_away_in_the_middle_loses_nothing(
+    url: str, client: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are in their place, the error is one sentence, the session still waits; the next run only notes it."""
+    with sessions_of(url) as sessions:
+        closed(client, sessions)
+        proxy = Proxy(url.removeprefix("unix://"))
+
+        def cutting(order: Any, aside: Path) -> Iterator[Any]:
+            for answer in sparkless.answers(order, aside):
+                if isinstance(answer, orders.PassDone):
+                    proxy.hold()
+                yield answer
+
+        monkeypatch.setattr(running, "answers", cutting)
+        ran = archive(proxy.url, tmp_path, "--timeout-s", "1")
+        assert ran.code == 69, ran
+        assert len(ran.err.splitlines()) == 1
+        proxy.release()
+        proxy.close()
+        assert len(waiting(client)) == 1
+        assert len(folders_in(tmp_path)) == 1
+        monkeypatch.setattr(running, "answers", None)  # not needed any more
+        [done] = archive(url, tmp_path, "--json").json()["sessions"]
+        assert done["outcome"] == "noted"
+        assert waiting(client) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a small file system needs root")
+@pytest.mark.usefixtures("without_spark")
+def test_a_full_disk_is_said_and_loses_nothing(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """Nothing half-written has a name; once there is room, the same command finishes."""
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no tmpfs can be mounted: {mounted.stderr.strip()}")
+    try:
+        with sessions_of(url) as sessions:
+            closed(client, sessions, bursts=200)
+            commands.refused(archive(url, tmp_path), 73, "can't be written: the disk is full")
+            assert folders_in(tmp_path) == []
+            assert len(waiting(client)) == 1
+            subprocess.run(["mount", "-o", "remount,size=8m", str(tmp_path)], check=True)
+            assert archive(url, tmp_path).code == 0
+            assert len(rows_in(folders_in(tmp_path)[0])) == 200
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_what_is_wrong_is_said_before_anything_is_done(
+    client: redis.Redis, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No supervisor, no folder, a folder that can't be, no Spark, no Java."""
+    commands.refused(archive(url, tmp_path), 69, "No supervisor is running")
+    with sessions_of(url) as sessions:
+        commands.refused(commands.run(url, "archive"), 78, "archive.path: it is empty")
+        assert "0 sessions archived" in archive(url, tmp_path).out
+        sessions.open("run-1", stream="rig").close()
+        wait_until(lambda: waiting(client), what="a session that waits")
+        file = tmp_path / "file"
+        file.touch()
+        commands.refused(archive(url, file / "below"), 73, "can't be written")
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+        commands.refused(archive(url, tmp_path), 78, "holds no bin/java that runs")
+        monkeypatch.setitem(sys.modules, "pyspark", None)
+        monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+        commands.refused(archive(url, tmp_path), 69, "pip install 'rta-supervisor[spark]'")
+
+
+def test_only_operators_note_an_archive(client: redis.Redis, url: str) -> None:
+    """A writer that says so is refused, and so is a checksum that is none."""
+    with sessions_of(url) as sessions:
+        session = closed(client, sessions)
+        note = control_pb2.NoteArchived(
+            request_id=control.new_request_id(),
+            identity="run-1",
+            stream_session_id=session.target.stream_session_id,
+            version=2,
+            checksum="a" * 64,
+        )
+        with pytest.raises(errors.SessionConflict, match="operator"):
+            ask(client, note, "default")
+        note.request_id, note.checksum = control.new_request_id(), "short"
+        with pytest.raises(errors.BadMessage, match="checksum"):
+            ask(client, note, "operator")
+        assert "archived" not in state(client)
+
+
+def ask(client: redis.Redis, note: control_pb2.NoteArchived, principal: str) -> control_pb2.SessionReply:
+    client.xadd(NAMES.requests(principal), {"m": control.pack(note)})
+    raw: Any = client.blmove(NAMES.reply(note.request_id), NAMES.reply(note.request_id), 20, "LEFT", "RIGHT")
+    return control.unpack_reply(raw)
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_a_session_expires_after_the_archive_has_it(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """Where it is required: a long life while it waits, the usual one once it is marked."""
+    with sessions_of(url, **REQUIRED) as sessions:
+        closed(client, sessions)
+        day_s = settings.DAY_S
+        assert client.ttl(NAMES.session("run-1")) > 6 * day_s
+        assert client.ttl(NAMES.state("run-1")) > 6 * day_s
+        assert archive(url, tmp_path).code == 0
+        assert client.ttl(NAMES.session("run-1")) <= day_s
+        assert client.ttl(NAMES.state("run-1")) <= day_s
+
+
+# Trimming, on entries of our own making.
+
+
+class World:
+    """A stream with entries 1-0 to 40-0, and sessions at places in it."""
+
+    def __init__(self, client: redis.Redis, url: str, **archive_settings: Any) -> None:
+        self.client = client
+        self.config = settings.Settings(
+            redis=settings.RedisSettings(url=url),
+            trim=settings.TrimSettings(max_entries=4, min_retention_s=0, exact=True),
+            archive=config.ArchiveSettings(**{"path": "/nowhere", "required": True, **archive_settings}),
+        )
+        for number in range(1, 41):
+            client.xadd("stream:rig", {"id": "1", "data": b"x" * 1000}, id=f"{number}-0")
+        client.sadd("streams", "rig")
+        client.zadd(NAMES.streams_used(), {"rig": now_ms()})
+
+    def session(self, identity: str, position: str, number: int = 1, *, is_open: bool = False) -> Waiting:
+        place: Any = {"streamName": "rig", "streamSessionId": number, "streamPosition": position}
+        self.client.hset(NAMES.session(identity), mapping=place)
+        self.client.hset(NAMES.state(identity), mapping={**place, "state": "open" if is_open else "closed"})
+        for key in (NAMES.session(identity), NAMES.state(identity)):
+            self.client.expire(key, 500)
+        one = Waiting(number, "rig", position, identity)
+        if is_open:
+            self.client.zadd(NAMES.index(), {identity: now_ms()})
+        else:
+            self.client.zadd(NAMES.unarchived(), {one.member: now_ms()})
+        return one
+
+    def sweep(self, **trimmed: Any) -> trim.Swept:
+        changed = settings.TrimSettings(**{"max_entries": 4, "min_retention_s": 0, "exact": True, **trimmed})
+
+        async def sweep() -> trim.Swept:
+            link = Link(self.config.redis)
+            try:
+                await link.load_functions()
+                parts = {name: getattr(self.config, name) for name in ("redis", "archive", "session")}
+                return await trim.Trimmer(link, settings.Settings(trim=changed, **parts)).sweep()
+            finally:
+                await link.close()
+
+        return anyio.run(sweep)
+
+    @property
+    def left(self) -> list[str]:
+        found: Any = self.client.xrange("stream:rig")
+        return [entry_id.decode() for entry_id, _ in found]
+
+
+def test_trimming_waits_for_the_archive(client: redis.Redis, url: str) -> None:
+    """The oldest session that is not archived decides, whether it is open or closed; then the usual bounds hold."""
+    world = World(client, url)
+    world.session("late", "30-0", 2, is_open=True)
+    old = world.session("old", "10-0")
+    world.sweep()
+    assert world.left[0] == "10-0"
+    client.zrem(NAMES.unarchived(), old.member)
+    world.sweep()
+    assert world.left[0] == "30-0"
+    client.zrem(NAMES.index(), "late")
+    world.sweep()
+    assert world.left == ["37-0", "38-0", "39-0", "40-0"]
+
+
+def test_json_alone_holds_no_data(client: redis.Redis, url: str) -> None:
+    """Nor does anything where the archive is not required."""
+    world = World(client, url)
+    client.zadd(NAMES.unarchived(), {Waiting(1, "rig", "+", "run").member: now_ms()})
+    world.sweep()
+    assert len(world.left) == 4
+    client.delete("stream:rig", NAMES.unarchived())
+    world = World(client, url, required=False)
+    world.session("old", "10-0")
+    world.sweep()
+    assert len(world.left) == 4
+
+
+def test_a_stream_is_not_removed_before_the_archive_has_it(client: redis.Redis, url: str) -> None:
+    """However long nobody used it."""
+    world = World(client, url)
+    old = world.session("old", "10-0")
+    idle = {"idle_stream_s": 0.001}
+    client.zadd(NAMES.streams_used(), {"rig": 1})
+    world.config = settings.Settings(
+        redis=world.config.redis,
+        archive=world.config.archive,
+        session=settings.SessionSettings(closed_ttl_s=1),
+    )
+    assert world.sweep(**idle).removed == ()
+    client.zrem(NAMES.unarchived(), old.member)
+    assert world.sweep(**idle).removed == ("rig",)
+
+
+def test_memory_bounds_the_waiting(client: redis.Redis, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A warning before the bound; past it the oldest entries go, no more than have to, and it is noted of whom."""
+    world = World(client, url)
+    one = world.session("old", "10-0")
+    world.session("new", "39-0", 2)
+    world.sweep()
+    used: Any = client.memory_usage("stream:rig")
+    world.config = with_archive(world.config, max_bytes=int(used / 0.85))
+    world.sweep()
+    assert "archive_behind" in capsys.readouterr().out
+    assert world.left[0] == "10-0"
+    assert 0.5 < counting.counts.archive_held["rig"] < 1
+    used = client.memory_usage("stream:rig")
+    world.config = with_archive(world.config, max_bytes=int(used / 2))
+    before = counting.counts.archive_cut["rig"]
+    world.sweep()
+    out = capsys.readouterr().out
+    assert "archive_cut" in out
+    assert "old" in out
+    assert 4 < len(world.left) < 25
+    assert client.memory_usage("stream:rig") <= used / 2 * 1.1
+    assert counting.counts.archive_cut["rig"] > before
+    assert client.hget(NAMES.state("old"), "cut") == b"1"
+    assert client.hget(NAMES.state("new"), "cut") is None
+    assert [found.identity for found in waiting(client)] == ["new", "old"] or one in waiting(client)
+
+
+def with_archive(found: settings.Settings, **archive_settings: Any) -> settings.Settings:
+    archive_ = config.ArchiveSettings(**{"path": "/nowhere", "required": True, **archive_settings})
+    return settings.Settings(redis=found.redis, trim=found.trim, session=found.session, archive=archive_)
+
+
+def test_who_waits_is_looked_after(client: redis.Redis, url: str) -> None:
+    """Lives on while it waits; who is gone is taken off the list."""
+    world = World(client, url)
+    one = world.session("old", "10-0")
+    gone = Waiting(9, "rig", "3-0", "gone")
+    client.zadd(NAMES.unarchived(), {one.member: 1, gone.member: 1})
+    world.sweep()
+    assert waiting(client) == [one]
+    assert client.ttl(NAMES.session("old")) > 500
+    assert client.ttl(NAMES.state("old")) > 500
+    score: Any = client.zscore(NAMES.unarchived(), one.member)
+    assert score > 1
+
+
+def test_the_doctor_looks_at_the_archive(client: redis.Redis, url: str) -> None:
+    """Fine, near the bound, and past it."""
+    world = World(client, url)
+    world.session("old", "10-0")
+    used: Any = client.memory_usage("stream:rig")
+    for max_bytes, level in ((0, "ok"), (used * 2, "ok"), (int(used / 0.9), "warn"), (int(used / 2), "bad")):
+        config_ = with_archive(world.config, max_bytes=max_bytes)
+
+        async def look() -> Any:
+            link = Link(config_.redis)  # noqa: B023
+            try:
+                return await Checkup(link, config_, scan_keys=0)._archive()  # noqa: B023
+            finally:
+                await link.close()
+
+        assert anyio.run(look).level == level, max_bytes

@@ -1,0 +1,169 @@
+"""The archive on a real Spark: the command from its words to files, and what DuckDB, pandas and Spark read in them."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import msgspec
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import pyarrow as pa
+import pytest
+import redis
+from pyspark.sql import SparkSession
+
+import rta_writers
+from rta_supervisor.archive import finishing, job, orders, planning
+from rta_wire import digest, errors
+from rta_writers.target import Target
+from tests.spark import frames
+from tests.support import samples
+from tests.support.waiting import wait_until
+
+VALUES = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 5e-324, 0.1, 1e308]).tolist()
+VALUES_BITS = np.array([*VALUES, 0.0])
+VALUES_BITS[-1:] = np.array([0xFFF80000DEADBEEF], np.uint64).view(np.float64)
+"""The last one is a NaN with bits of its own."""
+
+FILES = "date=*/source=*/session=*/part-*.parquet"
+
+
+def order_for(url: str, folder: Path, *streams: orders.StreamOrder) -> orders.Order:
+    return orders.Order(url, "rtas:", "sessions:{identity}", "local[2]", str(folder), 3, False, (orders.Pass(streams),))
+
+
+def stream_order(stream: str, sessions: dict[int, int], sample_type: str = "double") -> orders.StreamOrder:
+    """Sessions by number, with the bytes that they are said to have."""
+    wanted = {number: orders.SessionOrder(f"run-{number}", size, 0, 2**40) for number, size in sessions.items()}
+    return orders.StreamOrder(stream, "0-0", wanted, sample_type, "raw")
+
+
+def target_of(client: redis.Redis, url: str, number: int, stream: str = "rig") -> Target:
+    target = Target(url, f"run-{number}", stream, number)
+    client.set(target.keys.gate(stream, number), "open", ex=600)
+    return target
+
+
+def save(frame: Any, target: Target, **options: str) -> None:
+    frame.write.format("rta").mode("append").options(**target.options(), **options).save()
+
+
+def read_back(outcome: orders.Outcome, folder: Path) -> digest.Digest:
+    found = digest.Digest()
+    for one in finishing.check(outcome.stream_session_id, outcome.files, folder).values():
+        found = found.joined(one.content)
+    return found
+
+
+def test_one_pass_takes_many_sessions_of_several_streams(
+    spark: SparkSession, client: redis.Redis, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each stream is read once to write and once to count; a large session has several files."""
+    for number in (1, 2, 3):
+        save(frames.long(spark, 4000), target_of(client, url, number), burstBytes="4096")
+    whole = spark.sql(f"select 1 channel, 5L time, {2**53 + 1}L value")
+    save(whole, target_of(client, url, 4, "other"), sampleType="int64")
+    monkeypatch.setattr(job, "SLICE_BYTES", 1000)
+    long = stream_order("rig", {1: 2500, 2: 100})
+    found: Any = client.xrange("stream:rig")
+    times_ms = [int(entry_id.partition(b"-")[0]) for entry_id, fields in found if fields[b"id"] == b"1"]
+    span = {"start_ms": times_ms[0], "end_ms": times_ms[-1]}
+    sessions = {number: msgspec.structs.replace(one, **span) for number, one in long.sessions.items()}
+    long = msgspec.structs.replace(long, sessions=sessions)
+    order = order_for(url, tmp_path, long, stream_order("other", {4: 1}, "int64"))
+    written: list[job.Files] = []
+    client.config_resetstat()
+    outcomes = {one.stream_session_id: one for one in job.run(spark, order, order.passes[0], written.append)}
+    calls: Any = client.info("commandstats")
+    assert {number: one.samples.rows for number, one in outcomes.items()} == {1: 4000, 2: 4000, 4: 1}
+    for outcome in outcomes.values():
+        assert outcome.begins_with_json is False
+        assert outcome.problem == ""
+        assert read_back(outcome, tmp_path) == digest.Digest(outcome.samples.rows, outcome.samples.sum)
+    assert len(outcomes[2].files) == len(outcomes[4].files) == 1
+    assert len(outcomes[1].files) > 1
+    assert written[0].keys() == outcomes.keys()
+    entries = client.xlen("stream:rig")
+    assert calls["cmdstat_xrange"]["calls"] < 2 * entries / 128 + 20
+    frame = pd.concat(pd.read_parquet(path) for path in tmp_path.glob("[12]/*"))
+    assert sorted(zip(frame.channel, frame.time, frame.value, strict=True)) == sorted([*frames.rows(4000)] * 2)
+
+
+def test_a_task_that_fails_says_why(spark: SparkSession, client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """Entries that can't be decoded belong to their session; a folder that can't be written ends the run."""
+    save(frames.long(spark, 10), target_of(client, url, 1))
+    client.xadd("stream:rig", {"id": "2", "data": b"junk"})
+    order = order_for(url, tmp_path, stream_order("rig", {1: 1, 2: 1}))
+    outcomes = {one.stream_session_id: one for one in job.run(spark, order, order.passes[0], lambda _: None)}
+    assert "can't be decoded" in outcomes[2].problem
+    assert (outcomes[1].problem, outcomes[1].samples.rows) == ("", 10)
+    (tmp_path / "file").touch()
+    order = order_for(url, tmp_path / "file", stream_order("rig", {1: 1}))
+    with pytest.raises(errors.ArchiveUnwritable, match="Not a directory"):
+        job.run(spark, order, order.passes[0], lambda _: None)
+    wrong = order_for(url, tmp_path, stream_order("rig", {1: 1}, "doubles"))
+    with pytest.raises(errors.BadConfiguration, match="sample_type 'doubles' of stream rig"):
+        job.run(spark, wrong, wrong.passes[0], lambda _: None)
+
+
+def test_trouble_in_a_task_has_its_name() -> None:
+    """What a task raised is found in what Spark says of it."""
+    text = "Job aborted\n  File x\nrta_wire.errors.RedisUnreachable: No Redis answers at redis://x: gone.\n\tat scala"
+    found = job.failure(RuntimeError(text))
+    assert (found.code, found.message) == ("RedisUnreachable", "No Redis answers at redis://x: gone.")
+    assert job.failure(RuntimeError("\njust so\n\tat x")).message == "Spark is not available: just so"
+
+
+def test_the_command_from_its_words_to_what_everybody_reads(
+    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, url: str, tmp_path: Path
+) -> None:
+    """A process of its own with a Spark of its own; then DuckDB, pandas and Spark find every bit."""
+    session = sessions.open("run/1 é", stream="rig.20260516")
+    times = samples.START_NS + np.arange(len(VALUES_BITS))
+    with rta_writers.BurstWriter(session.options, unit="u") as writer:
+        writer.samples(np.arange(len(VALUES_BITS), dtype=np.uint32), times, VALUES_BITS)
+    event = pa.record_batch({"event_definition_id": pa.array([3], pa.int32()), "time": [9], "status_text": ["up"]})
+    with rta_writers.BurstWriter({**session.options, "form": "events"}, unit="e") as writer:
+        writer.write(event)
+    session.close()
+    wait_until(lambda: client.zcard("rtas:unarchived"), what="a session that waits")
+    ran = subprocess.run(
+        [sys.executable, "-m", "rta_supervisor", "archive", "--redis-url", url, "--path", str(tmp_path), "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=170,
+    )
+    assert ran.returncode == 0, ran
+    [done] = msgspec.json.decode(ran.stdout)["sessions"]
+    assert (done["outcome"], done["samples"], done["events"]) == ("archived", len(VALUES_BITS), 1)
+    folder = Path(done["folder"])
+    assert folder.name == f"session=run_1__-{session.target.stream_session_id}"
+    assert folder.parent.name == "source=rig"
+
+    query = f"select * from read_parquet('{tmp_path}/{FILES}', hive_partitioning = true) order by channel"  # noqa: S608 - a path of ours
+    relation: Any = duckdb.sql(query)
+    table = relation.to_arrow_table()
+    assert table["value"].to_numpy().tobytes() == VALUES_BITS.tobytes()
+    assert table["time"].to_pylist() == times.tolist()
+    assert set(table["identity"].to_pylist()) == {"run/1 é"}
+    assert set(table["source"].to_pylist()) == {"rig"}
+    [status] = duckdb.read_parquet(f"{folder}/events-*.parquet").select("status_text").fetchall()
+    assert status == ("up",)
+
+    [part] = folder.glob("part-*.parquet")
+    frame = pd.read_parquet(part).sort_values("channel")
+    assert frame["value"].to_numpy().tobytes() == VALUES_BITS.tobytes()
+    assert frame["time"].tolist() == times.tolist()
+    assert frame["integer"].isna().all()
+
+    found = spark.read.option("pathGlobFilter", "part-*.parquet").parquet(str(tmp_path)).orderBy("channel").toArrow()
+    assert found["time"].to_pylist() == times.tolist()
+    values = found["value"].to_numpy()
+    # Spark's own rows hold one NaN only.
+    plain = ~np.isnan(VALUES_BITS)
+    assert values[plain].tobytes() == VALUES_BITS[plain].tobytes()
+    assert np.isnan(values[~plain]).all()
+    assert planning.source_of("rig.20260516") == "rig"
