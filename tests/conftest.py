@@ -12,7 +12,7 @@ import structlog
 
 import rta_writers
 from rta_supervisor.embedded import java, server
-from rta_writers import connection
+from rta_writers import connection, remembered
 from tests.support import postgres, redis_rules, supervisors
 
 # Properties with no number of their own: a few seconds each, or minutes in a soak.
@@ -52,6 +52,7 @@ def url(shared_server: server.EmbeddedServer) -> Iterator[str]:
     with connection.connect(shared_server.url) as client:
         client.flushall()
         client.function_flush()
+        remembered.memory.forget()
         yield shared_server.url
         assert redis_rules.keys_without_ttl(client) == []
 

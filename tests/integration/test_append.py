@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rta_supervisor.embedded import server
 from rta_wire import errors, keys
-from rta_wire.totals import Totals
-from rta_writers import connection, patience
+from rta_wire.totals import Mark, Totals
+from rta_writers import connection, patience, remembered
 from rta_writers.append import Appender
 from rta_writers.target import Target
 from tests.support import proxy, samples
@@ -246,3 +246,37 @@ def test_twins_in_any_order_write_once(shared_server: server.EmbeddedServer, dat
             twin.close()
         assert values(client) == list(map(float, range(total)))
         assert twins[0].duplicate_rows + twins[1].duplicate_rows == ends[0]
+
+
+def test_what_an_earlier_epoch_lost_is_told_by_the_next(client: redis.Redis, appender: Make, target: Target) -> None:
+    """Redis went back to before the end of an epoch. Its writer is at the next one, which would begin without a gap."""
+    put(appender(epoch=3), 5)
+    marks = target.keys.marks(target.stream, target.stream_session_id)
+    old = client.hget(marks, "u")
+    assert old is not None
+    put(appender(epoch=4), 5)
+    client.hset(marks, "u", old)
+    late = appender(epoch=5)
+    with pytest.raises(errors.AppendGap, match="at row 0 of epoch 4: going on at row 5"):
+        put(late, 5)
+    late.close()
+    put(appender(epoch=5), 5)
+    put(appender(epoch=5), 5)
+    put(appender(epoch=6), 5)
+    client.hset(marks, "u", old)
+    put(appender(epoch=6), 5)
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    """The oldest units are forgotten, and what was so long ago that its mark may have expired is no loss."""
+    now_s = 0.0
+    memory = remembered.Memory(lambda: now_s)
+    places = [remembered.Place("url", "run", "marks", str(unit)) for unit in range(remembered.UNITS_MAX + 1)]
+    for place in places:
+        memory.note(place, 1, 1)
+    assert memory.missing(places[0], Mark(), epoch=2) is None
+    assert memory.missing(places[1], Mark(1, 1, Totals()), epoch=2) is None
+    assert memory.missing(places[1], Mark(), epoch=2) == remembered.Acknowledged(1, 1, 0.0)
+    assert memory.missing(places[1], Mark(), epoch=2) is None, "told once"
+    now_s = remembered.KEEP_S
+    assert memory.missing(places[2], Mark(), epoch=2) is None

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rta_supervisor import calls
+from rta_supervisor.link import DataLost, checked
 from rta_wire import control_pb2, keys
 from rta_wire.totals import Totals
 
@@ -260,3 +261,17 @@ def test_a_session_of_many_units_is_folded_whole(raw: redis.Redis) -> None:
         raw.execute_command(*calls.fold(NAMES, "run", 1, units))
     assert folded(raw) == Totals(10_000, 10_000, 10_000, 10_000, 0, 4999)
     assert raw.execute_command("HGET", NAMES.state("run"), "u:unit-4999") == b"2 2 2 2 4999 4999"
+
+
+def test_a_control_stream_that_is_gone_is_told_as_a_loss(raw: redis.Redis) -> None:
+    """Whichever function finds it: somebody flushed Redis, which is no reason to end."""
+    raw.execute_command("FLUSHALL")
+    key = NAMES.requests("default")
+    for call in (
+        calls.missing_in_lane(NAMES, key),
+        calls.retire_from_lane(NAMES, key, "one"),
+        calls.settle_in_lane(NAMES, key, ["1-1"]),
+    ):
+        with pytest.raises(redis.exceptions.ResponseError) as found:
+            raw.execute_command(*call)
+        assert isinstance(checked(found.value), DataLost)

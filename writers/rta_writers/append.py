@@ -15,7 +15,7 @@ import redis
 from rta_wire import errors, keys
 from rta_wire.encode import Burst
 from rta_wire.totals import EVERY_ROW, Mark, Totals
-from rta_writers import talk
+from rta_writers import remembered, talk
 from rta_writers.attempt import Attempt
 from rta_writers.target import Target
 
@@ -59,6 +59,7 @@ class Appender(Attempt):
         self._adding = Totals()
         self._print = self._next_print = 0
         self._known = Totals()
+        self._place = remembered.Place(target.redis_url, target.identity, self._marks, self._unit)
         self._fence = target.keys.fence(target.stream, target.stream_session_id, self._unit)
 
     def append(self, rows: int, encode: Encode, fingerprint: Fingerprint = no_fingerprint) -> None:
@@ -105,6 +106,7 @@ class Appender(Attempt):
         first, after = self.row, self.row + group.rows
         mark = self._read_mark()
         done = mark.done(self._epoch)
+        self._check_remembered(mark)
         self._check_print(group, done)
         if done >= after:
             self._done(group, group.rows)
@@ -142,10 +144,22 @@ class Appender(Attempt):
     def _done(self, group: Group, stood_before: int) -> None:
         self.duplicate_rows += stood_before
         self.row += group.rows
+        remembered.memory.note(self._place, self._epoch, self.row)
         self._print = self._next_print
         self._group = self._ahead = None
         if self._mark is not None:
             self._known = self._mark.totals
+
+    def _check_remembered(self, mark: Mark) -> None:
+        """What an earlier epoch wrote from this process has to stand there still."""
+        if (lost := remembered.memory.missing(self._place, mark, epoch=self._epoch)) is not None:
+            raise errors.AppendGap(
+                unit=self._unit,
+                identity=self._target.identity,
+                epoch=lost.epoch,
+                done=mark.done(lost.epoch),
+                row=lost.rows,
+            )
 
     def _check_print(self, group: Group, done: int) -> None:
         """Rows of this epoch that stand there must be those that we have."""

@@ -10,6 +10,11 @@ local function info(...)
   return found
 end
 
+-- Without its stream a lane has lost everything: the same answer as Redis gives where the group is gone.
+local function is_gone(keys)
+  return redis.call('EXISTS', keys[1]) == 0 and redis.error_reply('NOGROUP No such key ' .. keys[1])
+end
+
 -- Begins to count, with a new group. ARGV: group. Gives 1, or 0 where the group is there.
 local function begin(keys, args)
   if redis.call('EXISTS', keys[1]) == 1 then
@@ -50,6 +55,8 @@ end
 
 -- A reader that is gone, if it has left nothing behind. ARGV: group, reader. Gives 1 if it is forgotten.
 local function retire(keys, args)
+  local gone = is_gone(keys)
+  if gone then return gone end
   for _, flat in ipairs(redis.call('XINFO', 'CONSUMERS', keys[1], args[1])) do
     if flat[2] == args[2] and flat[4] == 0 then
       redis.call('XGROUP', 'DELCONSUMER', keys[1], args[1], args[2])
@@ -62,6 +69,8 @@ end
 -- Of all that was ever added, what neither stands there nor is settled was evicted. What is being handled at this moment
 -- may be gone from the stream already and is not counted yet. ARGV: group. Gives how many are newly missing.
 local function missing(keys, args)
+  local gone = is_gone(keys)
+  if gone then return gone end
   local stream = info('STREAM', keys[1])
   local lost = stream['entries-added'] - stream['length'] - tonumber(redis.call('HGET', keys[2], 'settled') or 0)
   local pending = redis.call('XPENDING', keys[1], args[1])
