@@ -26,6 +26,9 @@ SAY_NO_AFTER: Final = 1.5
 GIVE_UP_AFTER: Final = 2.0
 """Times `catalogue.timeout_s`, for which it waits for locks: then the server ends a call, and after that we do."""
 
+PAGE: Final = 500
+"""Rows that are sent at a time: each page of a large write may take as long as a small one."""
+
 READ_ONLY: Final = "default_transaction_read_only"
 
 _DIALECT: Final = statements.Dialect(
@@ -67,6 +70,7 @@ class PostgresCatalogue(base.SqlCatalogue):
         self._config = config
         self._read_only = read_only
         self._connection: Connection | None = None
+        self._line: _Line
         self._one_at_a_time = anyio.CapacityLimiter(1)
         self._parameters()
 
@@ -88,7 +92,9 @@ class PostgresCatalogue(base.SqlCatalogue):
 
         def write(connection: Connection) -> None:
             with connection.transaction(), connection.cursor() as cursor:
-                cursor.executemany(statement.encode(), plain)
+                for at in range(0, len(plain), PAGE):
+                    cursor.executemany(statement.encode(), plain[at : at + PAGE])
+                    self._line.step()
 
         if rows:
             await self._run(write)
@@ -163,9 +169,9 @@ class PostgresCatalogue(base.SqlCatalogue):
     def _limited(self, connection: Connection) -> Iterator[Connection]:
         """For the length of the block, which ends in an error where the server says nothing for too long."""
         limit_s = self._config.timeout_s * GIVE_UP_AFTER
-        line = _Line(connection)
-        timer = threading.Timer(limit_s, line.hang_up)
-        timer.start()
+        self._line = line = _Line(connection, limit_s)
+        watch = threading.Thread(target=line.watch, name="catalogue-line", daemon=True)
+        watch.start()
         try:
             yield connection
         except psycopg.OperationalError as error:
@@ -173,8 +179,8 @@ class PostgresCatalogue(base.SqlCatalogue):
                 raise self._unavailable(f"it does not answer: nothing came within {limit_s:g} s") from error
             raise
         finally:
-            timer.cancel()
-            timer.join()
+            line.end()
+            watch.join()
             if line.is_hung_up:
                 self._forget()
 
@@ -190,12 +196,26 @@ class PostgresCatalogue(base.SqlCatalogue):
 class _Line:
     """The socket of a connection, to be cut from another thread than the one that waits on it."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, limit_s: float) -> None:
         self._connection = connection
+        self._limit_s = limit_s
+        self._is_over = threading.Event()
+        self._has_moved = True
         self.is_hung_up = False
 
-    def hang_up(self) -> None:
-        """Who waits for an answer gets an end of file."""
+    def step(self) -> None:
+        """The server has answered, and there is more to do."""
+        self._has_moved = True
+
+    def end(self) -> None:
+        self._is_over.set()
+
+    def watch(self) -> None:
+        """Until the end, or until nothing has come for too long: then who waits for an answer gets an end of file."""
+        while self._has_moved:
+            self._has_moved = False
+            if self._is_over.wait(self._limit_s):
+                return
         self.is_hung_up = True
         with (
             contextlib.suppress(psycopg.OperationalError, OSError),  # it is closed by now

@@ -165,7 +165,9 @@ class SqliteCatalogue(base.SqlCatalogue):
         """Where nobody has it open and we may not write beside it, it can only be read as one that stays as it is."""
         try:
             self.path.stat()
-            is_still = not os.access(self.path.parent, os.W_OK) and not Path(f"{self.path}-wal").exists()
+            is_still = (
+                not os.access(self.path.parent, os.W_OK, effective_ids=True) and not Path(f"{self.path}-wal").exists()
+            )
         except OSError as error:
             reason = "there is no such file. A supervisor on this host makes one; name it in catalogue.path"
             raise self._unavailable(

@@ -44,6 +44,25 @@ def test_install_and_uninstall(tmp_path: Path) -> None:
     assert not (tmp_path / "opt/rta").exists()
 
 
+def test_packages_that_there_are_not(tmp_path: Path) -> None:
+    """A word that means nothing is refused before anything is touched."""
+    words = ["make", "install", f"DESTDIR={tmp_path}", "PACKAGES=mysql"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "PACKAGES is daemon, postgres or no, not 'mysql'." in done.stderr
+    assert files(tmp_path) == set()
+
+
+def test_hosts_that_share_a_catalogue_have_the_packages_of_others_and_a_driver() -> None:
+    """Both locks name the same versions."""
+    daemon, postgres = (
+        {line.split(" ")[0] for line in (ROOT / "requirements" / name).read_text().splitlines() if "==" in line}
+        for name in ("daemon.lock", "postgres.lock")
+    )
+    assert daemon <= postgres
+    assert {line.partition("==")[0] for line in postgres - daemon} >= {"psycopg", "psycopg-binary"}
+
+
 @pytest.mark.skipif(not os.environ.get("RTA_SOAK"), reason="installs 280 MB of packages: part of make soak")
 @pytest.mark.timeout(600)
 def test_the_installed_program_runs(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ NOWHERE = "unix:///nonexistent/socket"
         ["sessions", "show", "run-1"],
         ["sessions", "close", "run-1", "--yes"],
         ["sessions", "abandon", "run-1", "--yes"],
+        ["sessions", "resurrect", "run-1"],
         ["tail", "run-1"],
         ["top"],
         ["dlq", "list"],

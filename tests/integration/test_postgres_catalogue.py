@@ -100,13 +100,15 @@ async def test_a_server_that_stands_still(
 async def test_locked_by_somebody_else(config: Config, catalogue: PostgresCatalogue) -> None:
     """A named error after a moment, nothing changed; reading goes on meanwhile."""
     await catalogue.save([ROW])
+    hasty = PostgresCatalogue(changed(config, timeout_s=0.2))
     with psycopg.connect(config.url) as other:
         other.execute(f"LOCK TABLE {config.schema}.sessions IN EXCLUSIVE MODE".encode())
         with pytest.raises(errors.CatalogueUnavailable, match="somebody else has locked it"):
-            await catalogue.save([named(2)])
-        assert await catalogue.unfinished() == [ROW]
-    await catalogue.save([named(2)])
+            await hasty.save([named(2)])
+        assert await hasty.unfinished() == [ROW]
+    await hasty.save([named(2)])
     assert len(await catalogue.unfinished()) == 2
+    await hasty.close()
 
 
 async def test_read_only(config: Config, catalogue: PostgresCatalogue) -> None:

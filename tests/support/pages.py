@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 from rta_supervisor import cli
 from rta_supervisor.embedded import server
 from tests.support import supervisors
@@ -84,7 +86,13 @@ def wants_deployment(page: str) -> bool:
 def deployment() -> Iterator[str]:
     """A server as the operating guide wants it, and a supervisor."""
     options = {"appendonly": "yes", "maxmemory": "1gb"}
-    with server.running(options=options) as own, supervisors.running(own.url):
+    with (
+        server.running(options=options) as own,
+        supervisors.running(own.url) as supervisor,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        # Commands look for the catalogue where the supervisor has it.
+        patch.setenv("XDG_STATE_HOME", str(supervisor.directory))
         yield own.url
 
 

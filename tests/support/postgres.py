@@ -105,7 +105,7 @@ class Server:
     def schema(self) -> Iterator[settings.CatalogueSettings]:
         """Settings of a catalogue that nobody else has."""
         name = f"t{next(self._numbers)}"
-        yield settings.CatalogueSettings(url=self.url, schema=name, timeout_s=1.0)
+        yield settings.CatalogueSettings(url=self.url, schema=name)
         self.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
 
     def close(self) -> None:

@@ -96,7 +96,7 @@ def export(loaded: settings.Settings, query: Query, how: str | None, output: str
         write = _csv(file) if is_csv else _json(file)
         count = looking.run(loaded, lambda catalogue: _export(catalogue, query, write))
     if output != STDOUT:
-        shown.console(stderr=True).print(f"{count:,} sessions in {output}")
+        shown.console(stderr=True).print(f"{count:,} {'session' if count == 1 else 'sessions'} in {output}")
 
 
 async def _export(catalogue: Catalogue, query: Query, write: Callable[[Row], None]) -> int:

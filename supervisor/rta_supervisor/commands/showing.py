@@ -14,7 +14,7 @@ from rta_supervisor.catalogue import Catalogue, Place, Row
 from rta_supervisor.clock import now_ms
 from rta_supervisor.commands import asking, exporting, looking, options, requesting, shown
 from rta_supervisor.link import Link, pairs
-from rta_wire import errors, keys, session
+from rta_wire import errors, keys
 from rta_wire.totals import Totals
 
 LIVE: Final = "live"
@@ -129,7 +129,7 @@ def _page(found: Shown) -> Group:
     one = found.session
     at_ms = now_ms()
     raw = bytes(found.document)
-    document = session.parse(raw) if raw != b"null" else {}
+    document = msgspec.json.decode(raw) or {}
     facts: list[tuple[str, Text | str]] = [
         ("session", shown.safe(one.identity)),
         ("identifier", shown.safe(str(document.get("identifier", shown.NOTHING)))),

@@ -1,0 +1,131 @@
+"""How long a question to a catalogue of 100,000 sessions takes: to a file, and to a PostgreSQL where there is one."""
+
+import atexit
+import contextlib
+import functools
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from bench.measure import Case, constant
+from rta_supervisor import settings
+from rta_supervisor.catalogue import Catalogue, Query, Row
+from rta_supervisor.catalogues import choice
+from rta_wire.session import State
+from rta_wire.totals import Totals
+from tests.support import postgres
+
+SESSIONS = 100_000
+QUICK_SESSIONS = 200
+START_NS = 1_700_000_000 * 10**9
+SESSION_NS = 60 * 10**9
+LIMIT_MS = 200.0
+PAGE = 5000
+LISTED = 100
+
+QUESTIONS = {
+    "newest listed": Query(),
+    "text that nobody has": Query(text="nowhere"),
+    "two words that some have": Query(text="spa driver=novak"),
+    "a detail": Query(details=(("Lap", "41"), ("Rig", "4"))),
+    "state and stream": Query(states=(State.FAILED,), stream="rig-3"),
+    "an hour long ago": Query(since_ns=START_NS, until_ns=START_NS + 60 * SESSION_NS),
+}
+
+
+def row(number: int) -> Row:
+    """As rigs make them: about half a kilobyte of JSON."""
+    start_ns = START_NS + number * SESSION_NS
+    document = {
+        "identity": f"run-{number * 7919 % 10**9:09}",
+        "state": "closed",
+        "timestamp": "2026-01-01T00:00:00Z",
+        "identifier": f"Warm-up {number}",
+        "timeRange": {"startTime": start_ns, "endTime": start_ns + SESSION_NS},
+        "details": {
+            "Rig": number % 9,
+            "Driver": ("Novak", "Okafor", "Lindqvist")[number % 3],
+            "Circuit": ("Silverstone", "Monza", "Spa", "Suzuka")[number % 4],
+            "Event": f"Event {number % 1000}",
+            "Lap": number % 70,
+        },
+        "configBindings": [{"identifier": f"configuration-{number % 20}", "channelOffset": 0}] * 3,
+    }
+    return Row(
+        identity=str(document["identity"]),
+        stream=f"rig-{number % 10}",
+        stream_session_id=number,
+        principal="default",
+        state=State.FAILED if number % 50 == 0 else State.CLOSED,
+        json=msgspec.json.encode(document).decode(),
+        totals=Totals(100, 10**6, 8 * 10**6, 4 * 10**6, start_ns, start_ns + SESSION_NS),
+        version=3,
+        opened_ms=start_ns // 10**6,
+        updated_ms=start_ns // 10**6,
+    )
+
+
+@functools.cache
+def filled(kind: str, count: int) -> settings.Settings:
+    """A catalogue with so many sessions, until the process ends."""
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    if kind == "SQLite":
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="rtas-bench-"))
+        own = settings.CatalogueSettings(path=str(Path(directory) / "c.sqlite"))
+    else:
+        own = stack.enter_context(stack.enter_context(postgres.running()).schema())
+    config = settings.Settings(catalogue=own)
+
+    async def fill(catalogue: Catalogue) -> None:
+        for first in range(1, count + 1, PAGE):
+            await catalogue.save([row(number) for number in range(first, min(first + PAGE, count + 1))])
+
+    _ask(config, fill)
+    return config
+
+
+def _ask(config: settings.Settings, work: Callable[[Catalogue], Awaitable[None]]) -> None:
+    async def main() -> None:
+        catalogue = choice.configured(config)
+        try:
+            await work(catalogue)
+        finally:
+            await catalogue.close()
+
+    anyio.run(main)
+
+
+def answer_ms(kind: str, count: int, query: Query) -> float:
+    """From the question to the rows, on a connection that is there."""
+    took_ms = 0.0
+
+    async def ask(catalogue: Catalogue) -> None:
+        nonlocal took_ms
+        await catalogue.open()
+        began_s = time.perf_counter()
+        await catalogue.find(query, limit=LISTED)
+        took_ms = (time.perf_counter() - began_s) * 1000
+
+    _ask(filled(kind, count), ask)
+    return took_ms
+
+
+def bench_find(quick: bool) -> Iterator[Case]:
+    """One page of what is found."""
+    count = QUICK_SESSIONS if quick else SESSIONS
+    kinds = ["SQLite", *(["PostgreSQL"] if postgres.programs() is not None else [])]
+    for kind in kinds:
+        for name, query in QUESTIONS.items():
+            yield Case(
+                f"{kind}, {SESSIONS:,} sessions: {name}; reference: {LIMIT_MS:g} ms",
+                "ms",
+                functools.partial(answer_ms, kind, count, query),
+                constant(LIMIT_MS),
+                bar=1,
+                at_most=True,
+            )
