@@ -162,7 +162,7 @@ class SqliteCatalogue(base.SqlCatalogue):
         return connection
 
     def _uri(self) -> str:
-        """Where nobody has the file open and we may not write beside it, it can only be read as one that stays as it is."""
+        """Where nobody has it open and we may not write beside it, it can only be read as one that stays as it is."""
         try:
             self.path.stat()
             is_still = not os.access(self.path.parent, os.W_OK) and not Path(f"{self.path}-wal").exists()

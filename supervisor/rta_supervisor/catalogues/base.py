@@ -1,4 +1,4 @@
-"""What a catalogue answers, put into SQL. Who has the connection, and what its errors mean, is up to those who inherit."""
+"""What a catalogue answers, put into SQL. Who has the connection, and what its errors mean, is up to the heirs."""
 
 import abc
 from collections.abc import Sequence
