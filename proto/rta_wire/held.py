@@ -56,6 +56,11 @@ def parse(raw: bytes | None) -> Held | None:
     return found
 
 
+def joined(live: reader.Part, held: Held) -> reader.Part:
+    """What was found live above what is cold: everything up to there is accounted for."""
+    return live._replace(before=held.added)
+
+
 def part(held: Held, entries: Sequence[tuple[str, Sequence[bytes]]]) -> reader.Part:
     """Entries from the cold stream with the counters of that part: what follows is read in the next step."""
     found: list[tuple[bytes, Mapping[bytes, bytes]]] = [
@@ -65,16 +70,35 @@ def part(held: Held, entries: Sequence[tuple[str, Sequence[bytes]]]) -> reader.P
 
 
 class Counters(msgspec.Struct, frozen=True):
-    """A stream at one moment, live and cold together. `removed` says how many entries are gone from its front."""
+    """A stream at one moment, live and cold together."""
 
     first_id: str | None = None
     last_id: str = reader.START
     added: int = 0
     length: int = 0
+    live_first_id: str | None = None
+    cold_id: str = reader.START
+    """Up to where it is cold."""
+    cold_added: int = 0
+    """Entries that were ever added up to there."""
+    hole: int = 0
+    """Entries that are gone between what is cold and what is live: for as long as nobody has trimmed what is cold."""
 
     @property
     def removed(self) -> int:
+        """Entries that are gone, from the front but for the hole."""
         return self.added - self.length
+
+    def first_after(self, position: str) -> str | None:
+        """The first entry that is left of the part that a place is in."""
+        is_cold = reader.parse_id(position) < reader.parse_id(self.cold_id)
+        return self.first_id if is_cold else self.live_first_id
+
+    def gone_after(self, added: int) -> int:
+        """Entries that are gone after a place up to which so many were ever added."""
+        if added >= self.cold_added:
+            return max(0, self.hole + self.cold_added - added) if self.cold_added else max(0, self.removed - added)
+        return max(0, self.removed - self.hole - added) + self.hole
 
 
 def counters(live: reader.Part | None, held: Held | None) -> Counters:
@@ -83,12 +107,16 @@ def counters(live: reader.Part | None, held: Held | None) -> Counters:
         return Counters()
     if held is None:
         assert live is not None
-        return Counters(live.first_id, live.last_id, live.entries_added, live.length)
+        return Counters(live.first_id, live.last_id, live.entries_added, live.length, live.first_id)
     if live is None or live.entries_added < held.added:
         # The live stream was lost, and perhaps made anew: its count began again.
         more = live.length if live is not None else 0
         last_id = held.last_id if live is None or held.is_past(live.last_id) else live.last_id
-        return Counters(held.first_id, last_id, held.added + more, held.entries + more)
-    # Entries that are cold already may still stand in the live stream: they count once.
-    above = min(live.length, live.entries_added - held.added)
-    return Counters(held.first_id, live.last_id, live.entries_added, held.entries + above)
+        added, length, hole = held.added + more, held.entries + more, 0
+    else:
+        # Entries that are cold already may still stand in the live stream: they count once.
+        above = min(live.length, live.entries_added - held.added)
+        hole = max(0, live.entries_added - live.length - held.added)
+        added, length, last_id = live.entries_added, held.entries + above, live.last_id
+    first_id = live.first_id if live is not None else None
+    return Counters(held.first_id, last_id, added, length, first_id, held.last_id, held.added, hole)

@@ -45,6 +45,8 @@ class Part(NamedTuple):
     last_id: str
     complete: bool
     """Whether `entries` goes to the end of the stream."""
+    before: int = 0
+    """Entries of which it is known that they were added up to the id, where that is known."""
 
 
 def part(info: Mapping[str, Any], entries: Sequence[tuple[bytes, Mapping[bytes, bytes]]], *, asked: int) -> Part:
@@ -88,6 +90,8 @@ class Follower:
             yield self._gap(found, 0, restarted=True)
             self.position, self._index, self._exact = START, 0, True
             return
+        # What is cold was moved and not lost, whoever joined after it.
+        self._index = max(self._index, found.before)
         gap = self._evicted(found)
         if gap is not None:
             yield gap

@@ -32,6 +32,9 @@ TRY_AGAIN: Final = 16
 WORTH: Final = 0.97
 """A reordered column has to be this much smaller: reordering costs time at each read."""
 
+GOOD_ENOUGH: Final = 0.8
+"""One that is this much smaller is taken without trying others."""
+
 _BURST_TAG: Final = 0x0A
 _quick: Final = pa.Codec("zstd", 1)
 
@@ -107,11 +110,14 @@ class Widths:
 
 
 def _tried(sample: bytes) -> int:
-    best, width = len(_quick.compress(sample, asbytes=True)) * WORTH, PLAIN
+    plain = len(_quick.compress(sample, asbytes=True))
+    best, width = plain * WORTH, PLAIN
     for one in WIDTHS:
         size = len(_quick.compress(reordered(sample, one), asbytes=True))
         if size < best:
             best, width = size, one
+        if best < plain * GOOD_ENOUGH:
+            break
     return width
 
 

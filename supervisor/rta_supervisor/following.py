@@ -99,7 +99,7 @@ class Following:
     async def _read(self, after: str) -> reader.Part:
         """What comes next: live unless the index, which is asked after that, says that it is cold."""
         live = await self._read_live(after)
-        return await self._cold.part_after(after) or live
+        return await self._cold.joined(live, after)
 
     async def _read_live(self, after: str) -> reader.Part:
         """Entries and counters from one moment: looked at again where the stream grew in between."""

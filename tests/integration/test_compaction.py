@@ -145,7 +145,7 @@ lives = st.lists(
 
 @pytest.mark.usefixtures("small")
 @hypothesis_settings(
-    max_examples=300 if os.environ.get("RTA_SOAK") else 15,
+    max_examples=300 if os.environ.get("RTA_SOAK") else 10,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -3,16 +3,20 @@
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 import redis
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from rta_wire import encode
+from rta_supervisor import settings
+from rta_supervisor.link import Link
+from rta_supervisor.sqlite_catalogue import SqliteCatalogue
+from rta_wire import cold, encode, limits
 from rta_writers import reading
 from rta_writers.target import Target
 from tests.spark import frames
-from tests.support import samples
+from tests.support import coldness, samples
 
 
 @pytest.fixture
@@ -55,6 +59,43 @@ def test_rows_come_back_bit_by_bit(spark: SparkSession, client: redis.Redis, tar
         (None, 8),
     }
     assert "cmdstat_scan" not in client.info("commandstats")
+
+
+def test_cold_rows_come_back_bit_by_bit(
+    spark: SparkSession, client: redis.Redis, target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In batch and as a stream, from a cursor that stood in the middle of a batch: compacted is not lost."""
+    monkeypatch.setattr(limits, "COLD_BATCH_MAX_ENTRIES", 5)
+    save(frames.long(spark, 10_000).repartition(8), target)
+    entries: Any = client.xinfo_stream("stream:rig")
+    assert entries["length"] > 6
+    wanted = frames.collected(load(spark, target.redis_url, session="run-1"))
+    run_stream(spark, target, tmp_path)
+    save(frames.long(spark, 1000), target)
+    anyio.run(compact, target.redis_url)
+    assert client.xlen("stream:rig") == 0
+    run_stream(spark, target, tmp_path)
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 11_000
+    for partitions in (1, 4):
+        found = frames.collected(load(spark, target.redis_url, session="run-1", partitions=partitions))
+        assert sorted(found) == sorted([*wanted, *frames.rows(1000)])
+    save(frames.long(spark, 10), target)
+    assert load(spark, target.redis_url, stream="rig").count() == 11_010
+    middle: Any = client.xrange("cold:rig", count=1)
+    after = cold.entries(middle[0][1][b"b"])[1].id
+    rest = load(spark, target.redis_url, stream="rig", startingOffset=after)
+    assert 0 < rest.count() < 11_010
+
+
+async def compact(url: str) -> None:
+    """Everything that stands there now."""
+    link = Link(settings.RedisSettings(url=url))
+    await link.load_functions()
+    catalogue = SqliteCatalogue(coldness.scratch())
+    await link.do("ZADD", coldness.NAMES.streams_used(), 1, "rig")
+    await coldness.compactor(link, catalogue, coldness.config(after_s=0.001)).sweep()
+    await catalogue.close()
+    await link.close()
 
 
 def plan_of(frame: DataFrame) -> str:

@@ -1,7 +1,9 @@
 """Streams that have gone cold, and what readers see of them."""
 
+import tempfile
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import redis
@@ -19,6 +21,11 @@ from rta_writers import joined
 NAMES = keys.Keys()
 HOUR_MS = 3_600_000
 HIGHEST = f"{2**64 - 1}-{2**64 - 1}"
+
+
+def scratch() -> Path:
+    """A file for a catalogue that nobody looks at."""
+    return Path(tempfile.mkdtemp(prefix="rtas-cold-")) / "catalogue.sqlite"
 
 
 def now_ms() -> int:

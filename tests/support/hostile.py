@@ -5,13 +5,30 @@ properties in `make test` and by a fuzzer in `make fuzz`. Needs the wire and not
 """
 
 import functools
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
 import lz4.block
 
-from rta_wire import control, control_pb2, decode, errors, keys, limits, pack, plan, reader, reports, session
+from rta_wire import (
+    cold,
+    control,
+    control_pb2,
+    decode,
+    errors,
+    held,
+    keys,
+    limits,
+    opened,
+    pack,
+    plan,
+    reader,
+    reports,
+    session,
+    woven,
+)
 from rta_wire.totals import Mark, Totals
 
 T = TypeVar("T")
@@ -48,6 +65,17 @@ def entry(raw: bytes) -> None:
     fields = {keys.ENTRY_ID: raw[:middle], keys.ENTRY_DATA: raw[middle:]}
     part = reader.Part([(b"1-1", fields)], 1, 1, "1-1", "1-1", complete=True)
     _tried(lambda: list(reader.Follower(lambda _: part).step()))
+
+
+def batch(raw: bytes) -> None:
+    """A batch of a cold stream, and one whose checksum is right whatever it holds."""
+    _tried(lambda: cold.entries(raw))
+    _tried(lambda: cold.entries(raw[:5] + zlib.crc32(raw[13:]).to_bytes(4, "little") + raw[9:13] + raw[13:]))
+
+
+def held_cold(raw: bytes) -> None:
+    """What the index says of one."""
+    _tried(lambda: held.parse(raw))
 
 
 def request(raw: bytes) -> None:
@@ -96,7 +124,7 @@ def names(raw: bytes) -> None:
 
 
 TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
-    one.__name__: one for one in (burst, message, entry, request, report, session_json, mark, names)
+    one.__name__: one for one in (burst, message, entry, batch, held_cold, request, report, session_json, mark, names)
 }
 
 
@@ -125,6 +153,15 @@ _PROGRESS: Final = control.pack(
 )
 _SEEDS: Final = {
     "entry": [b"7data"],
+    "batch": [
+        cold.packed(
+            [opened.Opener().open(opened.Entry("5-1", (b"id", b"7", b"data", path.read_bytes())))],
+            woven.Widths(),
+            live_bytes=9,
+        )
+        for path in sorted(GOLDEN.glob("*.burst"))
+    ],
+    "held_cold": [held.dump(held.Held("1-0", "9-0", 1, 1, 1, 1, 1, 1, 41, 5))],
     "request": [
         control.pack(
             control_pb2.OpenSession(request_id="r", identity="run", stream="rig", session_json=_JSON.decode())

@@ -27,7 +27,13 @@ _word = os.environ.get("RTA_TEST_KILL_WORD")
 """Only commands that start with this word, or functions of this name, are effects."""
 
 
+_cold = ("rtas_freeze_1", "rtas_switch_1", "rtas_shed_1") if os.environ.get("RTA_TEST_COLD") else ()
+"""Only the steps of a compaction are effects."""
+
+
 def _is_effect(call: Sequence[Any]) -> bool:
+    if _cold:
+        return call[0] == "FCALL" and call[1] in _cold
     if _word is not None:
         return _word in call[:2]
     return call[0] in EFFECTS and call[1] not in NOT_ABOUT_SESSIONS and ":node" not in str(call[1])

@@ -129,7 +129,8 @@ def _parts(client: redis.Redis, options: reading.Options, where: reading.Range) 
 
 def _check_trim(options: reading.Options, where: reading.Range, position: str, now: reading.Counters) -> None:
     """The trimmer may overtake a task that was planned before."""
-    overtaken = now.first_id is None or reader.parse_id(now.first_id) > reader.parse_id(position)
+    first_id = now.first_after(position)
+    overtaken = first_id is None or reader.parse_id(first_id) > reader.parse_id(position)
     if overtaken and (not now.added or now.removed > where.removed):
         reading.report_gap(options, where.stream, position, None)
 

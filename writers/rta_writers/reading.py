@@ -193,9 +193,13 @@ def lost(client: redis.Redis, options: Options, place: Place, now: Counters, add
     if reader.parse_id(now.last_id) < reader.parse_id(place.after):
         return None  # removed and made again
     if added is not None:
-        return max(0, now.removed - added)
-    if not now.removed or (now.first_id is not None and reader.parse_id(now.first_id) <= reader.parse_id(place.after)):
-        return 0
+        return now.gone_after(added)
+    first_id = now.first_after(place.after)
+    is_in_cold = is_after(now.cold_id, place.after)
+    if not now.removed or (first_id is not None and not is_after(first_id, place.after)):
+        return now.hole if is_in_cold else 0
+    if now.cold_added and not is_in_cold and not now.hole:
+        return 0  # what is gone from the live stream is cold
     if place.after == reader.START and place.stream_session_id is None:
         return now.removed
     return 0 if _starts_here(client, options, place) else None

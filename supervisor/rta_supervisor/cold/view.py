@@ -18,6 +18,13 @@ class View:
     async def held(self) -> Held | None:
         return await self._store.index()
 
+    async def joined(self, live: reader.Part, position: str) -> reader.Part:
+        """What comes after a place, given what was found live a moment before."""
+        found = await self.held()
+        if found is not None and found.is_past(position):
+            return await self.part_after(position) or live
+        return live if found is None else held.joined(live, found)
+
     async def part_after(self, position: str) -> reader.Part | None:
         """The entries of a batch that come after a place. None where what comes next is live."""
         found = await self.held()

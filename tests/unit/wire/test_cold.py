@@ -10,7 +10,7 @@ import lz4.block
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rta_wire import cold, encode, errors, held, limits, opened, pack, reader, woven
@@ -18,6 +18,8 @@ from rta_wire.opened import Entry
 from tests.unit.wire import given as g
 
 PATIENCE_S = 5.0
+quickly = settings(g.thorough, max_examples=5_000 if g.SOAK else 40)
+"""Each example looks for how LZ4 was told to compress, which takes a while."""
 
 
 def bursts(count: int, *, level: int = 0, framing: pack.Framing = pack.Framing.RAW, seed: int = 1) -> list[bytes]:
@@ -65,7 +67,7 @@ def streams(draw: st.DrawFn) -> list[Entry]:
     return [Entry(f"{ms}-{seq}", draw(st.one_of(ours, foreign))) for ms, seq in draw(ids)]
 
 
-@g.thorough
+@quickly
 @given(entries=streams(), codec=st.sampled_from(cold.CODECS))
 @example([Entry("0-1", (b"", b""))], cold.ZSTD)
 @example([Entry("5-0", (b"a", b"1", b"a", b"2"))], cold.LZ4)
@@ -114,8 +116,8 @@ def test_another_lz4_gives_the_same_content(monkeypatch: pytest.MonkeyPatch) -> 
         )
 
 
+@quickly
 @given(st.data())
-@g.thorough
 def test_a_cursor_in_the_middle(data: st.DataObject) -> None:
     """Entries after one id and up to another, as XRANGE would give them."""
     entries = data.draw(streams())
@@ -244,3 +246,30 @@ def test_entries_that_are_live_and_cold_count_once(trimmed: int, moved: int, uns
     part = reader.Part((), trimmed + moved + live, unshed + live, None, "99-0", complete=True)
     found = held.counters(part, one)
     assert (found.length, found.removed, found.first_id) == (moved + live, trimmed, "1-0")
+
+
+@g.thorough
+@given(trimmed=counts, moved=counts, hole=counts, live=counts, data=st.data())
+def test_what_is_gone_after_a_place(trimmed: int, moved: int, hole: int, live: int, data: st.DataObject) -> None:
+    """Counted entry by entry: those that were trimmed before what is cold, and between it and what is live."""
+    moved = max(moved, 1)
+    total = trimmed + moved + hole + live
+    one = held.Held("1-0", "9-0", moved, 1, trimmed + moved, 0, 0, 0, 0, 0)
+    found = held.counters(reader.Part((), total, live, None, "99-0", complete=True), one)
+    gone = [n < trimmed or trimmed + moved <= n < trimmed + moved + hole for n in range(total)]
+    added = data.draw(st.integers(0, total))
+    assert found.gone_after(added) == sum(gone[added:])
+
+
+def test_a_reader_that_joins_above_what_is_cold_missed_nothing() -> None:
+    """What is gone from the live stream was moved; what was trimmed above that is a gap."""
+    one = held.Held("1-0", "9-0", 4, 1, 5, 0, 0, 0, 0, 0)
+    fields = {b"id": b"7", b"data": b""}
+    whole = reader.Part([(b"12-0", fields)], 6, 1, "12-0", "12-0", complete=True)
+    follower = reader.Follower(lambda _: held.joined(whole, one), after="9-0")
+    assert [type(found) for found in follower.step()] == [reader.Entry]
+    trimmed = reader.Part([(b"15-0", fields)], 8, 1, "15-0", "15-0", complete=True)
+    follower = reader.Follower(lambda _: held.joined(trimmed, one), after="9-0")
+    gap, _ = list(follower.step())
+    assert isinstance(gap, reader.Gap)
+    assert gap.entries == 2

@@ -1,0 +1,153 @@
+"""Compaction: how much smaller a stream gets in Redis, and how fast one core packs it."""
+
+import functools
+import itertools
+import logging
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import anyio
+import numpy as np
+import structlog
+
+from bench import parts
+from bench.measure import Case, constant, per_cpu_second
+from bench.wire import CHANNELS, Rows, long_rows
+from rta_supervisor import settings
+from rta_supervisor.cold import when
+from rta_supervisor.cold.compactor import Compactor
+from rta_supervisor.link import Link
+from rta_supervisor.sessions import Sessions
+from rta_supervisor.sqlite_catalogue import SqliteCatalogue
+from rta_wire import cold, encode, keys, limits, opened, woven
+from rta_writers import connection
+
+STREAM = "bench"
+MB = 1_000_000
+SAMPLES = 32 * limits.ENCODE_GROUP_ROWS
+QUICK_SAMPLES = 20_000
+SMALLER_BAR = 1.3
+MB_PER_S_BAR = 100
+SEED = 3
+
+
+def shape(kind: str, count: int) -> Rows:
+    """100 channels at 100 Hz. `mixed`: a quarter each of converter steps, calibrated ones, ones rounded to two
+    decimals, and steps with noise in every bit; half of the channels jittered."""
+    rng = np.random.default_rng(SEED)
+    channels, times, steps = long_rows(count, jittered=0 if kind == "constant interval" else 2)
+    calibrated = steps * (0.1 + (channels % 17) * 0.013) + channels * 1.7
+    noisy = steps + rng.normal(0, 1, len(steps))
+    quarters = [steps, calibrated, np.round(calibrated, 2), noisy]
+    values = {
+        "constant interval": steps,
+        "jittered": steps,
+        "calibrated": calibrated,
+        "noisy": noisy,
+        "random bits": rng.integers(0, 2**63, len(steps)).view(np.float64),
+        "mixed": np.choose(channels % len(quarters), quarters),
+    }[kind]
+    return channels, times, values
+
+
+@functools.cache
+def bursts(kind: str, count: int, samples_per_burst: int | None = None) -> tuple[bytes, ...]:
+    """As writers make them: full bursts, or a burst each time that so many samples of each channel have come."""
+    rows = shape(kind, count)
+    step = CHANNELS * samples_per_burst if samples_per_burst else count
+    made = (encode.Encoder().rows(*(column[at : at + step] for column in rows)) for at in range(0, len(rows[0]), step))
+    return tuple(one.data for one in itertools.chain.from_iterable(made))
+
+
+def entries(datas: tuple[bytes, ...]) -> list[opened.Entry]:
+    return [opened.Entry(f"{n + 1}-0", (keys.ENTRY_ID, b"1", keys.ENTRY_DATA, data)) for n, data in enumerate(datas)]
+
+
+def pack(found: list[opened.Entry]) -> int:
+    """Everything that is done to a stream but talking to Redis: open, pack, unpack, compare. Gives the raw bytes."""
+    opener, widths = opened.Opener(), woven.Widths()
+    raw, batch, size = 0, list[opened.Opened](), 0
+    for one in itertools.chain((opener.open(entry) for entry in found), [None]):
+        if batch and (one is None or cold.is_full(len(batch) + 1, size + one.size)):
+            if cold.unpacked(cold.packed(batch, widths, live_bytes=size)) != batch:
+                raise RuntimeError("a batch is not what went into it")
+            raw += sum(len(value) for packed in batch for value in packed.values)
+            batch, size = [], 0
+            opener.next_batch()
+        if one is not None:
+            batch.append(one)
+            size += one.size
+    return raw
+
+
+async def compact(url: str) -> None:
+    config = settings.Settings(
+        redis=settings.RedisSettings(url=url),
+        trim=settings.TrimSettings(max_entries=10**9),
+        compact=when.CompactSettings(after_s=1, bytes_per_s=10**12, streams_per_hour=10**6),
+    )
+    link = Link(config.redis)
+    await link.load_functions()
+    with tempfile.TemporaryDirectory(prefix="rtas-bench-") as folder:
+        catalogue = SqliteCatalogue(Path(folder) / "catalogue.sqlite")
+        await Compactor(link, Sessions(link, config), catalogue, config).sweep()
+        await catalogue.close()
+    await link.close()
+
+
+def quiet() -> None:
+    """The table says enough."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+
+
+def times_smaller(datas: tuple[bytes, ...]) -> Callable[[], float]:
+    """MEMORY USAGE of the live stream, and of what is left of it and its cold part after a compaction."""
+
+    @functools.cache
+    def figure() -> float:
+        quiet()
+        names = keys.Keys()
+        with connection.connect(parts.redis_url()) as client:
+            client.flushall()
+            with client.pipeline(transaction=False) as pipe:
+                for one in entries(datas):
+                    pipe.execute_command("XADD", keys.stream(STREAM), one.id, *one.fields)
+                pipe.zadd(names.streams_used(), {STREAM: 1})
+                pipe.execute()
+            live = client.memory_usage(keys.stream(STREAM), samples=0) or 0
+            anyio.run(compact, parts.redis_url())
+            if client.xlen(keys.stream(STREAM)):
+                raise RuntimeError("the stream was not compacted")
+            left = sum(client.memory_usage(key, samples=0) or 0 for key in (keys.stream(STREAM), keys.cold(STREAM)))
+            return live / left
+
+    return figure
+
+
+def bench_smaller(quick: bool) -> Iterator[Case]:
+    """Memory in Redis."""
+    count = QUICK_SAMPLES if quick else SAMPLES // 2
+    bars = {"random bits": 1.0, "noisy": 1.2}
+    for kind in ("constant interval", "jittered", "calibrated", "noisy", "mixed", "random bits"):
+        name = f"compaction, {kind}: times smaller in Redis than live"
+        yield Case(name, "x", times_smaller(bursts(kind, count)), constant(1), bar=bars.get(kind, SMALLER_BAR))
+    few = bursts("mixed", count, 10)
+    yield Case(
+        "compaction, mixed, 10 samples of a channel in a burst: times smaller in Redis than live",
+        "x",
+        times_smaller(few),
+        constant(1),
+        bar=SMALLER_BAR,
+    )
+
+
+def bench_speed(quick: bool) -> Iterator[Case]:
+    """Bytes before any compression, on one core."""
+    count = QUICK_SAMPLES if quick else SAMPLES
+    for kind in ("jittered", "calibrated", "noisy", "mixed"):
+        found = entries(bursts(kind, count))
+        raw = pack(found)
+        name = f"compaction, {kind}: open, pack, unpack, compare; reference: the bar in MB/s"
+        work = per_cpu_second(raw, functools.partial(pack, found))
+        yield Case(name, "B/s", work, constant(MB_PER_S_BAR * MB), bar=1.0)
