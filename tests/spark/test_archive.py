@@ -116,6 +116,7 @@ def test_trouble_in_a_task_has_its_name() -> None:
     assert job.failure(RuntimeError("\njust so\n\tat x")).message == "Spark is not available: just so"
 
 
+@pytest.mark.timeout(600)
 def test_the_command_from_its_words_to_what_everybody_reads(
     spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, url: str, tmp_path: Path
 ) -> None:
@@ -134,7 +135,7 @@ def test_the_command_from_its_words_to_what_everybody_reads(
         capture_output=True,
         text=True,
         check=False,
-        timeout=170,
+        timeout=550,
     )
     assert ran.returncode == 0, ran
     [done] = msgspec.json.decode(ran.stdout)["sessions"]
