@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 import redis
 from hypothesis import HealthCheck, given
@@ -15,6 +16,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from rta_supervisor import calls, lease, settings
+from rta_supervisor.archive.config import ArchiveSettings
+from rta_supervisor.archive.waiting import Waiting
 from rta_supervisor.link import Link
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_supervisor.trim import Trimmer
@@ -408,6 +411,30 @@ async def test_bounds_hold_for_live_and_cold(
     assert view(client, "rig") == shown(wanted[25 - left :])
     assert (index(client) is None) == (left == 0)
     assert joined.counters(client, NAMES, "rig").removed == 25 - left
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(("max_bytes", "left"), [(0, 25), (10**9, 25), (1, 0)])
+async def test_what_is_cold_waits_for_the_archive(
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue, max_bytes: int, left: int
+) -> None:
+    """However much more than the bounds it is, until it takes too much memory; then it is noted what is missing."""
+    wanted = some(25)
+    fill(client, "rig", wanted)
+    waiting = Waiting(7, "rig", "0-0", "run-1")
+    client.hset(NAMES.state("run-1"), mapping={"streamSessionId": 7})
+    client.expire(NAMES.state("run-1"), 60)
+    client.zadd(NAMES.unarchived(), {waiting.member: coldness.now_ms()})
+    archive = ArchiveSettings(path="archive", required=True, max_bytes=max_bytes)
+    plain = coldness.config(trim=settings.TrimSettings(max_entries=5))
+    own = compactor(link, catalogue, msgspec.structs.replace(plain, archive=archive))
+    await own.sweep()
+    await own.sweep()
+    assert view(client, "rig") == shown(wanted[25 - left :])
+    assert client.hexists(NAMES.state("run-1"), "cut") == (left == 0)
+    client.zrem(NAMES.unarchived(), waiting.member)
+    await own.sweep()
+    assert len(view(client, "rig")) == min(left, 5)
 
 
 async def test_an_idle_stream_goes_with_what_is_cold(

@@ -193,7 +193,7 @@ class Compactor:
     async def _thin(self, until_ms: int) -> None:
         """Bounds hold for live and cold together, also where nothing is compacted any more."""
         found = pairs(await self._link.do("HGETALL", self._config.keys.cold_index()))
-        if not found or not self._config.trim.enabled:
+        if not found:
             return
         floors = await self._floors.read()
         await self._register(list(map(bytes.decode, found)))
