@@ -5,10 +5,13 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 import redis
 
 from rta_supervisor import calls, counting, lease, settings
+from rta_supervisor.archive.config import ArchiveSettings
+from rta_supervisor.archive.waiting import Waiting
 from rta_supervisor.clock import ServerClock
 from rta_supervisor.days import rules
 from rta_supervisor.days.sweep import STEADY_MS, Sweep
@@ -96,6 +99,19 @@ async def test_a_day_with_an_open_session_stays(client: redis.Redis, link: Link)
     assert traces(client, OLD) == EVERYWHERE
     client.zrem(NAMES.index(), "run-1")
     assert (await trimmer(link).sweep()).removed == (OLD.stream,)
+
+
+async def test_a_day_waits_for_the_archive(client: redis.Redis, link: Link) -> None:
+    """Where the archive is required, a day with a session that it does not have stays whole."""
+    for day in (OLD, NEW):
+        fill(client, day, cold=True)
+    waiting = Waiting(1, OLD.stream, "0-0", "run-1").member
+    client.zadd(NAMES.unarchived(), {waiting: TODAY_MS * 2})
+    required = msgspec.structs.replace(config(), archive=ArchiveSettings(path="archive", required=True))
+    assert (await trimmer(link, required).sweep()).removed == ()
+    assert traces(client, OLD) == EVERYWHERE_COLD
+    client.zrem(NAMES.unarchived(), waiting)
+    assert (await trimmer(link, required).sweep()).removed == (OLD.stream,)
 
 
 @pytest.mark.parametrize("where", ["stream", "cold", "both"])
