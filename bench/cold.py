@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 import numpy as np
+import pyarrow as pa
 import structlog
 
 from bench import parts
@@ -20,15 +21,15 @@ from rta_supervisor.cold.compactor import Compactor
 from rta_supervisor.link import Link
 from rta_supervisor.sessions import Sessions
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
-from rta_wire import cold, encode, keys, limits, opened, woven
+from rta_wire import cold, decode, encode, keys, limits, opened, woven
+from rta_wire import pack as wire_pack
 from rta_writers import connection
 
 STREAM = "bench"
-MB = 1_000_000
 SAMPLES = 32 * limits.ENCODE_GROUP_ROWS
 QUICK_SAMPLES = 20_000
 SMALLER_BAR = 1.3
-MB_PER_S_BAR = 100
+SPEED_BAR = 0.7
 SEED = 3
 
 
@@ -79,6 +80,23 @@ def pack(found: list[opened.Entry]) -> int:
             batch.append(one)
             size += one.size
     return raw
+
+
+def least(datas: tuple[bytes, ...]) -> None:
+    """What nobody gets around who keeps zstd 3 of what is inside, and checks that the bursts can be made again."""
+    codec = pa.Codec(cold.ZSTD, cold.LEVEL)
+    held, size = list[bytes](), 0
+    for data in (*datas, None):
+        if held and (data is None or size >= limits.COLD_BATCH_MAX_BYTES):
+            packed = codec.compress(b"".join(held), asbytes=True)
+            codec.decompress(packed, decompressed_size=size, asbytes=True)
+            held, size = [], 0
+        if data is not None:
+            raw = decode.decompress(data)
+            if wire_pack.compress(raw) != data:
+                raise RuntimeError("a burst was not made again")
+            held.append(raw)
+            size += len(raw)
 
 
 async def compact(url: str) -> None:
@@ -143,11 +161,12 @@ def bench_smaller(quick: bool) -> Iterator[Case]:
 
 
 def bench_speed(quick: bool) -> Iterator[Case]:
-    """Bytes before any compression, on one core."""
+    """Bytes before any compression, on one core, against the same without cutting and reordering: see decision 061."""
     count = QUICK_SAMPLES if quick else SAMPLES
     for kind in ("jittered", "calibrated", "noisy", "mixed"):
-        found = entries(bursts(kind, count))
+        datas = bursts(kind, count)
+        found = entries(datas)
         raw = pack(found)
-        name = f"compaction, {kind}: open, pack, unpack, compare; reference: the bar in MB/s"
+        name = f"compaction, {kind}: open, pack, unpack, compare; reference: LZ4 both ways and zstd 3 both ways"
         work = per_cpu_second(raw, functools.partial(pack, found))
-        yield Case(name, "B/s", work, constant(MB_PER_S_BAR * MB), bar=1.0)
+        yield Case(name, "B/s", work, per_cpu_second(raw, functools.partial(least, datas)), bar=SPEED_BAR)
