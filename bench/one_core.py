@@ -19,6 +19,7 @@ from rta_supervisor.archive.planning import Candidate
 from rta_wire import keys
 from rta_wire.session import State
 from rta_writers import connection
+from rta_writers import spark as rta_spark
 from rta_writers.target import Target
 
 NUMBER = 1
@@ -27,7 +28,6 @@ NUMBER = 1
 def main() -> None:
     url, rows = sys.argv[1], int(sys.argv[2])
     spark = job.start("local[1]")
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "65536")
     work: dict[str, Callable[[], float]] = {
         "write": lambda: write(spark, url, rows),
         "archive": lambda: archive(spark, url, rows),
@@ -48,6 +48,7 @@ def write(spark: SparkSession, url: str, rows: int) -> float:
         f"{START_NS} + id div {CHANNELS} * 10000000 time",
         "id * 0.25D value",
     )
+    spark.conf.set(rta_spark.ROWS_PER_BATCH, str(rta_spark.BATCH_ROWS))
     started_s = time.perf_counter()
     frame.write.format("rta").mode("append").options(**target.options()).save()
     return rows / (time.perf_counter() - started_s)
@@ -71,6 +72,7 @@ def archive(spark: SparkSession, url: str, rows: int, *, split_bytes: bool = Fal
         document=b"{}",
     )
     wanted = {NUMBER: orders.SessionOrder("bench", size, session.opened_ms, session.updated_ms)}
+    spark.conf.set(rta_spark.ROWS_PER_BATCH, str(job.BATCH_ENTRIES))
     stream = orders.StreamOrder(parts.STREAM, "0-0", wanted, "double", "raw")
     names = keys.Keys()
     with tempfile.TemporaryDirectory() as folder:

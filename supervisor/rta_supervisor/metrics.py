@@ -113,10 +113,10 @@ def _compaction(counts: counting.Counts) -> Iterator[Metric]:
 
 def _archive(counts: counting.Counts) -> Iterator[Metric]:
     yield _counter("rta_archived_sessions", "Sessions whose files were noted.", {(): counts.archived})
-    shares = {(stream,): share for stream, share in counts.archive_held.items()}
-    yield _gauges("rta_archive_held_share", "Memory that waits for the archive, of what may.", shares, "stream")
-    cut = {(stream,): entries for stream, entries in counts.archive_cut.items()}
-    yield _counter("rta_archive_cut_entries", "Entries trimmed before the archive had them.", cut, "stream")
+    share = max(counts.archive_held.values(), default=0.0)
+    yield _gauge("rta_archive_held_share", "Memory of the largest stream that waits for it, of what may.", share)
+    cut = sum(counts.archive_cut.values())
+    yield _counter("rta_archive_cut_entries", "Entries trimmed before the archive had them.", {(): cut})
 
 
 def _streams(counts: counting.Counts) -> Iterator[Metric]:
