@@ -207,6 +207,7 @@ MESSAGES: list[Any] = [
     control_pb2.Heartbeat(identity="i", stream_session_id=1),
     control_pb2.UpdateSession(request_id="r", identity="i", properties_json="{}", state="waiting"),
     control_pb2.CancelRequest(request_id="r", target_request_id="s"),
+    control_pb2.ResurrectSession(request_id="r", identity="i"),
 ]
 
 
@@ -225,6 +226,7 @@ def test_a_control_message_survives_the_wire(message: Any) -> None:
         control_pb2.CloseSession(request_id="r", identity="i", state=""),
         control_pb2.UpdateSession(request_id="r", identity="i", state="closed"),
         control_pb2.CancelRequest(request_id="r", target_request_id="a b"),
+        control_pb2.ResurrectSession(request_id="r", identity="i{}"),
         control_pb2.OpenSession(request_id="r", identity="i", stream="s", external_id="x\n"),
         control_pb2.Progress(identity="i", unit=""),
         control_pb2.Progress(identity="i", unit="u", totals=control_pb2.Totals(start_time=2, end_time=1)),
