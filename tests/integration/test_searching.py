@@ -17,7 +17,7 @@ from rta_supervisor import settings
 from rta_supervisor.catalogue import Row
 from rta_supervisor.catalogues import choice
 from rta_supervisor.commands import asked, exporting
-from rta_wire import errors
+from rta_wire import errors, held, keys
 from rta_wire.session import State
 from rta_wire.totals import Totals
 from tests.support import postgres, supervisors, users
@@ -164,17 +164,21 @@ def test_moments() -> None:
 def test_show_says_where_the_data_is(url: str, client: redis.Redis, catalogue: settings.CatalogueSettings) -> None:
     """Of a session that Redis has forgotten too: in the stream, in the cold one, in files."""
     client.xadd("stream:rig", {"id": 1, "data": b"x"}, id="7-1")
+    cold = held.Held("1-1", "6-1", 5, 1, 5, 100, 200, 300, 1, 8)
+    client.hset(keys.Keys().cold_index(), "rig", held.dump(cold))
     found = run(url, "sessions", "show", "run-1", "--json").json()
-    assert [(place["kind"], place["location"]) for place in found["places"]] == [
-        ("live", "stream:rig"),
-        ("cold", "cold:rig"),
-        ("files", "cold:rig"),
+    assert [(place["kind"], place["location"], place["last_id"]) for place in found["places"]] == [
+        ("cold", "cold:rig", "6-1"),
+        ("live", "stream:rig", "7-1"),
+        ("files", "cold:rig", "9-0"),
     ]
     assert (found["expires_s"], found["catalogue_error"], found["document"]["identifier"]) == (None, "", "Run 1")
     page = run(url, "sessions", "show", "run-1").out
-    assert "live, cold, files" in page
+    assert "cold, live, files" in page
     assert "sessions resurrect brings it back" in page
     assert "nowhere any more" in run(url, "sessions", "show", "run-2").out
+    client.delete(keys.Keys().cold_index())
+    assert "live, files" in run(url, "sessions", "show", "run-1").out, "what the catalogue noted is gone since"
     client.delete("stream:rig")
     refused(run(url, "sessions", "show", "nobody"), 66, "There is no session 'nobody'")
     assert catalogue.schema

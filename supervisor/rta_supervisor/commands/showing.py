@@ -14,10 +14,11 @@ from rta_supervisor.catalogue import Catalogue, Place, Row
 from rta_supervisor.clock import now_ms
 from rta_supervisor.commands import asking, exporting, looking, options, requesting, shown
 from rta_supervisor.link import Link, pairs
-from rta_wire import errors, keys
+from rta_wire import errors, held, keys
 from rta_wire.totals import Totals
 
 LIVE: Final = "live"
+COLD: Final = "cold"
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -71,7 +72,7 @@ async def look(link: Link, loaded: settings.Settings, identity: str) -> Shown:
             document=msgspec.Raw(row.json.encode() if is_json else b"null"),
             units={},
             expires_s=None,
-            places=[*await _live(link, row.stream), *places],
+            places=[*await _in_redis(link, loaded, row.stream), *places],
             catalogue_error=error,
         )
     line = await requesting.check_known(view, identity)
@@ -82,7 +83,7 @@ async def look(link: Link, loaded: settings.Settings, identity: str) -> Shown:
         document=msgspec.Raw(known.document if known is not None and known.document else b"null"),
         units={unit: Totals.from_words(words.split(" ")) for unit, words in sorted(units.items())},
         expires_s=await link.do("TTL", loaded.keys.session(identity)),
-        places=[*await _live(link, line.stream), *places],
+        places=[*await _in_redis(link, loaded, line.stream), *places],
         catalogue_error=error,
     )
 
@@ -99,20 +100,28 @@ async def _catalogued(
     else:
         return None, []
     found = await catalogue.places(stream)
-    return row, [place for place in found if place.stream_session_id in (0, number) and place.kind != LIVE]
+    return row, [place for place in found if place.stream_session_id in (0, number) and place.kind not in (LIVE, COLD)]
 
 
-async def _live(link: Link, stream: str) -> list[Place]:
-    """The stream in Redis, as it is now."""
-    info, memory = await link.try_all(
-        [("XINFO", "STREAM", keys.stream(stream)), ("MEMORY", "USAGE", keys.stream(stream))]
+async def _in_redis(link: Link, loaded: settings.Settings, stream: str) -> list[Place]:
+    """The stream as it is now, live and cold: what a catalogue noted of it may be gone since."""
+    info, memory, raw = await link.try_all(
+        [
+            ("XINFO", "STREAM", keys.stream(stream)),
+            ("MEMORY", "USAGE", keys.stream(stream)),
+            ("HGET", loaded.keys.cold_index(), stream),
+        ]
     )
+    places: list[Place] = []
+    if not isinstance(raw, Exception) and (cold := held.parse(raw)) is not None:
+        ends = (cold.first_id, cold.last_id)
+        places.append(Place(stream, 0, COLD, keys.cold(stream), *ends, cold.entries, cold.size_bytes, cold.noted_ms))
     found: dict[bytes, Any] = {} if isinstance(info, Exception) else pairs(info)
-    if not found.get(b"length"):
-        return []
-    ends = (found[b"first-entry"][0].decode(), found[b"last-entry"][0].decode())
-    size_bytes = memory if isinstance(memory, int) else 0
-    return [Place(stream, 0, LIVE, keys.stream(stream), *ends, found[b"length"], size_bytes, now_ms())]
+    if found.get(b"length"):
+        ends = (found[b"first-entry"][0].decode(), found[b"last-entry"][0].decode())
+        size_bytes = memory if isinstance(memory, int) else 0
+        places.append(Place(stream, 0, LIVE, keys.stream(stream), *ends, found[b"length"], size_bytes, now_ms()))
+    return places
 
 
 def _line(row: Row) -> overview.SessionLine:
