@@ -179,7 +179,7 @@ def run_executors(args: argparse.Namespace, options: dict[str, str], spark: Spar
 def run_stream(args: argparse.Namespace, options: dict[str, str], spark: SparkSession) -> None:
     """A file is an epoch. What a killed driver began, the next one goes on with from the checkpoint.
 
-    One that was killed between taking a file and planning its epoch leaves it to the next epoch, with the file after it:
+    One that was killed between taking a file and planning its epoch leaves it to the next epoch, with the one after it:
     in partitions of their own the two would be written side by side, in no order.
     """
     source = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(args.work / "in"))
