@@ -35,7 +35,7 @@ def test_nothing_is_wrong(client: redis.Redis, url: str, sessions: rta_writers.S
     sessions.open("run-1", stream="rig")
     found = findings(url)
     assert levels(found) == {"memory": "warn", "persistence": "warn"}
-    assert len(found) == 12
+    assert len(found) == 13
     client.config_set("maxmemory", 2**30)
     client.config_set("appendonly", "yes")
     try:

@@ -245,7 +245,7 @@ def test_a_session_is_in_the_catalogue_before_it_may_go(url: str, client: redis.
         assert int(str(client.ttl("sessions:run-1"))) > 24 * 3600
         path.parent.mkdir()
         wait_until(lambda: int(str(client.ttl("sessions:run-1"))) <= 24 * 3600, what="the short life")
-        assert supervisor.events("catalogue_caught_up")
+        supervisor.wait_for_event("catalogue_caught_up")
         wait_until(lambda: client.zcard("rtas:idx") == 0, what="an empty index")
 
 
