@@ -42,7 +42,7 @@ def test_nothing_is_wrong(client: redis.Redis, url: str, sessions: rta_writers.S
         wait_until(lambda: levels(findings(url)) == {}, what="a clean bill of health")
         page = run(url, "doctor")
         assert (page.code, page.err) == (0, "")
-        assert len(page.out.splitlines()) == 12
+        assert len(page.out.splitlines()) == 13
         client.config_set("maxmemory", int(str(client.info("memory")["used_memory"])) + 100_000)
         assert levels(findings(url)) == {"memory": "warn"}
         client.config_set("maxmemory", 1)

@@ -144,7 +144,8 @@ class Runner:
                 assert code == 0, f"{block.place}: {block.instead} ended with {code}: {out}"
         elif block.language == "python":
             code_ = compile(self._local(block.text), block.place, "exec")
-            exec(code_, self.names)  # noqa: S102 - our own pages
+            with contextlib.chdir(self._directory):
+                exec(code_, self.names)  # noqa: S102 - our own pages
         else:
             for step in steps(block):
                 self._step(block, step)
