@@ -15,7 +15,7 @@ import redis
 from pyspark.sql import SparkSession
 
 import rta_writers
-from rta_supervisor.archive import finishing, job, orders, planning
+from rta_supervisor.archive import finishing, job, orders
 from rta_wire import digest, errors
 from rta_writers.target import Target
 from tests.spark import frames
@@ -66,10 +66,13 @@ def test_one_pass_takes_many_sessions_of_several_streams(
     whole = spark.sql(f"select 1 channel, 5L time, {2**53 + 1}L value")
     save(whole, target_of(client, url, 4, "other"), sampleType="int64")
     monkeypatch.setattr(job, "SLICE_BYTES", 1000)
-    long = stream_order("rig", {1: 2500, 2: 100})
+    long = stream_order("rig", {1: 8000, 2: 100})
     found: Any = client.xrange("stream:rig")
-    times_ms = [int(entry_id.partition(b"-")[0]) for entry_id, fields in found if fields[b"id"] == b"1"]
-    span = {"start_ms": times_ms[0], "end_ms": times_ms[-1]}
+    client.delete("stream:rig")
+    # Slices go by time: a second from one entry to the next.
+    for second, (_, fields) in enumerate(found, 1):
+        client.xadd("stream:rig", fields, id=f"{second * 1000}-0")
+    span = {"start_ms": 1000, "end_ms": len(found) * 1000}
     sessions = {number: msgspec.structs.replace(one, **span) for number, one in long.sessions.items()}
     long = msgspec.structs.replace(long, sessions=sessions)
     order = order_for(url, tmp_path, long, stream_order("other", {4: 1}, "int64"))
@@ -167,4 +170,3 @@ def test_the_command_from_its_words_to_what_everybody_reads(
     plain = ~np.isnan(VALUES_BITS)
     assert values[plain].tobytes() == VALUES_BITS[plain].tobytes()
     assert np.isnan(values[~plain]).all()
-    assert planning.source_of("rig.20260516") == "rig"

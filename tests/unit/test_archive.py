@@ -312,13 +312,6 @@ def test_names_of_folders_are_safe() -> None:
     assert folders.day(NOON_MS + 12 * 3_600_000) == "2026-05-17"
 
 
-def test_sources_of_streams() -> None:
-    """A date behind the name is a day of a source; anything else is a source of its own."""
-    assert planning.source_of("rocket-engine.20260516") == "rocket-engine"
-    for stream in ("rocket-engine", "rig.20261399", "rig.123", ".20260516"):
-        assert planning.source_of(stream) == stream
-
-
 @given(
     st.builds(
         Waiting,

@@ -1,7 +1,5 @@
 """Which sessions are archived, and in which order: reads what waits, chooses, and divides it into passes."""
 
-import datetime
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +11,7 @@ from rta_supervisor.archive import folders, orders
 from rta_supervisor.archive.config import ArchiveSettings
 from rta_supervisor.archive.waiting import Waiting
 from rta_supervisor.link import Link
-from rta_wire import errors, keys, reader
+from rta_wire import days, errors, keys, reader
 from rta_wire.session import State
 
 READ_MAX_SESSIONS: Final = 500
@@ -22,7 +20,6 @@ PASS_STREAMS: Final = 16
 PASS_SESSIONS: Final = 1000
 """One pass is one job of Spark: many short sessions share it, and what it left is not much work to do again."""
 
-_DAY_OF_SOURCE: Final = re.compile(r"(.+)\.(\d{8})")
 _STATE_FIELDS: Final = (
     *(keys.STREAM_SESSION_ID, keys.STREAM_NAME, "state", "version", "openedMs", "samples", "storedBytes"),
     *("archived", "archivedVersion", "cut"),
@@ -49,7 +46,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def source(self) -> str:
-        return source_of(self.stream)
+        return days.source_of(self.stream)
 
     @property
     def place(self) -> Path:
@@ -75,18 +72,6 @@ class Choice(msgspec.Struct, frozen=True):
             and one.opened_ms >= self.since_ms
         ]
         return chosen[: self.limit or None]
-
-
-def source_of(stream: str) -> str:
-    """What a client asked for: streams of single days carry the date behind its name."""
-    match = _DAY_OF_SOURCE.fullmatch(stream)
-    if match is None:
-        return stream
-    try:
-        datetime.datetime.strptime(match[2], "%Y%m%d").replace(tzinfo=datetime.UTC)
-    except ValueError:
-        return stream
-    return match[1]
 
 
 async def waiting(link: Link, config: settings.Settings, choice: Choice) -> list[Candidate]:
@@ -170,7 +155,7 @@ def _by_stream(todo: Sequence[Candidate], config: ArchiveSettings) -> list[order
         by_stream.setdefault(one.stream, []).append(one)
     made = []
     for stream, all_of_it in by_stream.items():
-        own = config.of(source_of(stream))
+        own = config.of(days.source_of(stream))
         for at in range(0, len(all_of_it), PASS_SESSIONS):
             some = all_of_it[at : at + PASS_SESSIONS]
             made.append(

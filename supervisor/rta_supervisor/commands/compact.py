@@ -68,7 +68,11 @@ def status(loaded: settings.Settings, as_json: bool) -> None:
 @command.command()
 @options.configured
 def pause(loaded: settings.Settings) -> None:
-    """Stop after the batch that is being moved, on every host, until `resume`."""
+    """Stop after the batch that is being moved, on every host, until `resume`.
+
+    \b
+    Examples:  rta-supervisor compact pause
+    """
     asking.run(loaded, lambda link: link.do("SET", loaded.keys.cold_pause(), getpass.getuser()))
     click.echo("compaction is paused")
 
@@ -76,7 +80,11 @@ def pause(loaded: settings.Settings) -> None:
 @command.command()
 @options.configured
 def resume(loaded: settings.Settings) -> None:
-    """Go on where it stopped."""
+    """Go on where it stopped.
+
+    \b
+    Examples:  rta-supervisor compact resume
+    """
     asking.run(loaded, lambda link: link.do("SET", loaded.keys.cold_pause(), ""))
     click.echo("compaction goes on" if loaded.compact.after_s else "compaction goes on once compact.after_s is set")
 

@@ -1,6 +1,7 @@
 """`rta-supervisor streams`: how long, how large and how old."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
@@ -8,6 +9,9 @@ from rta_supervisor import overview, settings
 from rta_supervisor.clock import now_ms
 from rta_supervisor.commands import asking, options, shown
 from rta_supervisor.link import Link
+
+NUMBERS: Final = ("days", "entries", "kept", "removed", "memory", "cold", "oldest", "newest", "open sessions")
+"""What is shown of streams; the first and `cold` only where there is any."""
 
 
 @click.command("streams")
@@ -29,12 +33,17 @@ def command(loaded: settings.Settings, each_day: bool, as_json: bool) -> None:
     if as_json:
         shown.json({"streams": lines})
         return
-    numbers = ("days", "entries", "kept", "removed", "memory", "cold", "oldest", "newest", "open sessions")
+    unused = {
+        *(("days",) if all(line.day is None for line in lines) else ()),
+        *(("cold",) if not any(line.cold_entries for line in lines) else ()),
+    }
+    numbers = [name for name in NUMBERS if name not in unused]
     made = shown.table("stream", *numbers, right=numbers)
     at_ms = now_ms()
     for some in _groups(lines):
         for name, part in [(line.stream, [line]) for line in some] if each_day else [(_name(some), some)]:
-            made.add_row(name, *_figures(part, at_ms))
+            figures = dict(zip(NUMBERS, _figures(part, at_ms), strict=True))
+            made.add_row(name, *(figures[number] for number in numbers))
     shown.console().print(made)
 
 
