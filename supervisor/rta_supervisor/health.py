@@ -11,7 +11,7 @@ import msgspec
 import redis.exceptions
 
 from rta_supervisor import settings
-from rta_supervisor.link import Link
+from rta_supervisor.link import Link, Trouble
 
 EVERY_S: Final = 1.0
 TIMEOUT_S: Final = 2.0
@@ -77,7 +77,7 @@ class Health:
         try:
             with anyio.fail_after(self._link.config.timeout_s):
                 await self._link.do("PING")
-        except (redis.exceptions.RedisError, OSError) as error:
+        except (redis.exceptions.RedisError, OSError, *Trouble) as error:
             self._strikes += 1
             self._error = str(error) or type(error).__name__
             self._round_trip_ms = None
