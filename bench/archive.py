@@ -72,5 +72,5 @@ def bench_archive(quick: bool) -> Iterator[Case]:
         "rows/s",
         functools.partial(archive, rows),
         functools.partial(write, rows),
-        2.0,
+        bar=0.5,
     )
