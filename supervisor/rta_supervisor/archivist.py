@@ -113,7 +113,8 @@ class Archivist:
         ]
         words = [word for one, _, *how in found for word in _listed(one, *how)]
         if words:
-            await self._link.do("ZADD", self._keys.unarchived(), *words)
+            # Once: a supervisor that stood still and comes late changes nothing.
+            await self._link.do("ZADD", self._keys.unarchived(), "NX", *words)
         if safe := [(one.identity, score) for one, score, *_ in found if score is not None]:
             await self._link.do(*calls.forget(self._keys.index(), safe))
 

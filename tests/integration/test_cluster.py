@@ -150,14 +150,15 @@ def test_a_whole_life_in_a_cluster(
         session.update(group="g")
         session.pause()
         own.wait(session.identity, "waiting", timeout_s=20)
+        options = reading.Options.read({"redisUrl": cluster.url, "stream": f"rig-{principal}"})
+        place = reading.find(client, options)
+        # Before it is closed: the index is of live sessions.
+        names = reading.identities(client, options, place)
         ended = session.close(expected=totals)
         assert (ended.state, ended.totals.samples) == ("closed", 7)
         assert document(client, session.identity)["group"] == "g"
         assert fields(client, session.identity)["tEnd"] == str(samples.START_NS + 6)
-        options = reading.Options.read({"redisUrl": cluster.url, "stream": f"rig-{principal}"})
-        place = reading.find(client, options)
         now = reading.counters(client, options, place.stream)
-        names = reading.identities(client, options, place)
         assert names == {session.target.stream_session_id: session.identity}
         found = [
             row["value"]
