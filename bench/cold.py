@@ -146,7 +146,7 @@ def times_smaller(datas: tuple[bytes, ...]) -> Callable[[], float]:
 def bench_smaller(quick: bool) -> Iterator[Case]:
     """Memory in Redis."""
     count = QUICK_SAMPLES if quick else SAMPLES // 2
-    bars = {"random bits": 1.0, "noisy": 1.2}
+    bars = {"random bits": 1.0}
     for kind in ("constant interval", "jittered", "calibrated", "noisy", "mixed", "random bits"):
         name = f"compaction, {kind}: times smaller in Redis than live"
         yield Case(name, "x", times_smaller(bursts(kind, count)), constant(1), bar=bars.get(kind, SMALLER_BAR))
