@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
@@ -107,7 +108,8 @@ def write_once(spark: SparkSession, name: str, options: dict[str, str]) -> None:
 
 def write_speculated(spark: SparkSession, name: str, options: dict[str, str]) -> None:
     """One task is slow, so that Spark starts its twin on the other host and both write."""
-    save(samples(spark).mapInArrow(wait_for_twin(name, options["redisUrl"]), SCHEMA), options)
+    doubled = options["delivery"] == "at-least-once"
+    save(samples(spark).mapInArrow(wait_for_twin(name, options["redisUrl"], doubled=doubled), SCHEMA), options)
 
 
 def write_killed(spark: SparkSession, name: str, options: dict[str, str]) -> None:
@@ -115,28 +117,44 @@ def write_killed(spark: SparkSession, name: str, options: dict[str, str]) -> Non
     save(samples(spark).coalesce(1).mapInArrow(kill_executor(name, options["redisUrl"]), SCHEMA), options)
 
 
-def wait_for_twin(name: str, url: str) -> Map:
-    """The first attempt of a task freezes when most of its rows are sent, until its twin has come as far."""
+def wait_for_twin(name: str, url: str, *, doubled: bool) -> Map:
+    """The first attempt of a task freezes when most of its rows are sent, until its twin has come as far.
+
+    Where rows may come twice, until some did: who writes what the twin yields is another process.
+    """
 
     def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from rta_writers import connection  # noqa: PLC0415 - on an executor, where it was shipped
 
         context = TaskContext.get()
         assert context is not None
+        if context.partitionId() != 0:
+            yield from batches
+            return
         yield from batches
-        if context.partitionId() == 0:
-            with connection.connect(url) as client:
-                client.rpush(f"test:{name}", f"attempt {context.attemptNumber()}")
-                client.expire(f"test:{name}", 600)
-                if context.attemptNumber() == 0:
-                    client.connection_pool.connection_kwargs["socket_timeout"] = SIGNAL_S + 5
-                    client.connection_pool.disconnect()
-                    client.blpop(f"test:{name}:twin", SIGNAL_S)
-                else:
-                    client.rpush(f"test:{name}:twin", "here")
-                    client.expire(f"test:{name}:twin", 600)
+        with connection.connect(url) as client:
+            client.rpush(f"test:{name}", f"attempt {context.attemptNumber()}")
+            client.expire(f"test:{name}", 600)
+            if context.attemptNumber() == 0:
+                client.connection_pool.connection_kwargs["socket_timeout"] = SIGNAL_S + 5
+                client.connection_pool.disconnect()
+                client.blpop(f"test:{name}:twin", SIGNAL_S)
+                return
+            while doubled and count_arrived(client, name) <= ROWS:
+                client.execute_command("BLPOP", "test:nothing", PAUSE_S)
+            client.rpush(f"test:{name}:twin", "here")
+            client.expire(f"test:{name}:twin", 600)
 
     return wait
+
+
+def count_arrived(client: Any, name: str) -> int:
+    """Samples in the stream of a session."""
+    from rta_wire import decode  # noqa: PLC0415 - on an executor, where it was shipped
+
+    entries = client.xrange(f"stream:{name}")
+    found = decode.columns([fields[b"data"] for _, fields in entries])
+    return sum(len(some.times_ns) for some in found.samples.values())
 
 
 def kill_executor(name: str, url: str) -> Map:
