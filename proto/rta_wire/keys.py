@@ -24,6 +24,9 @@ JSON: Final = "json"
 T_START: Final = "tStart"
 T_END: Final = "tEnd"
 
+TOTALS: Final = "totals"
+"""Field of the folded state that holds the totals of a session."""
+
 COLD_FIELD: Final = b"b"
 
 CONTROL_FIELD: Final = b"m"

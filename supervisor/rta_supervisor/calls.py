@@ -39,22 +39,28 @@ def open_session(names: keys.Keys, identity: str, *, further: Mapping[str, Word]
 
 def fold(
     names: keys.Keys,
-    identity: str,
-    stream_session_id: int,
-    units: Mapping[str, Totals],
+    reports: Sequence[tuple[tuple[str, int], Mapping[str, Totals]]],
     *,
     principal: str | None = None,
 ) -> Call:
-    """`principal`: who reported it. None: it stands in the stream, so it needs nobody's word."""
-    words: Iterable[Word] = (word for unit, totals in units.items() for word in (unit, *totals.words()))
-    who = () if principal is None else (principal,)
-    return _session_call("rtas_fold_1", names, identity, stream_session_id, *words, *who)
+    """Totals of units of sessions, each session by its identity and stream session id.
+
+    `principal`: who reported it. None: it stands in the stream, so it needs nobody's word.
+    """
+    states = [names.state(identity) for (identity, _), _ in reports]
+    words: list[Word] = [0, "-"] if principal is None else [1, principal]
+    for (_, stream_session_id), units in reports:
+        words += (stream_session_id, len(units))
+        for unit, totals in units.items():
+            words.append(unit)
+            words += totals.words()
+    return ("FCALL", "rtas_fold_2", len(states), *states, *words)
 
 
 def refresh(names: keys.Keys, sessions: Sequence[tuple[str, int, int]]) -> Call:
     """For each its identity, stream session id and lifetime in seconds; 0 leaves the lifetime as it is."""
     guarded = [key for identity, _, _ in sessions for key in (names.session(identity), names.state(identity))]
-    return ("FCALL", "rtas_refresh_2", len(guarded), *guarded, *(word for one in sessions for word in one[1:]))
+    return ("FCALL", "rtas_refresh_3", len(guarded), *guarded, *(word for one in sessions for word in one[1:]))
 
 
 def put_json(names: keys.Keys, identity: str, version: int, *words: Word) -> Call:
@@ -87,18 +93,18 @@ def hold(names: keys.Keys, identity: str, *, ttl_s: int) -> Call:
 
 def resurrect(names: keys.Keys, row: Row, *, position: str, now_ms: int, ttl_s: int) -> Call:
     """A session that is closed and in the catalogue, with all that Redis once knew of it but for its units."""
-    *counts, start_ns, end_ns = row.totals.words()
+    totals = row.totals.words()
     ours = {
         "state": row.state.value,
         "principal": row.principal,
         "version": row.version,
         "openedMs": row.opened_ms,
-        **dict(zip(("bursts", "samples", "rawBytes", "storedBytes"), counts, strict=True)),
+        keys.TOTALS: " ".join(totals),
         "safe": row.version,
     }
-    readers = (row.stream_session_id, row.stream, position, row.json, now_ms, start_ns, end_ns)
+    readers = (row.stream_session_id, row.stream, position, row.json, now_ms)
     pairs = (word for pair in ours.items() for word in pair)
-    return _session_call("rtas_resurrect_1", names, row.identity, *readers, ttl_s, *pairs)
+    return _session_call("rtas_resurrect_1", names, row.identity, *readers, *totals[-2:], ttl_s, *pairs)
 
 
 def note_loss(names: keys.Keys, identity: str, stream_session_id: int) -> Call:
@@ -117,16 +123,16 @@ class Told(NamedTuple):
 
 
 def announce(names: keys.Keys, stream: str, stream_session_id: int, told: Told, *, ttl_s: int) -> Call:
-    return _stream_call("rtas_announce_1", names, stream, stream_session_id, *_told(stream_session_id, told), ttl_s)
+    return _stream_call("rtas_announce_2", names, stream, stream_session_id, *_told(stream_session_id, told), ttl_s)
 
 
 def tell(names: keys.Keys, stream: str, stream_session_id: int, told: Told, *, ttl_s: int) -> Call:
     """The stream entry that tells readers the new Session JSON."""
-    return _stream_call("rtas_tell_1", names, stream, stream_session_id, *_told(stream_session_id, told), ttl_s)
+    return _stream_call("rtas_tell_2", names, stream, stream_session_id, *_told(stream_session_id, told), ttl_s)
 
 
 def finish(names: keys.Keys, stream: str, stream_session_id: int, told: Told, *, ttl_s: int) -> Call:
-    return _stream_call("rtas_finish_1", names, stream, stream_session_id, *_told(stream_session_id, told), ttl_s)
+    return _stream_call("rtas_finish_2", names, stream, stream_session_id, *_told(stream_session_id, told), ttl_s)
 
 
 def _told(stream_session_id: int, told: Told) -> tuple[Word, ...]:
@@ -148,7 +154,7 @@ def show(names: keys.Keys, stream: str, spans: Sequence[tuple[int, bytes, bytes]
     words = (
         word for number, start, end in spans for word in (number, encode.time_range(int(start), int(end)), start, end)
     )
-    return ("FCALL", "rtas_show_2", 1 + len(guarded), keys.stream(stream), *guarded, ttl_s, *words)
+    return ("FCALL", "rtas_show_3", 1 + len(guarded), keys.stream(stream), *guarded, ttl_s, *words)
 
 
 def take_lease(key: str, owner: str, *, ttl_ms: int) -> Call:

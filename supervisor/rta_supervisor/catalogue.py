@@ -125,8 +125,8 @@ class Catalogue(Protocol):
     async def get(self, identity: str) -> Row | None:
         """The newest session of that identity."""
 
-    async def get_all(self, identities: Sequence[str]) -> list[Row]:
-        """The same for some hundred at once; those that there are, in any order."""
+    async def closed(self, identities: Sequence[str]) -> list[Row]:
+        """Every session of these identities that is closed, for some hundred of them at once."""
 
     async def unfinished(self) -> list[Row]:
         """Every session that is not closed, oldest id first."""

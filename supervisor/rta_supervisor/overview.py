@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 import redis.exceptions
 
-from rta_supervisor import settings
+from rta_supervisor import records, settings
 from rta_supervisor.clock import now_ms
 from rta_supervisor.link import Link, pairs, parse_info
 from rta_wire import days, held, keys
@@ -104,10 +104,7 @@ class ServerLine(msgspec.Struct, frozen=True):
     """By how much its clock is ahead of ours."""
 
 
-_FIELDS: Final = (
-    *(keys.STREAM_NAME, keys.STREAM_SESSION_ID, "principal", "state", "openedMs"),
-    *("bursts", "samples", "rawBytes", "storedBytes", keys.T_START, keys.T_END, "lost"),
-)
+_FIELDS: Final = (keys.STREAM_NAME, keys.STREAM_SESSION_ID, "principal", "state", "openedMs", "lost", keys.TOTALS)
 
 
 class Overview:
@@ -258,8 +255,8 @@ def by_state(sessions: Iterable[SessionLine]) -> dict[str, int]:
 
 
 def _session(identity: str, fields: Sequence[bytes | None], heard_ms: int | None) -> SessionLine:
-    stream, number, principal, state, opened_ms, *rest = ("" if raw is None else raw.decode() for raw in fields)
-    bursts, samples, raw_bytes, stored_bytes, start_ns, end_ns, lost = rest
+    stream, number, principal, state, opened_ms, lost = ("" if raw is None else raw.decode() for raw in fields[:-1])
+    totals = records.totals_of(fields[-1])
     return SessionLine(
         identity=identity,
         state=State(state),
@@ -268,12 +265,12 @@ def _session(identity: str, fields: Sequence[bytes | None], heard_ms: int | None
         principal=principal,
         opened_ms=int(opened_ms),
         heard_ms=heard_ms,
-        bursts=int(bursts or 0),
-        samples=int(samples or 0),
-        raw_bytes=int(raw_bytes or 0),
-        stored_bytes=int(stored_bytes or 0),
-        start_ns=int(start_ns) if start_ns else None,
-        end_ns=int(end_ns) if end_ns else None,
+        bursts=totals.bursts,
+        samples=totals.samples,
+        raw_bytes=totals.raw_bytes,
+        stored_bytes=totals.stored_bytes,
+        start_ns=totals.start_ns,
+        end_ns=totals.end_ns,
         lost_data=bool(lost),
     )
 

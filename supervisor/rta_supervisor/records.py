@@ -67,17 +67,20 @@ def folded(ref: Ref, outcome: str, names: Sequence[bytes]) -> Folded:
     return Folded(ref, outcome, tuple(unit.decode() for unit in names))
 
 
+def totals_of(words: bytes | None) -> Totals:
+    """What is folded of a session; None: nothing yet."""
+    return Totals.from_words(words.decode().split()) if words else Totals()
+
+
 def known(identity: str, raw: Mapping[bytes, bytes], document: bytes | None) -> Known:
     fields = {name.decode(): value.decode() for name, value in raw.items()}
-    counts = [fields.get(name, "0") for name in ("bursts", "samples", "rawBytes", "storedBytes")]
-    times = [fields.get(name, "-") for name in (keys.T_START, keys.T_END)]
     return Known(
         ref=Ref(identity, fields[keys.STREAM_NAME], int(fields[keys.STREAM_SESSION_ID])),
         state=State(fields["state"]),
         principal=fields["principal"],
         version=int(fields["version"]),
         opened_ms=int(fields["openedMs"]),
-        totals=Totals.from_words([*counts, *times]),
+        totals=totals_of(raw.get(keys.TOTALS.encode())),
         document=document or b"",
         updated={name[2:]: value for name, value in fields.items() if name.startswith("p:")},
         lost_data="lost" in fields,
@@ -86,17 +89,13 @@ def known(identity: str, raw: Mapping[bytes, bytes], document: bytes | None) -> 
     )
 
 
-ROW_FIELDS: Final = (
-    *(keys.STREAM_NAME, keys.STREAM_SESSION_ID, "principal", "state", "version", "openedMs"),
-    *("bursts", "samples", "rawBytes", "storedBytes", keys.T_START, keys.T_END),
-)
+ROW_FIELDS: Final = (keys.STREAM_NAME, keys.STREAM_SESSION_ID, "principal", "state", "version", "openedMs", keys.TOTALS)
 
 
 def row(identity: str, fields: Sequence[bytes | None], shown: Sequence[bytes | None], at_ms: int) -> Row:
     """`shown`: JSON and position in the stream, as readers have them."""
     document, position = shown
-    stream, number, principal, state, version, opened_ms, *rest = fields
-    bursts, samples, raw_bytes, stored_bytes, start_ns, end_ns = (None if raw is None else int(raw) for raw in rest)
+    stream, number, principal, state, version, opened_ms, totals = fields
     assert stream is not None
     assert principal is not None
     assert state is not None
@@ -107,7 +106,7 @@ def row(identity: str, fields: Sequence[bytes | None], shown: Sequence[bytes | N
         principal=principal.decode(),
         state=State(state.decode()),
         json=(document or b"").decode(),
-        totals=Totals(bursts or 0, samples or 0, raw_bytes or 0, stored_bytes or 0, start_ns, end_ns),
+        totals=totals_of(totals),
         version=int(version or 0),
         opened_ms=int(opened_ms or 0),
         updated_ms=at_ms,

@@ -17,6 +17,7 @@ from rta_supervisor.life import Life
 from rta_supervisor.link import Link, Trouble, checked, is_about_keys
 from rta_supervisor.records import Known, Ref
 from rta_supervisor.sessions import Sessions
+from rta_supervisor.slices import chunks
 from rta_supervisor.witness import Witness
 from rta_wire import address, errors, keys, session
 from rta_wire.session import State
@@ -88,17 +89,17 @@ class Recovery:
             await self._raise_floor(await self._catalogue.highest_id())
             await self.end_again()
             rows = await self._catalogue.unfinished()
-            if is_start and not self._catalogue.is_shared and self._link.address.kind is not address.Kind.CLUSTER:
-                rows = await self._without_ended(rows, last_id)
         except errors.CatalogueUnavailable as error:
             if self._is_catalogue_required:
                 raise
             self._log.error("catalogue_unavailable", error=str(error))
             await self._raise_floor(0)
             rows = []
+        # In a Cluster sessions and the count of ids live on different servers, and nothing follows.
+        can_tell = is_start and not self._catalogue.is_shared and self._link.address.kind is not address.Kind.CLUSTER
         restored = lossy = 0
-        for at in range(0, len(rows), PAGE):
-            for row in await self._torn(rows[at : at + PAGE]):
+        for page in chunks(rows, PAGE):
+            for row in await self._torn(page, ended_through=last_id if can_tell else 0):
                 progress.step()
                 try:
                     restored += await self.put_back(row)
@@ -110,14 +111,36 @@ class Recovery:
                     self._log.error("session_not_restored", session=row.identity, reason=str(error))
         return restored, lossy + await self._mark_witnessed()
 
-    async def _torn(self, rows: Sequence[Row]) -> list[Row]:
-        """Those of which Redis knows less than the catalogue. On most days there are none, and many sessions."""
+    async def _torn(self, rows: Sequence[Row], *, ended_through: int) -> list[Row]:
+        """Those of which Redis knows less than the catalogue. On most days there are none, and many sessions.
+
+        While we were away others may have ended sessions, and they expired. A Redis that has given out an id of a
+        session, those through `ended_through`, and does not know the session has not lost it: with the session it would
+        have lost the count.
+        """
         known = await self._sessions.read_all([row.identity for row in rows])
         in_place = await self._sessions.are_in_place(
             [Ref(row.identity, row.stream, row.stream_session_id) for row in rows]
         )
-        found = zip(rows, known, in_place, strict=True)
-        return [row for row, one, is_in_place in found if not (is_in_place and _is_whole(row, one))]
+        torn: list[Row] = []
+        ended: list[Row] = []
+        for row, one, is_in_place in zip(rows, known, in_place, strict=True):
+            if one is None and row.stream_session_id <= ended_through:
+                ended.append(row)
+            elif not (is_in_place and _is_whole(row, one)):
+                torn.append(row)
+        await self._note_ended(ended)
+        return torn
+
+    async def _note_ended(self, ended: Sequence[Row]) -> None:
+        for row in ended:
+            self._log.warning("session_ended_elsewhere", session=row.identity, id=row.stream_session_id)
+        try:
+            await self._catalogue.save([msgspec.structs.replace(row, state=State.ABANDONED) for row in ended])
+        except errors.CatalogueUnavailable as error:
+            if self._is_catalogue_required:
+                raise
+            self._log.error("catalogue_unavailable", error=str(error))
 
     async def _raise_floor(self, floor: int) -> None:
         """Ids never repeat, not even those of sessions that only the streams remember."""
@@ -126,34 +149,14 @@ class Recovery:
         seen = [_id_in(name, tail) for name, tail in zip(streams, tails, strict=True)]
         await self._link.do(*calls.raise_floor(max([floor, await self._sessions.highest_cold_id(), *seen])))
 
-    async def _without_ended(self, rows: Sequence[Row], last_id: int) -> list[Row]:
-        """While we were away others may have ended sessions, and they expired.
-
-        A Redis that has given out an id of a session and does not know the session has not lost it: with the session it
-        would have lost the count. In a Cluster the two live on different servers, and nothing follows.
-        """
-        left: list[Row] = []
-        ended: list[Row] = []
-        for at in range(0, len(rows), PAGE):
-            page = rows[at : at + PAGE]
-            known = await self._sessions.read_all([row.identity for row in page])
-            for row, one in zip(page, known, strict=True):
-                (ended if one is None and row.stream_session_id <= last_id else left).append(row)
-        for row in ended:
-            self._log.warning("session_ended_elsewhere", session=row.identity, id=row.stream_session_id)
-        await self._catalogue.save([msgspec.structs.replace(row, state=State.ABANDONED) for row in ended])
-        return left
-
     async def end_again(self) -> None:
         """Closed is final: what an old snapshot shows as open ends as it has ended."""
         live, _ = await self._sessions.live()
-        rows: dict[str, Row] = {}
-        for at in range(0, len(live), PAGE):
-            found = await self._catalogue.get_all([ref.identity for ref in live[at : at + PAGE]])
-            rows |= {row.identity: row for row in found if row.state.is_closed}
-        for ref in live:
-            row = rows.get(ref.identity)
-            if row is None or row.stream_session_id != ref.stream_session_id:
+        rows: dict[tuple[str, int], Row] = {}
+        for page in chunks(live, PAGE):
+            rows |= {row.key: row for row in await self._catalogue.closed([ref.identity for ref in page])}
+        for ref in live if rows else ():
+            if (row := rows.get((ref.identity, ref.stream_session_id))) is None:
                 continue
             if (known := await self._sessions.read(ref.identity)) is not None and not known.state.is_closed:
                 try:

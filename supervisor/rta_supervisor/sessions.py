@@ -41,6 +41,11 @@ class Sessions:
     def reconfigure(self, config: settings.Settings) -> None:
         self._config = config.session
 
+    @property
+    def _at_once(self) -> int:
+        """Sessions that one call can be about."""
+        return CALL_SESSIONS if self._link.is_one_server else 1
+
     async def read(self, identity: str) -> Known | None:
         """What is known of a session, None where there is none."""
         [known] = await self.read_all([identity])
@@ -88,9 +93,9 @@ class Sessions:
     async def _fold_slice(
         self, principal: str | None, reports: Sequence[tuple[tuple[str, int], Mapping[str, Totals]]]
     ) -> list[Folded]:
-        answers = await self._link.do_all(
-            [calls.fold(self._keys, *session_key, units, principal=principal) for session_key, units in reports]
-        )
+        parts = chunks(reports, self._at_once)
+        folded = await self._link.do_all([calls.fold(self._keys, some, principal=principal) for some in parts])
+        answers = [answer for some in folded for answer in some]
         _count(answers)
         return [
             records.folded(Ref(identity, answer[1].decode(), number), answer[0].decode(), answer[2])
@@ -156,10 +161,9 @@ class Sessions:
     async def _refresh_slice(self, renewed: Container[Ref], refs: Sequence[Ref]) -> list[Shown]:
         ttl_s = self._config.open_ttl_s
         wanted = [(ref.identity, ref.stream_session_id, 0 if ref in renewed else ttl_s) for ref in refs]
-        at_once = CALL_SESSIONS if self._link.is_one_server else 1
-        answers = await self._link.do_all([calls.refresh(self._keys, some) for some in chunks(wanted, at_once)])
+        answers = await self._link.do_all([calls.refresh(self._keys, some) for some in chunks(wanted, self._at_once)])
         found = zip(refs, (answer for some in answers for answer in some), strict=True)
-        shown = [(ref, answer) for ref, answer in found if answer]
+        shown = [(ref, answer.split()) for ref, answer in found if answer]
         await self._show([(ref, words) for ref, words in shown if words[-1] != NO_TIME])
         return shown
 
@@ -248,7 +252,8 @@ class Sessions:
 
     async def told_version(self, ref: Ref) -> int:
         """The version of the newest JSON that its stream was told."""
-        return int(await self._link.do("HGET", self._keys.shown(ref.stream, ref.stream_session_id), "version") or 0)
+        told = await self._link.do("GET", self._keys.shown(ref.stream, ref.stream_session_id))
+        return int(told.split()[0]) if told else 0
 
     async def highest_cold_id(self) -> int:
         """The highest stream session id that the index of cold streams remembers."""

@@ -158,7 +158,7 @@ def test_progress_is_joined_like_rows(
         await catalogue.save([row, other])
         words = [("run", 1, [word.encode() for word in one.words()]) for one in progress]
         await catalogue.save_progress([*words, ("nobody", 1, [b"1"] * 6)], at_ms=5)
-        assert sorted(await catalogue.get_all(["run", "other"]), key=_key) == [other, wanted]
+        assert [await catalogue.get(identity) for identity in ("other", "run")] == [other, wanted]
 
     run_on_empty(catalogue_settings, work)
 
@@ -192,8 +192,11 @@ async def test_another_session_of_an_identity_is_another_row(catalogue: Catalogu
     assert len(await catalogue.unfinished()) == 2
     assert await catalogue.get("nobody") is None
     await catalogue.save([named(3)])
-    assert {row.stream_session_id for row in await catalogue.get_all(["run-1", "run-3", "nobody"])} == {7, 3}
-    assert await catalogue.get_all([]) == []
+    assert await catalogue.closed(["run-1", "run-3", "nobody"]) == []
+    closed = msgspec.structs.replace(ROW, version=4, state=State.FAILED)
+    await catalogue.save([closed])
+    assert await catalogue.closed(["run-1", "run-3", "nobody"]) == [closed]
+    assert await catalogue.closed(["run-3"]) == await catalogue.closed([]) == []
 
 
 async def test_counts_beyond_the_file_saturate(catalogue: Catalogue) -> None:

@@ -65,11 +65,13 @@ def model(reports: list[tuple[str, Totals]]) -> Totals:
 
 
 def folded(client: redis.Redis) -> Totals:
-    names = ("bursts", "samples", "rawBytes", "storedBytes", "tStart", "tEnd")
-    values = client.execute_command("HMGET", NAMES.state("run"), *names)
-    return Totals.from_words(
-        [value.decode() if value else default for value, default in zip(values, "0000--", strict=True)]
-    )
+    return Totals.from_words(client.execute_command("HGET", NAMES.state("run"), "totals").decode().split())
+
+
+def fold(client: redis.Redis, units: dict[str, Totals], *, identity: str = "run", number: int = 1) -> list[Any]:
+    [answer] = client.execute_command(*calls.fold(NAMES, [((identity, number), units)]))
+    found: list[Any] = answer
+    return found
 
 
 @settings(max_examples=150, deadline=None)
@@ -83,7 +85,7 @@ def test_reports_fold_the_same_in_any_order_and_number(
     shuffled = [*reports, *order.choices(reports, k=2)]
     order.shuffle(shuffled)
     for unit, value in shuffled:
-        assert raw.execute_command(*calls.fold(NAMES, "run", 1, {unit: value}))[2] == []
+        assert fold(raw, {unit: value})[2] == []
     assert folded(raw) == model(reports)
 
 
@@ -91,10 +93,33 @@ def test_a_report_that_is_ahead_and_behind_is_left_out(raw: redis.Redis) -> None
     """More bursts and fewer samples can't be: a maximum can't be undone, so it changes nothing."""
     raw.execute_command("FLUSHALL")
     open_session(raw)
-    raw.execute_command(*calls.fold(NAMES, "run", 1, {"u": Totals(5, 50, 500, 50, 10, 20)}))
+    fold(raw, {"u": Totals(5, 50, 500, 50, 10, 20)})
     wrong = {"u": Totals(6, 49, 600, 60, 1, 99), "v": Totals(1, 1, 1, 1, 15, 16)}
-    assert raw.execute_command(*calls.fold(NAMES, "run", 1, wrong)) == [b"changed", b"rig", [b"u"], 1, 1, 1, 1]
+    assert fold(raw, wrong) == [b"changed", b"rig", [b"u"], 1, 1, 1, 1]
     assert folded(raw) == Totals(6, 51, 501, 51, 10, 20)
+
+
+def test_reports_of_several_sessions_fold_at_once(raw: redis.Redis) -> None:
+    """Each into its own, and what is wrong with one is no other's matter."""
+    raw.execute_command("FLUSHALL")
+    for identity, number in (("run", 1), ("other", 2), ("over", 3)):
+        open_session(raw, identity, number)
+    raw.execute_command(*calls.put_json(NAMES, "over", 1, "new", "closed", 5, 50, "c"))
+    one, two = Totals(1, 2, 3, 4, 5, 6), Totals(7, 8, 9, 10, -11, 12)
+    reports = [
+        (("gone", 9), {"u": one}),
+        (("run", 1), {"u": one, "v": two}),
+        (("over", 3), {"u": one}),
+        (("other", 2), {"u": two}),
+    ]
+    unknown, closed = [b"unknown", b"", []], [b"closed", b"rig", []]
+    mine = [unknown, [b"changed", b"rig", [], 8, 10, 12, 14], closed, [b"changed", b"rig", [], 7, 8, 9, 10]]
+    assert raw.execute_command(*calls.fold(NAMES, reports, principal="p")) == mine
+    foreign = [b"foreign", b"rig", [b"p"]]
+    assert raw.execute_command(*calls.fold(NAMES, reports, principal="q")) == [unknown, foreign, foreign, foreign]
+    assert folded(raw) == one.added(two)
+    assert raw.execute_command("HGET", NAMES.state("other"), "totals") == b"7 8 9 10 -11 12"
+    assert raw.execute_command("EXISTS", NAMES.state("gone")) == 0
 
 
 def test_opening_twice_keeps_the_first(raw: redis.Redis) -> None:
@@ -109,8 +134,8 @@ def test_a_report_of_another_session_is_unknown(raw: redis.Redis) -> None:
     raw.execute_command("FLUSHALL")
     open_session(raw)
     before = raw.execute_command("HGETALL", NAMES.state("run"))
-    assert raw.execute_command(*calls.fold(NAMES, "run", 2, {"u": Totals(1, 1, 1, 1, 1, 1)})) == [b"unknown", b"", []]
-    assert raw.execute_command(*calls.fold(NAMES, "gone", 1, {"u": Totals(1)})) == [b"unknown", b"", []]
+    assert fold(raw, {"u": Totals(1, 1, 1, 1, 1, 1)}, identity="run", number=2) == [b"unknown", b"", []]
+    assert fold(raw, {"u": Totals(1)}, identity="gone", number=1) == [b"unknown", b"", []]
     assert raw.execute_command("HGETALL", NAMES.state("run")) == before
 
 
@@ -120,11 +145,11 @@ def test_a_refresh_shows_what_was_folded(raw: redis.Redis) -> None:
     open_session(raw)
     open_session(raw, "other", 2)
     refresh = calls.refresh(NAMES, [("run", 1, 100), ("gone", 3, 100), ("other", 2, 5000), ("other", 9, 100)])
-    nothing = [b"0", b"0", b"0", b"0", b"-", b"-"]
-    assert raw.execute_command(*refresh) == [nothing, [], nothing, []]
-    raw.execute_command(*calls.fold(NAMES, "run", 1, {"u": Totals(1, 1, 1, 1, 5, 9)}))
-    raw.execute_command(*calls.fold(NAMES, "run", 1, {"v": Totals(1, 1, 1, 1, 6, 10)}))
-    assert raw.execute_command(*refresh) == [[b"2", b"2", b"2", b"2", b"5", b"10"], [], nothing, []]
+    nothing = b"0 0 0 0 - -"
+    assert raw.execute_command(*refresh) == [nothing, b"", nothing, b""]
+    fold(raw, {"u": Totals(1, 1, 1, 1, 5, 9)})
+    fold(raw, {"v": Totals(1, 1, 1, 1, 6, 10)})
+    assert raw.execute_command(*refresh) == [b"2 2 2 2 5 10", b"", nothing, b""]
     assert raw.execute_command("HMGET", NAMES.session("run"), "tStart", "tEnd") == [b"5", b"10"]
     assert raw.execute_command("HEXISTS", NAMES.session("other"), "tStart") == 0
     assert raw.execute_command("TTL", NAMES.session("run")) <= 100
@@ -138,7 +163,8 @@ def test_ranges_of_a_stream_go_out_together(raw: redis.Redis) -> None:
     for number in (1, 2, 3):
         raw.execute_command(*calls.announce(NAMES, "rig", number, TOLD, ttl_s=100))
     raw.execute_command("DEL", NAMES.shown("rig", 2))
-    raw.execute_command("SET", NAMES.shown("rig", 2), "spoilt", "EX", 100)
+    raw.execute_command("HSET", NAMES.shown("rig", 2), "spoilt", 1)
+    raw.execute_command("EXPIRE", NAMES.shown("rig", 2), 100)
     show = calls.show(NAMES, "rig", [(number, b"5", b"10") for number in (1, 2, 3, 4)], ttl_s=100)
     first, spoilt, third, unknown = raw.execute_command(*show)
     assert (first, third, unknown) == (1, 1, 0)
@@ -156,8 +182,8 @@ def test_json_is_changed_only_by_who_saw_the_latest(raw: redis.Redis) -> None:
     assert raw.execute_command(*calls.put_json(NAMES, "run", 1, "new", "closed", 5, 50, "c")) == 1
     assert raw.execute_command(*calls.put_json(NAMES, "run", 1, "stale", "open", 6, 50, "c")) == 0
     assert raw.execute_command("HGET", NAMES.session("run"), "json") == b"new"
-    assert raw.execute_command(*calls.fold(NAMES, "run", 1, {"u": Totals(1)})) == [b"closed", b"rig", []]
-    assert raw.execute_command(*calls.refresh(NAMES, [("run", 1, 100)])) == [[]]
+    assert fold(raw, {"u": Totals(1)}) == [b"closed", b"rig", []]
+    assert raw.execute_command(*calls.refresh(NAMES, [("run", 1, 100)])) == [b""]
 
 
 def test_a_loss_is_noted_of_the_session_that_had_it(raw: redis.Redis) -> None:
@@ -258,7 +284,7 @@ def test_a_session_of_many_units_is_folded_whole(raw: redis.Redis) -> None:
     open_session(raw)
     for step in (1, 2):
         units = {f"unit-{number}": Totals(step, step, step, step, number, number) for number in range(5000)}
-        raw.execute_command(*calls.fold(NAMES, "run", 1, units))
+        fold(raw, units)
     assert folded(raw) == Totals(10_000, 10_000, 10_000, 10_000, 0, 4999)
     assert raw.execute_command("HGET", NAMES.state("run"), "u:unit-4999") == b"2 2 2 2 4999 4999"
 

@@ -20,7 +20,7 @@ from rta_wire import control, control_pb2, errors, keys
 from rta_wire.totals import Totals
 from rta_writers import connection
 from tests.support import samples, supervisors
-from tests.support.control import dead_letters, document, fields, progress, send, write
+from tests.support.control import dead_letters, document, fields, folded, progress, send, write
 from tests.support.waiting import wait_until
 
 
@@ -138,7 +138,7 @@ def test_evicted_messages_are_counted_and_made_good(url: str, client: redis.Redi
         # Redis has handed the first one to the frozen supervisor, which waited for it.
         client.xtrim("rtas:ctl:default", maxlen=2, approximate=False)
         os.kill(first.process.pid, signal.SIGCONT)
-        wait_until(lambda: client.hget("rtas:st:{sessions:run-1}", "samples") == b"7", what="all seven samples")
+        wait_until(lambda: folded(client, "run-1").samples == 7, what="all seven samples")
         assert sum(int(str(event["count"])) for event in first.events("messages_evicted")) == 4
         assert session.close().totals.samples == 7
 
@@ -256,7 +256,7 @@ def test_a_flood_of_reports_is_folded_whole(url: str, client: redis.Redis, how: 
         left = client.xlen("rtas:ctl:default")
         with supervisors.running(url, small):
             wait_until(lambda: client.xlen("rtas:ctl:default") == 0, what="every report being folded")
-            assert client.hget("rtas:st:{sessions:run-1}", "samples") == str(sum(range(2960, 3000))).encode()
+            assert folded(client, "run-1").samples == sum(range(2960, 3000))
             pending: Any = client.xpending("rtas:ctl:default", keys.CONTROL_GROUP)
             assert pending["pending"] == 0
             assert dead_letters(client) == []

@@ -74,7 +74,7 @@ def test_reports_about_the_session_of_another_are_refused(
     assert letter[b"code"] == b"SessionConflict"
     assert b"'alice', not 'bob'" in letter[b"reason"]
     wait_until(lambda: support.fields(client, "run").get("tEnd"), what="alice's report")
-    assert client.hget("rtas:st:{sessions:run}", "samples") == b"1"
+    assert support.folded(client, "run").samples == 1
     assert support.fields(client, "run")["tEnd"] == str(samples.START_NS)
     session.close()
 

@@ -12,7 +12,7 @@ from rta_supervisor import settings
 from rta_wire import control, control_pb2, errors
 from tests.support import postgres, supervisors
 from tests.support.commands import refused, run
-from tests.support.control import document, fields, write
+from tests.support.control import document, fields, folded, write
 from tests.support.supervisors import Supervisor
 from tests.support.waiting import wait_until
 
@@ -126,7 +126,7 @@ def test_an_open_session_goes_on(
     """As after a loss: with its id, marked where data is missing, and it can end."""
     opened = sessions.session("run-1", stream="rig")
     written = write(client, opened, 4)
-    wait_until(lambda: client.hget("rtas:st:{sessions:run-1}", "samples") == b"4", what="the totals")
+    wait_until(lambda: folded(client, "run-1").samples == 4, what="the totals")
     wait_until(lambda: known_samples(url) == 4, what="the totals in the catalogue")
     forget(client, "run-1")
     number = opened.target.stream_session_id

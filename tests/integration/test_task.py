@@ -16,6 +16,7 @@ from rta_writers.options import Options
 from rta_writers.target import Target
 from rta_writers.task import Outcome, Task
 from tests.support import stored
+from tests.support.control import folded
 from tests.support.waiting import wait_until
 
 START_NS = 1_700_000_000_000_000_000
@@ -386,7 +387,7 @@ def test_a_commit_can_wait_for_the_supervisor(
     session = sessions.session("run-1", stream="rig")
     settings, outcome = write(session.target, long(500), delivery=delivery, wait="true")
     committing.commit(settings, [outcome], epoch=0)
-    assert client.hget(session.target.keys.state("run-1"), "samples") == b"500"
+    assert folded(client, "run-1").samples == 500
     session.close()
 
 

@@ -17,6 +17,12 @@ def fields(client: redis.Redis, identity: str) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in raw.items()}
 
 
+def folded(client: redis.Redis, identity: str) -> Totals:
+    """What the supervisors have counted of a session."""
+    words: Any = client.hget(f"rtas:st:{{sessions:{identity}}}", "totals")
+    return Totals.from_words(words.decode().split()) if words else Totals()
+
+
 def document(client: redis.Redis, identity: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(fields(client, identity)["json"])
     return found

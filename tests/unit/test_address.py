@@ -114,7 +114,7 @@ def test_what_is_used_together_lives_in_one_slot(
 @pytest.mark.parametrize(
     ("call", "key"),
     [
-        (("FCALL", "rtas_fold_1", 2, "sessions:a", "rtas:st:{sessions:a}", 1), "sessions:a"),
+        (("FCALL", "rtas_keep_1", 2, "stream:rig", "rtas:gate:{stream:rig}:1", 1), "stream:rig"),
         (("XREADGROUP", "GROUP", "g", "c", "COUNT", 1, "BLOCK", 5, "STREAMS", "rtas:req:p", ">"), "rtas:req:p"),
         (("XINFO", "STREAM", "stream:rig"), "stream:rig"),
         (("XAUTOCLAIM", b"rtas:req:p", "g", "c", 1, "0"), "rtas:req:p"),

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rta_supervisor import settings
+from rta_supervisor import records, settings
 from rta_supervisor.archive import folders, orders
 from rta_supervisor.archive.config import ArchiveSettings
 from rta_supervisor.archive.waiting import Waiting
@@ -21,7 +21,7 @@ PASS_SESSIONS: Final = 1000
 """One pass is one job of Spark: many short sessions share it, and what it left is not much work to do again."""
 
 _STATE_FIELDS: Final = (
-    *(keys.STREAM_SESSION_ID, keys.STREAM_NAME, "state", "version", "openedMs", "samples", "storedBytes"),
+    *(keys.STREAM_SESSION_ID, keys.STREAM_NAME, "state", "version", "openedMs", keys.TOTALS),
     *("archived", "archivedVersion", "cut"),
 )
 _HASH_FIELDS: Final = (keys.STREAM_POSITION, keys.LAST_UPDATED, keys.JSON)
@@ -113,8 +113,9 @@ async def read(link: Link, config: settings.Settings, identities: Sequence[str])
 
 
 def _candidate(identity: str, ours: Sequence[Any], theirs: Sequence[Any]) -> Candidate:
-    number, stream, state, version, opened_ms, samples, stored_bytes, _, _, cut = ours
+    number, stream, state, version, opened_ms, words, _, _, cut = ours
     position, updated_ms, document = theirs
+    totals = records.totals_of(words)
     return Candidate(
         identity=identity,
         stream=stream.decode(),
@@ -124,8 +125,8 @@ def _candidate(identity: str, ours: Sequence[Any], theirs: Sequence[Any]) -> Can
         version=int(version),
         opened_ms=int(opened_ms),
         updated_ms=int(updated_ms or opened_ms),
-        samples=int(samples or 0),
-        stored_bytes=int(stored_bytes or 0),
+        samples=totals.samples,
+        stored_bytes=totals.stored_bytes,
         document=document,
         is_cut=cut is not None,
     )

@@ -36,11 +36,8 @@ class SqlCatalogue(abc.ABC):
         found = await self._select(self._sql.newest, identity)
         return found[0] if found else None
 
-    async def get_all(self, identities: Sequence[str]) -> list[Row]:
-        if not identities:
-            return []
-        found = await self._select(self._sql.of_identities(len(identities)), *identities)
-        return list({row.identity: row for row in found}.values())
+    async def closed(self, identities: Sequence[str]) -> list[Row]:
+        return await self._select(self._sql.closed(len(identities)), *identities) if identities else []
 
     async def unfinished(self) -> list[Row]:
         return await self._select(self._sql.unfinished)

@@ -84,9 +84,9 @@ class Statements:
             f"SELECT {', '.join(PLACE)} FROM places WHERE stream = {mark} ORDER BY stream_session_id, kind"
         )
 
-    def of_identities(self, count: int) -> str:
+    def closed(self, count: int) -> str:
         marks = ", ".join([self._dialect.mark] * count)
-        return f"{self.select} WHERE identity IN ({marks}) ORDER BY stream_session_id"
+        return f"{self.select} WHERE closed = 1 AND identity IN ({marks})"
 
     def find(self, query: Query, before: tuple[int, str] | None, limit: int) -> tuple[str, list[Any]]:
         """Which rows there are is found without reading one: their JSON may be large."""

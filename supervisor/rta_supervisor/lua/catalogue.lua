@@ -16,9 +16,7 @@ local function resurrect(keys, args)
     'lastUpdated', args[5])
   redis.call('DEL', state)
   redis.call('HSET', state, 'streamSessionId', args[1], 'streamName', args[2], unpack(args, 9))
-  if args[6] ~= '-' then
-    for _, key in ipairs({ hash, state }) do redis.call('HSET', key, 'tStart', args[6], 'tEnd', args[7]) end
-  end
+  if args[6] ~= '-' then redis.call('HSET', hash, 'tStart', args[6], 'tEnd', args[7]) end
   for _, key in ipairs({ hash, state }) do redis.call('EXPIRE', key, args[8]) end
   return 1
 end

@@ -26,8 +26,11 @@ local function highest(a, b)
   return b
 end
 
--- What is folded per session, the sum over its units; in the order of a report.
-local COUNTS = { 'bursts', 'samples', 'rawBytes', 'storedBytes' }
+-- What is folded per session stands in one field, as the words of a report: the sums of four counts over its units,
+-- start and end. Dashes: no data yet.
+local NO_TOTALS = '0 0 0 0 - -'
+local TOTALS = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$'
+local TIMES = '^%S+ %S+ %S+ %S+ (%S+) (%S+)$'
 
 -- Words of a report: unit, four counts, start and end.
 local UNIT_WORDS = 7
@@ -76,73 +79,81 @@ local function open(keys, args)
   return { 1, args[1], args[2], args[6], args[5] }
 end
 
--- Reports of units, joined with what is known: counts to their maximum, times to the widest. Counts are cumulative, so of
--- two reports of a unit one is ahead of the other in everything; one that is ahead in some and behind in others is
--- implausible and left out, because a maximum can't be undone. So is one that jumps by more than anybody counts.
--- ARGV: streamSessionId, then for each unit: unit, bursts, samples, raw bytes, stored bytes, start, end; last the
--- principal whose reports they are, where it matters.
--- Gives {outcome, streamName, implausible units}; the outcome is 'changed', 'same', 'closed' or 'unknown'. It is 'foreign'
--- for a session of another principal, who stands in place of the units. Where it changed, the four counts by which it
--- grew come after that.
-local function fold(keys, args)
-  local state = keys[2]
-  local principal = #args % UNIT_WORDS == 2 and table.remove(args)
-  local known = redis.call('HMGET', state, 'streamSessionId', 'state', 'tStart', 'tEnd', 'streamName', 'principal',
-    unpack(COUNTS))
-  if known[1] ~= args[1] then return { 'unknown', '', {} } end
-  if principal and known[6] ~= principal then return { 'foreign', known[5], { known[6] or '' } } end
-  if CLOSED[known[2]] then return { 'closed', known[5], {} } end
-  local first, last = known[3], known[4]
+local FOLD_FIELDS = { 'streamSessionId', 'state', 'streamName', 'principal', 'totals' }
+
+-- Joins reports of units with what is known of one session. Its units stand in args from `first` to `last`.
+local function fold_one(state, number, principal, args, first, last)
+  local fields = { unpack(FOLD_FIELDS) }
+  for at = first, last, UNIT_WORDS do fields[#fields + 1] = 'u:' .. args[at] end
+  local known = get_all(state, fields)
+  if known[1] ~= number then return { 'unknown', '', {} } end
+  if principal and known[4] ~= principal then return { 'foreign', known[3], { known[4] or '' } } end
+  if CLOSED[known[2]] then return { 'closed', known[3], {} } end
+  local sums = { (known[5] or NO_TOTALS):match(TOTALS) }
   local implausible, changes = {}, {}
   local grown = { 0, 0, 0, 0 }
-  local fields = {}
-  for at = 2, #args, UNIT_WORDS do fields[#fields + 1] = 'u:' .. args[at] end
-  local units = get_all(state, fields)
-  for number, field in ipairs(fields) do
-    local at = 2 + (number - 1) * UNIT_WORDS
-    local before = units[number]
-    local old = before and { before:match('^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$') } or { '0', '0', '0', '0' }
+  local place = #FOLD_FIELDS
+  for at = first, last, UNIT_WORDS do
+    place = place + 1
+    local before = known[place]
+    local old = { (before or NO_TOTALS):match(TOTALS) }
     local ahead, behind = false, false
     local more = {}
-    for place = 1, 4 do
-      more[place] = tonumber(args[at + place]) - tonumber(old[place])
-      ahead, behind = ahead or more[place] > 0, behind or more[place] < 0 or more[place] > COUNT_MAX
+    for word = 1, 4 do
+      more[word] = tonumber(args[at + word]) - tonumber(old[word])
+      ahead, behind = ahead or more[word] > 0, behind or more[word] < 0 or more[word] > COUNT_MAX
     end
     if ahead and behind then
       implausible[#implausible + 1] = args[at]
     else
       local start_ns, end_ns = lowest(old[5], args[at + 5]), highest(old[6], args[at + 6])
-      first, last = lowest(first, start_ns), highest(last, end_ns)
+      sums[5], sums[6] = lowest(sums[5], start_ns), highest(sums[6], end_ns)
       local counts = table.concat(old, ' ', 1, 4)
       if ahead then
         counts = table.concat(args, ' ', at + 1, at + 4)
-        for place = 1, 4 do grown[place] = grown[place] + more[place] end
+        for word = 1, 4 do grown[word] = grown[word] + more[word] end
       end
       local after = counts .. ' ' .. start_ns .. ' ' .. end_ns
       if after ~= before then
-        changes[#changes + 1] = field
+        changes[#changes + 1] = fields[place]
         changes[#changes + 1] = after
       end
     end
   end
-  if #changes == 0 then return { 'same', known[5], implausible } end
-  for place, name in ipairs(COUNTS) do
-    if grown[place] > 0 then
-      changes[#changes + 1] = name
-      changes[#changes + 1] = string.format('%.0f', tonumber(known[6 + place] or '0') + grown[place])
-    end
-  end
-  if first and first ~= '-' then
-    for _, word in ipairs({ 'tStart', first, 'tEnd', last }) do changes[#changes + 1] = word end
-  end
+  if #changes == 0 then return { 'same', known[3], implausible } end
+  for word = 1, 4 do sums[word] = string.format('%.0f', tonumber(sums[word]) + grown[word]) end
+  changes[#changes + 1] = 'totals'
+  changes[#changes + 1] = table.concat(sums, ' ')
   set_all(state, changes)
-  return { 'changed', known[5], implausible, unpack(grown) }
+  return { 'changed', known[3], implausible, unpack(grown) }
+end
+
+-- Reports of units, joined with what is known: counts to their maximum, times to the widest. Counts are cumulative, so of
+-- two reports of a unit one is ahead of the other in everything; one that is ahead in some and behind in others is
+-- implausible and left out, because a maximum can't be undone. So is one that jumps by more than anybody counts.
+-- KEYS: state of each session, of one where each has a slot of its own.
+-- ARGV: 1 and the principal whose reports they are, or 0 and a dash where that does not matter; then for each session:
+-- streamSessionId, number of units, and for each unit: unit, bursts, samples, raw bytes, stored bytes, start, end
+-- Gives for each {outcome, streamName, implausible units}; the outcome is 'changed', 'same', 'closed' or 'unknown'. It is
+-- 'foreign' for a session of another principal, who stands in place of the units. Where it changed, the four counts by
+-- which it grew come after that.
+local function fold(keys, args)
+  local principal = args[1] == '1' and args[2]
+  local answers = {}
+  local at = 3
+  for _, state in ipairs(keys) do
+    local first = at + 2
+    local last = first + tonumber(args[at + 1]) * UNIT_WORDS - 1
+    answers[#answers + 1] = fold_one(state, args[at], principal, args, first, last)
+    at = last + 1
+  end
+  return answers
 end
 
 -- Shows readers what is folded, and keeps open sessions from expiring. KEYS: hash and state of each session, of one where
 -- each has a slot of its own.
 -- ARGV: for each, streamSessionId and ttl_s (0 leaves it as it is)
--- Gives for each {the four counts, tStart, tEnd}, with dashes where there is no data yet, or {} for one that is not open.
+-- Gives for each its totals, or an empty text for one that is not open.
 local function refresh(keys, args)
   -- By the clock of Redis: several supervisors agree on it, and one that comes late does not turn it back.
   local now = redis.call('TIME')
@@ -150,22 +161,22 @@ local function refresh(keys, args)
   local answers = {}
   for at = 1, #keys, 2 do
     local hash, state, number, ttl_s = keys[at], keys[at + 1], args[at], args[at + 1]
-    local known = redis.call('HMGET', state, 'bursts', 'samples', 'rawBytes', 'storedBytes', 'tStart', 'tEnd',
-      'streamSessionId', 'state')
-    local answer = {}
-    if known[7] == number and not CLOSED[known[8]] then
+    local known = redis.call('HMGET', state, 'streamSessionId', 'state', 'totals')
+    local totals = ''
+    if known[1] == number and not CLOSED[known[2]] then
       if ttl_s ~= '0' then
         redis.call('EXPIRE', hash, ttl_s)
         redis.call('EXPIRE', state, ttl_s)
       end
-      if known[5] then
-        redis.call('HSET', hash, 'tStart', known[5], 'tEnd', known[6], 'lastUpdated', now_ms)
+      totals = known[3] or NO_TOTALS
+      local start_ns, end_ns = totals:match(TIMES)
+      if start_ns ~= '-' then
+        redis.call('HSET', hash, 'tStart', start_ns, 'tEnd', end_ns, 'lastUpdated', now_ms)
       else
         redis.call('HSET', hash, 'lastUpdated', now_ms)
       end
-      answer = { known[1] or '0', known[2] or '0', known[3] or '0', known[4] or '0', known[5] or '-', known[6] or '-' }
     end
-    answers[#answers + 1] = answer
+    answers[#answers + 1] = totals
   end
   return answers
 end
@@ -204,8 +215,8 @@ end
 
 redis.register_function('rtas_open_1', open)
 -- What frees messages and what keeps sessions has to work where there is no room.
-redis.register_function { function_name = 'rtas_fold_1', callback = fold, flags = { 'allow-oom' } }
-redis.register_function('rtas_refresh_2', refresh)
+redis.register_function { function_name = 'rtas_fold_2', callback = fold, flags = { 'allow-oom' } }
+redis.register_function('rtas_refresh_3', refresh)
 redis.register_function('rtas_put_json_1', put_json)
 redis.register_function { function_name = 'rtas_note_loss_1', callback = note_loss, flags = { 'allow-oom' } }
 redis.register_function { function_name = 'rtas_raise_floor_1', callback = raise_floor, flags = { 'allow-oom' } }

@@ -24,6 +24,20 @@ local function less(a, b)
   return a < b
 end
 
+-- What was told of a session is one text: version of its JSON, start and end of its time range or dashes before there is
+-- one, and a last word after its last entry. What does not read so tells nothing.
+local function told_of(text)
+  local version, start_ns, end_ns, over = (text or ''):match('^(%d+) (%S+) (%S+) ?(%a*)$')
+  return version or '0', start_ns or '-', end_ns or '-', over == 'over'
+end
+
+-- Notes a version of the JSON as told; the time range stays.
+local function note_version(shown, version, ttl_s, is_last)
+  local _, start_ns, end_ns, over = told_of(redis.call('GET', shown))
+  local words = { version, start_ns, end_ns, (over or is_last) and 'over' or nil }
+  redis.call('SET', shown, table.concat(words, ' '), 'EX', ttl_s)
+end
+
 -- The first entry: opens the gate. Repeating it changes nothing.
 -- ARGV: streamSessionId, data, version, ttl_s
 -- Gives the id of the entry, or an empty text where the gate stood there already.
@@ -31,18 +45,15 @@ local function announce(keys, args)
   if redis.call('EXISTS', keys[2]) == 1 then return '' end
   local id = redis.call('XADD', keys[1], '*', 'id', args[1], 'data', args[2])
   redis.call('SET', keys[2], 'open', 'EX', args[4])
-  redis.call('DEL', keys[4])
-  redis.call('HSET', keys[4], 'version', args[3])
-  redis.call('EXPIRE', keys[4], args[4])
+  redis.call('SET', keys[4], args[3] .. ' - -', 'EX', args[4])
   return id
 end
 
 -- New Session JSON, unless as new a version was told. ARGV: streamSessionId, data, version, ttl_s
 local function tell(keys, args)
   local gate = redis.call('GET', keys[2])
-  if not gate or not less(redis.call('HGET', keys[4], 'version') or '0', args[3]) then return '' end
-  redis.call('HSET', keys[4], 'version', args[3])
-  redis.call('EXPIRE', keys[4], args[4])
+  if not gate or not less(told_of(redis.call('GET', keys[4])), args[3]) then return '' end
+  note_version(keys[4], args[3], args[4], false)
   -- Of a session that has ended nobody watches the gate any more.
   if gate == 'finished' then redis.call('EXPIRE', keys[2], args[4]) end
   return redis.call('XADD', keys[1], '*', 'id', args[1], 'data', args[2])
@@ -51,18 +62,19 @@ end
 -- The time range of one session, if it is wider than what was told. Gives 1 if it was, or the error where a writer spoilt
 -- the keys of its session: that is no other's loss.
 local function show_one(stream, gate, shown, number, data, start_ns, end_ns, ttl_s)
-  local standing = redis.pcall('GET', gate)
-  if type(standing) == 'table' then return standing end
-  if not standing or standing == 'finished' then return 0 end
-  local told = redis.pcall('HMGET', shown, 'tStart', 'tEnd')
-  if told.err then return told end
-  if told[1] then
-    if told[1] == start_ns and told[2] == end_ns then return 0 end
-    if less(told[1], start_ns) or less(end_ns, told[2]) then return 0 end
+  local text = redis.pcall('GET', shown)
+  if type(text) == 'table' then return text end
+  if not text then
+    local standing = redis.pcall('GET', gate)
+    if type(standing) == 'table' then return standing end
+    if not standing or standing == 'finished' then return 0 end
   end
-  redis.call('HSET', shown, 'tStart', start_ns, 'tEnd', end_ns)
-  -- From here on it lives as long as the gate, which is looked after.
-  if not told[1] then redis.call('EXPIRE', shown, ttl_s) end
+  local version, first, last, over = told_of(text)
+  if over or (first == start_ns and last == end_ns) then return 0 end
+  if first ~= '-' and (less(first, start_ns) or less(end_ns, last)) then return 0 end
+  local told = version .. ' ' .. start_ns .. ' ' .. end_ns
+  -- It lives as long as the gate, which is looked after.
+  if text then redis.call('SET', shown, told, 'KEEPTTL') else redis.call('SET', shown, told, 'EX', ttl_s) end
   redis.call('XADD', stream, '*', 'id', number, 'data', data)
   return 1
 end
@@ -96,8 +108,7 @@ local function finish(keys, args)
   local id = redis.call('XADD', keys[1], '*', 'id', args[1], 'data', args[2])
   redis.call('SET', keys[2], 'finished', 'EX', args[4])
   redis.call('EXPIRE', keys[3], args[4])
-  redis.call('HSET', keys[4], 'version', args[3])
-  redis.call('EXPIRE', keys[4], args[4])
+  note_version(keys[4], args[3], args[4], true)
   return id
 end
 
@@ -182,11 +193,11 @@ local function remove(keys, args)
   return 0
 end
 
-redis.register_function('rtas_announce_1', announce)
-redis.register_function('rtas_tell_1', tell)
-redis.register_function('rtas_show_2', show)
+redis.register_function('rtas_announce_2', announce)
+redis.register_function('rtas_tell_2', tell)
+redis.register_function('rtas_show_3', show)
 redis.register_function('rtas_seal_1', seal)
-redis.register_function('rtas_finish_1', finish)
+redis.register_function('rtas_finish_2', finish)
 -- What makes room, and what keeps sessions, has to work where there is none.
 redis.register_function { function_name = 'rtas_keep_1', callback = keep, flags = { 'allow-oom' } }
 redis.register_function { function_name = 'rtas_trim_1', callback = trim, flags = { 'allow-oom' } }
