@@ -29,7 +29,7 @@ class Archivist:
         self._session = config.session
         self._is_archive_required = config.archive.required
         self._changed: set[str] = set()
-        self._progress: dict[Ref, list[bytes]] = {}
+        self._progress: dict[Ref, bytes] = {}
         self._is_failing = False
         self._log = log.get()
 
@@ -65,7 +65,7 @@ class Archivist:
     async def flush_progress(self) -> None:
         """Write how far sessions have come."""
         waiting, self._progress = self._progress, {}
-        rows = [(ref.identity, ref.stream_session_id, words) for ref, words in waiting.items()]
+        rows = [(ref.identity, ref.stream_session_id, totals) for ref, totals in waiting.items()]
         try:
             await self._catalogue.save_progress(rows, at_ms=now_ms())
         except errors.CatalogueUnavailable as error:

@@ -12,8 +12,8 @@ import msgspec
 from rta_wire.session import State
 from rta_wire.totals import Totals
 
-Progress = tuple[str, int, Sequence[bytes]]
-"""Identity, stream session id and totals, as the words that Redis has for them: there are many of them every second."""
+Progress = tuple[str, int, bytes]
+"""Identity, stream session id and totals, as Redis has them: there are many of them every second."""
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -31,15 +31,7 @@ PAGE: Final = 500
 
 READ_ONLY: Final = "default_transaction_read_only"
 
-_DIALECT: Final = statements.Dialect(
-    mark="%s",
-    least="least",
-    greatest="greatest",
-    within="strpos",
-    # `least` takes what is no number for the largest of all.
-    number="(SELECT CASE WHEN word <> '-' THEN least(CAST(word AS NUMERIC), 9223372036854775807)::BIGINT END "
-    "FROM (SELECT %s::TEXT AS word) AS given)",
-)
+_DIALECT: Final = statements.Dialect(mark="%s", least="least", greatest="greatest", within="strpos")
 
 _REASONS: Final = {
     "25006": "it is read-only",
@@ -88,12 +80,10 @@ class PostgresCatalogue(base.SqlCatalogue):
         return await self._run(lambda connection: connection.execute(statement.encode(), values).fetchall())
 
     async def _write(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        plain = [[value.decode() if isinstance(value, bytes) else value for value in row] for row in rows]
-
         def write(connection: Connection) -> None:
             with connection.transaction(), connection.cursor() as cursor:
-                for at in range(0, len(plain), PAGE):
-                    cursor.executemany(statement.encode(), plain[at : at + PAGE])
+                for at in range(0, len(rows), PAGE):
+                    cursor.executemany(statement.encode(), rows[at : at + PAGE])
                     self._line.step()
 
         if rows:

@@ -11,8 +11,8 @@ from rta_wire import keys
 from rta_wire.session import State
 from rta_wire.totals import Totals
 
-Shown = tuple["Ref", list[bytes]]
-"""A session and its totals, as the words that stand in Redis."""
+Shown = tuple["Ref", bytes]
+"""A session and its totals, as they stand in Redis."""
 
 
 class Ref(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ CALL_SESSIONS: Final = 50
 """Sessions that one call is about where they live on one server: a call costs as much as what it does for one of them,
 and keeps Redis from serving others meanwhile."""
 
-NO_TIME: Final = b"-"
+NO_TIME: Final = b" -"
 
 
 class Sessions:
@@ -163,8 +163,8 @@ class Sessions:
         wanted = [(ref.identity, ref.stream_session_id, 0 if ref in renewed else ttl_s) for ref in refs]
         answers = await self._link.do_all([calls.refresh(self._keys, some) for some in chunks(wanted, self._at_once)])
         found = zip(refs, (answer for some in answers for answer in some), strict=True)
-        shown = [(ref, answer.split()) for ref, answer in found if answer]
-        await self._show([(ref, words) for ref, words in shown if words[-1] != NO_TIME])
+        shown = [(ref, totals) for ref, totals in found if totals]
+        await self._show([(ref, totals) for ref, totals in shown if not totals.endswith(NO_TIME)])
         return shown
 
     async def _show(self, shown: Sequence[Shown]) -> None:
@@ -178,7 +178,11 @@ class Sessions:
                 calls.show(
                     self._keys,
                     stream,
-                    [(ref.stream_session_id, words[-2], words[-1]) for ref, words in some],
+                    [
+                        (ref.stream_session_id, start, end)
+                        for ref, totals in some
+                        for _, start, end in (totals.rsplit(b" ", 2),)
+                    ],
                     ttl_s=self._config.open_ttl_s,
                 )
                 for stream, some in parts

@@ -52,9 +52,7 @@ def deployment(config: settings.Settings) -> str:
     return hashlib.sha256(f"{address} {config.keys.prefix}".encode()).hexdigest()[:8]
 
 
-_DIALECT: Final = statements.Dialect(
-    mark="?", least="min", greatest="max", within="instr", number="CAST(nullif(?, x'2d') AS INTEGER)"
-)
+_DIALECT: Final = statements.Dialect(mark="?", least="min", greatest="max", within="instr")
 
 _REASONS: Final = {
     sqlite3.SQLITE_BUSY: "another process has locked it",

@@ -29,8 +29,7 @@ class SqlCatalogue(abc.ABC):
         await self._write(self._sql.upsert, [statements.values(row) for row in sorted(rows, key=_key)])
 
     async def save_progress(self, progress: Sequence[Progress], *, at_ms: int) -> None:
-        rows = [(identity, number, *totals, at_ms) for identity, number, totals in progress]
-        await self._write(self._sql.progress, sorted(rows))
+        await self._write(self._sql.progress, [statements.progress_values(one, at_ms) for one in sorted(progress)])
 
     async def get(self, identity: str) -> Row | None:
         found = await self._select(self._sql.newest, identity)

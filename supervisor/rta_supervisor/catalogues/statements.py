@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from rta_supervisor.catalogue import Place, Query, Row
+from rta_supervisor.catalogue import Place, Progress, Query, Row
 from rta_supervisor.catalogues import words
 from rta_wire.session import State
 from rta_wire.totals import Totals
@@ -39,8 +39,6 @@ class Dialect(NamedTuple):
     greatest: str
     within: str
     """The function that says where a text stands in another."""
-    number: str
-    """A value that is a word of Redis, as a number: a dash is none, and one that is too large becomes the largest."""
 
 
 class Statements:
@@ -51,21 +49,23 @@ class Statements:
         mark = dialect.mark
         won = f"({_all('excluded', _RANK)}) > ({_all('sessions', _RANK)})"
         grown = (
-            self._either(dialect.least, "start_ns"),
-            *(self._either(dialect.greatest, name) for name in (*_COUNTS, "end_ns", "updated_ms")),
+            _either(dialect.least, "start_ns", "excluded.start_ns"),
+            *(_either(dialect.greatest, name, f"excluded.{name}") for name in (*_COUNTS, "end_ns", "updated_ms")),
         )
+        opened = _either(dialect.least, "opened_ms", "excluded.opened_ms")
         chosen = (f"{name} = CASE WHEN {won} THEN excluded.{name} ELSE sessions.{name} END" for name in _CHOSEN)
         self.select: Final = f"SELECT {', '.join(READ)} FROM sessions"
         self.upsert: Final = (
             f"INSERT INTO sessions ({', '.join(COLUMNS)}) VALUES ({self._marks(COLUMNS)}) "
-            "ON CONFLICT (identity, stream_session_id) DO UPDATE SET "
-            + ", ".join((*chosen, self._either(dialect.least, "opened_ms"), *grown))
+            "ON CONFLICT (identity, stream_session_id) DO UPDATE SET " + ", ".join((*chosen, opened, *grown))
         )
-        numbers = ", ".join(f"{dialect.number} AS {name}" for name in (*_COUNTS, "start_ns", "end_ns"))
+        progress = (
+            *(f"{name} = {dialect.greatest}({name}, {mark})" for name in (*_COUNTS, "updated_ms")),
+            _either(dialect.least, "start_ns", mark),
+            _either(dialect.greatest, "end_ns", mark),
+        )
         self.progress: Final = (
-            f"WITH excluded AS (SELECT CAST({mark} AS TEXT) AS identity, CAST({mark} AS BIGINT) AS number, {numbers}, "
-            f"CAST({mark} AS BIGINT) AS updated_ms) UPDATE sessions SET {', '.join(grown)} FROM excluded "
-            "WHERE sessions.identity = excluded.identity AND sessions.stream_session_id = excluded.number"
+            f"UPDATE sessions SET {', '.join(progress)} WHERE identity = {mark} AND stream_session_id = {mark}"
         )
         self.newest: Final = f"{self.select} WHERE identity = {mark} ORDER BY stream_session_id DESC LIMIT 1"
         self.unfinished: Final = f"{self.select} WHERE closed = 0 ORDER BY stream_session_id"
@@ -121,10 +121,11 @@ class Statements:
     def _marks(self, names: Sequence[str]) -> str:
         return ", ".join([self._dialect.mark] * len(names))
 
-    def _either(self, choose: str, column: str) -> str:
-        """The lower or higher of two, or the one that is not NULL."""
-        old, new = f"sessions.{column}", f"excluded.{column}"
-        return f"{column} = {choose}(coalesce({old}, {new}), coalesce({new}, {old}))"
+
+def _either(choose: str, column: str, new: str) -> str:
+    """The lower or higher of two, or the one that is not NULL. The new one stands there twice."""
+    old = f"sessions.{column}"
+    return f"{column} = {choose}(coalesce({old}, {new}), coalesce({new}, {old}))"
 
 
 def _all(table: str, names: Sequence[str]) -> str:
@@ -139,6 +140,13 @@ def values(row: Row) -> tuple[Any, ...]:
         *_numbers(row.totals),
         *(row.opened_ms, row.updated_ms, row.position, words.of(row.identity, row.json)),
     )
+
+
+def progress_values(progress: Progress, at_ms: int) -> tuple[Any, ...]:
+    """For the statement of that name."""
+    identity, number, totals = progress
+    *counts, start_ns, end_ns = (None if word == b"-" else min(int(word), INT64_MAX) for word in totals.split())
+    return *counts, at_ms, start_ns, start_ns, end_ns, end_ns, identity, number
 
 
 def _numbers(totals: Totals) -> list[int | None]:
