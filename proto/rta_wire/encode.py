@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rta_wire import columns, data_pb2, errors, events, limits, pack, plan, runs, samples, stream_pb2, wide
+from rta_wire import columns, data_pb2, errors, events, limits, orders, pack, plan, runs, samples, stream_pb2, wide
 
 Burst = pack.Burst
 Framing = pack.Framing
@@ -147,9 +147,11 @@ class Encoder:
         for code in np.unique(codes).tolist():
             layout = self.plan.layouts[code]
             some = runs.select(grouped, codes == code)
-            rows = some.order if origin is None else origin[some.order]
-            made = columns.samples(runs.gathered(source, some.order), layout.type, rows, first_row)
-            parts.append(samples.Part(some._replace(order=runs.NO_ROWS), made, layout))
+            made = some.order.of(source)
+            if made.dtype != layout.type.dtype:
+                rows = some.order.rows if origin is None else origin[some.order.rows]
+                made = columns.samples(made, layout.type, rows, first_row)
+            parts.append(samples.Part(some._replace(order=orders.NONE), made, layout))
         return parts
 
     def events(self, found: Iterable[data_pb2.Event]) -> Iterator[Burst]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rta_wire import deltas, limits, messages, pack, plan, rows, runs
+from rta_wire import deltas, limits, messages, orders, pack, plan, rows, runs
 
 I64 = npt.NDArray[np.int64]
 
@@ -69,7 +69,7 @@ def spans(these: runs.Runs) -> Spans:
 
 
 def timestamped_block(
-    channels: runs.U32, covers: Spans, packed: deltas.Packed, buffers: list[memoryview]
+    channels: orders.U32, covers: Spans, packed: deltas.Packed, buffers: list[memoryview]
 ) -> pack.Block:
     """Messages from deltas that are packed already."""
     pieces: list[bytes | memoryview] = []

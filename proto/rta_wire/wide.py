@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rta_wire import columns, deltas, errors, limits, pack, plan, rows, runs, samples
+from rta_wire import columns, deltas, errors, limits, orders, pack, plan, rows, runs, samples
 
 I64 = npt.NDArray[np.int64]
 
@@ -110,9 +110,9 @@ def _shared(series: list[Series], table: Table) -> pack.Block:
 _ONE_CHANNEL: Final = np.zeros(1, np.uint32)
 
 
-def _as_runs(times: I64, channels: runs.U32, lens: list[int], table: Table) -> runs.Runs:
+def _as_runs(times: I64, channels: orders.U32, lens: list[int], table: Table) -> runs.Runs:
     counts = np.array(lens, np.int64)
-    return runs.Runs(runs.NO_ROWS, times, channels, np.cumsum(counts) - counts, counts, table.in_time_order)
+    return runs.Runs(orders.NONE, times, channels, np.cumsum(counts) - counts, counts, table.in_time_order)
 
 
 def _part(series: list[Series], table: Table) -> samples.Part:
