@@ -6,6 +6,10 @@ import socket
 from rta_supervisor import log
 
 
+_deaf: set[str] = set()
+"""Listeners that did not take the last message: said once, and not with every message."""
+
+
 def send(state: str) -> bool:
     """One message, such as READY=1. Whether somebody took it; a listener that is gone is no reason to stop."""
     address = os.environ.get("NOTIFY_SOCKET")
@@ -18,6 +22,9 @@ def send(state: str) -> bool:
             channel.connect("\0" + address[1:] if address.startswith("@") else address)
             channel.sendall(state.encode())
         except OSError as error:
-            log.get().warning("notify_failed", state=state, error=str(error))
+            if address not in _deaf:
+                log.get().warning("notify_failed", state=state, error=str(error))
+            _deaf.add(address)
             return False
+    _deaf.discard(address)
     return True

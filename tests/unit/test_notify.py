@@ -4,6 +4,7 @@ import socket
 from pathlib import Path
 
 import pytest
+import structlog
 
 from rta_supervisor import notify
 
@@ -16,3 +17,17 @@ def test_a_listener_that_reads_nothing_holds_up_nobody(tmp_path: Path, monkeypat
         assert notify.send("READY=1")
         assert not all(notify.send("WATCHDOG=1") for _ in range(5000))
         assert listener.recv(100) == b"READY=1"
+
+
+def test_a_listener_that_is_gone_is_complained_about_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And once more after it was there again."""
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "s"))
+    with structlog.testing.capture_logs() as said:
+        for _ in range(3):
+            assert not notify.send("WATCHDOG=1")
+        assert [one["event"] for one in said] == ["notify_failed"]
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+            listener.bind(str(tmp_path / "s"))
+            assert notify.send("WATCHDOG=1")
+        assert not notify.send("WATCHDOG=1")
+    assert [one["event"] for one in said] == ["notify_failed", "notify_failed"]

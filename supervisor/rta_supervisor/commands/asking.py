@@ -1,6 +1,10 @@
 """How a command talks to Redis: one connection for its length, and a sentence for everything that can go wrong."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import contextlib
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
 import anyio
@@ -19,13 +23,31 @@ def run(loaded: settings.Settings, work: Callable[[Link], Awaitable[T]]) -> T:
     async def connected() -> T:
         link = Link(loaded.redis)
         try:
-            return await work(link)
+            with _interruptible():
+                return await work(link)
         except (*Outage, *Refusal, DataLost, redis.exceptions.ResponseError) as error:
             raise named(link, error) from error
         finally:
             await link.close()
 
     return anyio.run(connected)
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C ends what is in the block. A scope insists: asyncio's own way is lost where somebody swallows it once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    with anyio.CancelScope() as scope:
+        loop.add_signal_handler(signal.SIGINT, scope.cancel)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+    if scope.cancelled_caught:
+        raise KeyboardInterrupt
 
 
 def named(link: Link, error: Exception) -> errors.RtaError:
