@@ -5,7 +5,6 @@ import socket
 
 from rta_supervisor import log
 
-
 _deaf: set[str] = set()
 """Listeners that did not take the last message: said once, and not with every message."""
 
