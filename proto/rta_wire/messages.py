@@ -4,7 +4,7 @@ order, zero left out. Plain Python, a microsecond a message: numpy costs more un
 
 import functools
 import struct
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +54,8 @@ def number(tag: int, value: int) -> bytes:
 fixed: Final = struct.Struct("<Bq").pack
 """A field of 64 bits from its tag and value."""
 
+_FIXED_BYTES: Final = 9
+
 
 @functools.lru_cache(maxsize=_CACHED)
 def optional(tag: int, value: int) -> bytes:
@@ -62,16 +64,31 @@ def optional(tag: int, value: int) -> bytes:
 
 
 @functools.lru_cache(maxsize=_CACHED)
-def pair(scale: int, delta_bytes: int) -> bytes:
-    """The scale, and what goes before the deltas."""
-    return number(DELTAS_SCALE, scale) + number(DELTAS, delta_bytes)
-
-
-@functools.lru_cache(maxsize=_CACHED)
 def before(item_tag: int, body_bytes: int) -> bytes:
     """What goes before a message of so many bytes: the item of the burst, and inside it the message."""
     inner = number(item_tag, body_bytes)
     return number(BURST_DATA, len(inner) + body_bytes) + inner
+
+
+class Timestamped(NamedTuple):
+    """What a message holds besides its start, its deltas and its samples, and the size of all of it."""
+
+    before_start: bytes
+    before_deltas: bytes
+    before_buffer: bytes
+    size: int
+
+
+@functools.lru_cache(maxsize=_CACHED)
+def timestamped(channel: int, has_start: bool, scale: int, delta_bytes: int, buffer_bytes: int) -> Timestamped:
+    """The frame of a message: the same again for each channel, group after group."""
+    channel_field = optional(CHANNEL_ID, channel)
+    before_deltas = number(DELTAS_SCALE, scale) + number(DELTAS, delta_bytes)
+    before_buffer = number(BUFFER, buffer_bytes)
+    body = len(channel_field) + _FIXED_BYTES * has_start + len(before_deltas) + delta_bytes
+    body += len(before_buffer) + buffer_bytes
+    lead = before(ITEM_TIMESTAMPED, body)
+    return Timestamped(lead + channel_field, before_deltas, before_buffer, len(lead) + body)
 
 
 def split(data: U8, sizes: I64) -> list[memoryview]:

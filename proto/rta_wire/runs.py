@@ -19,22 +19,47 @@ class Runs(NamedTuple):
     starts: I64
     lens: I64
     in_time_order: bool = True
+    alike: "Alike | None" = None
+
+
+class Alike(NamedTuple):
+    """Runs whose times are those of others: the different ones, and which of them each run has."""
+
+    runs: Runs
+    which: I64
 
 
 def group(channels: U32, times: I64, *, in_time_order: bool = True) -> Runs:
     """Groups rows by channel. Rows of one channel and one time stay in the order in which they came."""
     order, found, lens = orders.by_channel(channels)
     starts = np.cumsum(lens) - lens
-    ordered = order.of(times)
-    if in_time_order:
-        late = ordered[1:] < ordered[:-1]
-        late[starts[1:] - 1] = False
-        if late.any():
-            # Released first: this is where encoding needs the most memory.
-            del order, ordered, late
-            order = orders.by_time_and_channel(channels, times)
-            ordered = order.of(times)
-    return Runs(order, ordered, found, starts, lens, in_time_order)
+    if isinstance(order, orders.Rounds) and order.are_alike(times):
+        alike = _alike(order, times, in_time_order=in_time_order)
+        runs = Runs(order, order.of_alike(times), found, starts, lens, in_time_order, alike)
+        is_late = _has_late(alike.runs)
+    else:
+        runs = Runs(order, order.of(times), found, starts, lens, in_time_order)
+        is_late = _has_late(runs)
+    if in_time_order and is_late:
+        # Released first: this is where encoding needs the most memory.
+        del order, runs
+        order = orders.by_time_and_channel(channels, times)
+        runs = Runs(order, order.of(times), found, starts, lens, in_time_order)
+    return runs
+
+
+def _alike(order: orders.Rounds, times: I64, *, in_time_order: bool) -> Alike:
+    each = [order.of_one(times, stretch) for stretch in order.stretches]
+    lens = np.array([len(one) for one in each])
+    nobody = np.zeros(len(each), np.uint32)
+    runs = Runs(orders.NONE, np.concatenate(each), nobody, np.cumsum(lens) - lens, lens, in_time_order)
+    return Alike(runs, np.repeat(np.arange(len(each)), [stretch.channels for stretch in order.stretches]))
+
+
+def _has_late(runs: Runs) -> bool:
+    late = runs.times[1:] < runs.times[:-1]
+    late[runs.starts[1:] - 1] = False
+    return bool(late.any())
 
 
 def select(runs: Runs, chosen: npt.NDArray[np.bool_]) -> Runs:
@@ -61,7 +86,7 @@ def split(runs: Runs, most: int) -> Runs:
     if len(starts) == len(runs.starts):
         return runs
     owner = np.searchsorted(runs.starts, starts, side="right") - 1
-    return runs._replace(channels=runs.channels[owner], starts=starts, lens=lens)
+    return runs._replace(channels=runs.channels[owner], starts=starts, lens=lens, alike=None)
 
 
 def portions(runs: Runs, samples: int) -> Iterator[tuple[Runs, int, int]]:
@@ -78,6 +103,7 @@ def portions(runs: Runs, samples: int) -> Iterator[tuple[Runs, int, int]]:
                 channels=runs.channels[run:stop],
                 starts=runs.starts[run:stop] - first,
                 lens=runs.lens[run:stop],
+                alike=None,
             ),
             first,
             last,

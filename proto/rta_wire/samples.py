@@ -48,8 +48,22 @@ def timestamped(these: runs.Runs, made: npt.NDArray[Any]) -> pack.Block:
     these = runs.split(these, limits.ENCODE_RUN_SAMPLES)
     width = made.dtype.itemsize
     buffers = slices(view(made), these.starts * width, these.lens * width)
-    packed = deltas.pack(these.times, these.starts, these.lens)
-    return timestamped_block(these.channels, spans(these), packed, buffers)
+    covers, packed = _covered(these) if these.alike is None else _covered_alike(these.alike)
+    return timestamped_block(these.channels, covers, packed, buffers)
+
+
+def _covered(these: runs.Runs) -> tuple["Spans", deltas.Packed]:
+    return spans(these), deltas.pack(these.times, these.starts, these.lens)
+
+
+def _covered_alike(alike: runs.Alike) -> tuple["Spans", deltas.Packed]:
+    """Once for runs that have the same times."""
+    covers, packed = _covered(alike.runs)
+    which = alike.which
+    pieces = [packed.pieces[one] for one in which.tolist()]
+    return Spans(*(column[which] for column in covers)), deltas.Packed(
+        packed.scales[which], pieces, packed.sizes[which]
+    )
 
 
 class Spans(NamedTuple):
@@ -83,16 +97,10 @@ def timestamped_block(
         buffers,
         strict=True,
     ):
-        tail = messages.number(messages.BUFFER, len(buffer))
-        rest_bytes = delta_bytes + len(tail) + len(buffer)
-        head = (
-            messages.optional(messages.CHANNEL_ID, channel)
-            + (messages.fixed(messages.START_TIMESTAMP, first_ns) if first_ns else b"")
-            + messages.pair(scale, delta_bytes)
-        )
-        head = messages.before(messages.ITEM_TIMESTAMPED, len(head) + rest_bytes) + head
-        pieces += (head, deltas_, tail, buffer)
-        sizes.append(len(head) + rest_bytes)
+        frame = messages.timestamped(channel, first_ns != 0, scale, delta_bytes, len(buffer))
+        start = messages.fixed(messages.START_TIMESTAMP, first_ns) if first_ns else b""
+        pieces += (frame.before_start + start + frame.before_deltas, deltas_, frame.before_buffer, buffer)
+        sizes.append(frame.size)
     return pack.Block(pieces, np.array(sizes), covers.samples, covers.start_ns, covers.end_ns)
 
 
