@@ -19,7 +19,7 @@ from rta_wire.totals import Totals
 from rta_writers import connection
 from tests.support import clusters, samples, supervisors
 from tests.support.commands import refused, run
-from tests.support.control import dead_letters, document, send, write
+from tests.support.control import dead_letters, document, folded, send, write
 from tests.support.supervisors import Supervisor
 from tests.support.waiting import wait_until
 
@@ -86,7 +86,7 @@ def test_lists_say_what_stands_in_redis(client: redis.Redis, url: str, sessions:
     """Sessions, streams and nodes, against the keys themselves."""
     opened = [sessions.open(f"run-{number}", stream="rig") for number in (1, 2, 3)]
     write(client, opened[0], 5)
-    wait_until(lambda: client.hget("rtas:st:{sessions:run-1}", "samples") == b"5", what="the totals")
+    wait_until(lambda: folded(client, "run-1").samples == 5, what="the totals")
     listed = run(url, "sessions", "list", "--json").json()
     lines = convert(listed["sessions"], list[overview.SessionLine])
     assert listed["total"] == 3
@@ -114,7 +114,7 @@ def test_one_session_in_full(client: redis.Redis, url: str, sessions: rta_writer
     opened = sessions.open("run-1", stream="rig", identifier="Run \x1b[31m1\u202e", details={"Rig": 4})
     write(client, opened, 2, unit="left")
     write(client, opened, 3, unit="right")
-    wait_until(lambda: client.hget("rtas:st:{sessions:run-1}", "samples") == b"5", what="the totals")
+    wait_until(lambda: folded(client, "run-1").samples == 5, what="the totals")
     found = run(url, "sessions", "show", "run-1", "--json").json()
     assert found.keys() == set(sessions_fields())
     assert found["document"] == document(client, "run-1")
@@ -222,7 +222,7 @@ def test_a_dead_letter_is_sent_again_once(client: redis.Redis, url: str, session
     ran = run(url, "dlq", "retry", letter.letter, "--json").json()
     assert convert(ran["sent"], list[SentAgain]) == [SentAgain(letter.letter, "rtas:ctl:default", "")]
     assert lane_added(client, "rtas:ctl:default") == added + 1
-    wait_until(lambda: client.hget("rtas:st:{sessions:run-1}", "samples") == b"7", what="the report")
+    wait_until(lambda: folded(client, "run-1").samples == 7, what="the report")
     assert dead_letters(client) == []
     refused(run(url, "dlq", "retry", letter.letter), 66, "There is no dead letter")
 

@@ -12,7 +12,7 @@ from rta_wire import errors
 from rta_writers import connection
 from rta_writers.append import Appender
 from tests.support import samples, sentinels, supervisors
-from tests.support.control import document, progress, send, write
+from tests.support.control import document, folded, progress, send, write
 from tests.support.waiting import wait_until
 
 STEADY = {"RTA_NODE__BEAT_S": "1.0", "RTA_CATALOGUE__FLUSH_S": "1.0"}
@@ -45,7 +45,7 @@ def test_a_failover_that_loses_acknowledged_writes_is_reported(watched: sentinel
         appender.append(6, lambda skip: samples.bursts(6 - skip, first=14 + skip))
         totals = appender.totals()
         send(client, progress(session, "v", totals))
-        wait_until(lambda: samples_of(client, "run-1") == 15, what="the report")
+        wait_until(lambda: folded(client, "run-1").samples == 15, what="the report")
         watched.master.kill()
         wait_until(lambda: watched.replica_role() == "master", timeout_s=60, what="the promotion")
         promoted_s = time.time()
@@ -66,7 +66,3 @@ def test_a_failover_that_loses_acknowledged_writes_is_reported(watched: sentinel
 def go_on(appender: Appender) -> None:
     appender.append(1, lambda _: samples.bursts(1, first=20))
     appender.flush()
-
-
-def samples_of(client: object, identity: str) -> int:
-    return int(client.hget(f"rtas:st:{{sessions:{identity}}}", "samples") or 0)  # type: ignore[attr-defined]

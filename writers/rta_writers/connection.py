@@ -1,6 +1,7 @@
 """A connection to Redis on which nothing is repeated behind our back: only code that knows what it sent repeats it."""
 
 import functools
+import socket
 from typing import Any, Final
 
 import redis
@@ -17,6 +18,18 @@ SHARED_MAX: Final = 8
 
 Outage = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError)
 """Errors that say that Redis is away: what was sent may or may not have been done."""
+
+
+SEND_BUFFER_BYTES: Final = 1 << 20
+
+
+class UnixConnection(redis.UnixDomainSocketConnection):
+    """Has room for a group of bursts under way: who sends it goes on while Redis reads. TCP sees to that by itself."""
+
+    def _connect(self) -> socket.socket:
+        made: socket.socket = super()._connect()  # type: ignore[no-untyped-call]
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        return made
 
 
 def connect(url: str) -> redis.Redis:
@@ -38,6 +51,8 @@ def connect(url: str) -> redis.Redis:
             return several.by_sentinel(where, options)
         if where.kind is address.Kind.CLUSTER:
             return several.by_cluster(where, options)
+        if way.url.startswith("unix:"):
+            options["connection_class"] = UnixConnection
         return redis.Redis.from_url(way.url, **options)
     except ValueError as error:
         raise access.unusable(way.url, error) from error
