@@ -14,7 +14,7 @@ from rta_supervisor.cold.compactor import Compactor
 from rta_supervisor.link import Link
 from rta_supervisor.sessions import Sessions
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
-from rta_wire import keys
+from rta_wire import cold, keys, opened, woven
 from rta_wire.opened import Entry
 from rta_writers import joined
 
@@ -46,6 +46,12 @@ def aged(datas: Sequence[bytes], *, first_ms: int | None = None) -> list[Entry]:
     """Entries of a session, an hour or more old."""
     start_ms = now_ms() - 2 * HOUR_MS if first_ms is None else first_ms
     return [Entry(f"{start_ms + n}-{n % 2}", (b"id", b"7", b"data", data)) for n, data in enumerate(datas)]
+
+
+def packed(entries: Iterable[Entry]) -> bytes:
+    """A batch of these entries."""
+    opener = opened.Opener()
+    return cold.packed([opener.open(one) for one in entries], woven.Widths(), live_bytes=0)
 
 
 def view(client: redis.Redis, stream: str, after: str = "0-0") -> list[tuple[str, dict[bytes, bytes]]]:
