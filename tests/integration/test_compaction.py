@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from rta_supervisor import calls, lease, settings
 from rta_supervisor.archive.config import ArchiveSettings
 from rta_supervisor.archive.waiting import Waiting
+from rta_supervisor.cold.store import Store
 from rta_supervisor.link import Link
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_supervisor.trim import Trimmer
@@ -595,6 +596,31 @@ async def test_an_idle_stream_goes_with_what_is_cold(
     assert not client.exists("cold:rig", "stream:rig")
     assert client.hkeys(NAMES.cold_index()) == [b"young"]
     assert client.exists("cold:young")
+
+
+async def test_a_batch_that_comes_late_is_found(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """An idle stream is removed while a compactor is at it: what it leaves is in a list, and goes another time."""
+    wanted = some(12)
+    trimming = settings.Settings(trim=settings.TrimSettings(idle_stream_s=600))
+    ms = int(wanted[-1].id.partition("-")[0])
+    for at in itertools.count(1):
+        client.flushdb()
+        fill(client, "rig", wanted)
+        await compactor(link, catalogue).sweep()
+        late = coldness.Late(Store(link, NAMES, "rig"), link, at, (f"{ms + 1}-0", wanted[-1].id))
+        await Trimmer(late, trimming).sweep()
+        is_in_time = late.has_come
+        if not is_in_time:
+            await late.freeze()
+        await late.close()
+        is_listed = client.zscore(NAMES.streams_used(), "rig") is not None
+        assert is_listed == bool(client.exists("cold:rig")), f"before command {at}"
+        if not is_in_time:
+            break
+    assert is_listed
+    client.zadd(NAMES.streams_used(), {"rig": 1})
+    assert (await Trimmer(link, trimming).sweep()).removed == ("rig",)
+    assert not client.exists("cold:rig", "stream:rig")
 
 
 async def test_a_key_of_a_wrong_type(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:

@@ -11,6 +11,7 @@ import msgspec
 import redis.exceptions
 
 from rta_supervisor import calls, lease
+from rta_supervisor.clock import now_ms
 from rta_supervisor.link import Link, pairs
 from rta_wire import cold, held, keys, reader
 from rta_wire.held import Held
@@ -89,7 +90,11 @@ class Store:
         return count
 
     async def freeze(self, entry_id: str, before: str, batch: bytes, until_ms: int) -> None:
+        """The stream may be removed meanwhile. Who does so takes it off the list and looks then whether a batch is
+        there; one that comes later lists it again, so that somebody finds it."""
         await self._done(calls.freeze(self.stream, entry_id, before, batch, until_ms=until_ms))
+        if await self._link.do("ZSCORE", self._names.streams_used(), self.stream) is None:
+            await self._link.do("ZADD", self._names.streams_used(), "NX", now_ms(), self.stream)
 
     async def take_out(self, entry_id: str, until_ms: int) -> None:
         await self._done(calls.take_out(self.stream, entry_id, until_ms=until_ms))
