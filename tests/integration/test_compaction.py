@@ -358,7 +358,11 @@ async def test_nothing_is_done_after_a_lease(client: redis.Redis, link: Link, ca
 
 @pytest.mark.parametrize("is_whole", [False, True])
 async def test_a_spoilt_batch_removes_nothing(
-    client: redis.Redis, link: Link, catalogue: SqliteCatalogue, is_whole: bool
+    client: redis.Redis,
+    link: Link,
+    catalogue: SqliteCatalogue,
+    capsys: pytest.CaptureFixture[str],
+    is_whole: bool,
 ) -> None:
     """A batch that Redis gives back otherwise than it was given, with a bit or an entry that is another: the live
     stream keeps everything."""
@@ -377,6 +381,7 @@ async def test_a_spoilt_batch_removes_nothing(
 
     spoiling = Spoiling(link.config)
     assert await compactor(spoiling, catalogue).sweep() == {}
+    assert f"Batch {wanted[-1].id} of the cold part" in capsys.readouterr().out
     await spoiling.close()
     assert length(client, "stream:rig") == 12
     assert index(client) is None
@@ -421,6 +426,28 @@ async def test_a_batch_at_the_end_that_differs(
     assert found is not None
     assert (found.entries, found.batches) == (20, 2)
     assert view(client, "rig") == shown(wanted)
+
+
+@pytest.mark.usefixtures("small")
+async def test_a_batch_in_the_middle_that_is_spoilt_is_named(
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever is to look at it knows which one, and until then nothing is removed."""
+    wanted = some(25)
+    fill(client, "rig", wanted)
+    await compactor(link, catalogue).sweep()
+    batches: Any = client.xrange("cold:rig")
+    first, second, _ = batches
+    client.delete("cold:rig")
+    client.xadd("cold:rig", first[1], id=first[0])
+    client.xadd("cold:rig", {b"b": b"rtac and junk"}, id=second[0])
+    capsys.readouterr()
+    await compactor(link, catalogue, coldness.config(trim=settings.TrimSettings(max_entries=5))).sweep()
+    assert f"can't be read: {wanted[19].id}: it has version" in capsys.readouterr().out
+    fill(client, "rig", aged([b"x"], first_ms=coldness.now_ms() - coldness.HOUR_MS))
+    assert await compactor(link, catalogue).sweep() == {}
+    assert f"can't be read: {wanted[19].id}: it has version" in capsys.readouterr().out
+    assert (length(client, "stream:rig"), length(client, "cold:rig")) == (1, 2)
 
 
 @pytest.mark.usefixtures("small")

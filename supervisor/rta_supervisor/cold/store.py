@@ -13,7 +13,7 @@ import redis.exceptions
 from rta_supervisor import calls, lease
 from rta_supervisor.clock import now_ms
 from rta_supervisor.link import Link, pairs
-from rta_wire import cold, held, keys, reader
+from rta_wire import cold, errors, held, keys, reader
 from rta_wire.held import Held
 from rta_wire.opened import Entry
 
@@ -125,6 +125,15 @@ def batch_in(found: Any) -> tuple[str, bytes] | None:
     for raw_id, fields in found:
         return raw_id.decode(), pairs(fields).get(keys.COLD_FIELD, b"")
     return None
+
+
+def header(batch: tuple[str, bytes]) -> cold.Header:
+    """What a batch says of itself. One that can't be read is named: somebody has to look at it."""
+    entry_id, data = batch
+    try:
+        return cold.header(data)
+    except errors.BadBatch as error:
+        raise errors.BadBatch(reason=f"{entry_id}: {error.facts['reason']}") from error
 
 
 async def unpacked(batch: bytes, after: str = reader.START, until: str | None = None) -> list[Entry]:

@@ -8,6 +8,7 @@ import msgspec
 
 from rta_supervisor import log, settings
 from rta_supervisor.clock import now_ms
+from rta_supervisor.cold import store
 from rta_supervisor.cold.store import Store
 from rta_wire import cold, reader
 from rta_wire.held import Held
@@ -26,7 +27,7 @@ async def thin(place: Store, held: Held, limits: settings.TrimLimits, until_ms: 
         if first is None:
             break
         batch_id, data = first
-        header = cold.header(data)
+        header = store.header(first)
         if not await _is_too_much(place, current, header, above, limits):
             break
         after = await _without(place, current, header, batch_id, len(data))
@@ -64,7 +65,7 @@ async def _without(place: Store, held: Held, header: cold.Header, batch_id: str,
         return None
     return msgspec.structs.replace(
         held,
-        first_id=cold.header(second[1]).first_id,
+        first_id=store.header(second).first_id,
         entries=held.entries - header.entries,
         batches=held.batches - 1,
         size_bytes=held.size_bytes - size,
