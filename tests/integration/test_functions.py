@@ -234,6 +234,10 @@ def test_a_session_that_the_archive_has_to_have_is_let_go_once_it_has_it(raw: re
     assert not raw.execute_command("HEXISTS", NAMES.state("run"), "archived")
     assert archived(raw, 2) == archived(raw, 2) == b"marked"
     assert raw.execute_command("TTL", NAMES.session("run")) <= 5
+    for key in (NAMES.session("run"), NAMES.state("run")):
+        raw.execute_command("EXPIRE", key, 3)
+    assert archived(raw, 2) == b"marked"
+    assert raw.execute_command("TTL", NAMES.state("run")) <= 3, "a mark makes no life longer"
     assert put_away(raw, 2, held_ttl_s=400)[0] == b"archived"
     raw.execute_command(*calls.put_json(NAMES, "run", 2, "newer", "closed", 5, 500, "c"))
     assert put_away(raw, 3, held_ttl_s=400)[0] == b"stale"
