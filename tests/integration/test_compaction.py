@@ -555,7 +555,7 @@ async def test_what_is_live_above_counts_for_the_bounds(
 async def test_killed_while_old_batches_go(
     client: redis.Redis, link: Link, catalogue: SqliteCatalogue, before: bool
 ) -> None:
-    """At every step all that the index says is there."""
+    """At every step all that the index says is there, and the next one takes no more than that one would have."""
     wanted = some(25)
     few = coldness.config(trim=settings.TrimSettings(max_entries=5))
     for left in itertools.count(1):
@@ -573,6 +573,10 @@ async def test_killed_while_old_batches_go(
             assert seen[-found.entries :][0] == found.first_id, f"killed at step {left}"
         finally:
             await mortal.close()
+        await compactor(link, catalogue, few).sweep()
+        found = index(client)
+        assert found is not None
+        assert (found.entries, found.batches, length(client, "cold:rig")) == (5, 1, 1), f"after step {left}"
     assert left > 4, "two batches have four steps"
     assert view(client, "rig") == shown(wanted[20:])
 

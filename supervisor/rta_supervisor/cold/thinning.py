@@ -28,6 +28,10 @@ async def thin(place: Store, held: Held, limits: settings.TrimLimits, until_ms: 
             break
         batch_id, data = first
         header = store.header(first)
+        if reader.parse_id(header.last_id) < reader.parse_id(current.first_id):
+            # Killed after the index was told: it counts this one no more.
+            await place.take_out(batch_id, until_ms)
+            continue
         if not await _is_too_much(place, current, header, above, limits):
             break
         after = await _without(place, current, header, batch_id, len(data))
@@ -43,6 +47,8 @@ async def thin(place: Store, held: Held, limits: settings.TrimLimits, until_ms: 
 async def _may_be_too_much(place: Store, held: Held, above: int, limits: settings.TrimLimits) -> bool:
     """The same without reading a batch: as long as all is well nothing large is read."""
     if held.entries + above > limits.max_entries or _is_old(held.first_id, limits):
+        return True
+    if await place.batch_count() > held.batches:
         return True
     return bool(limits.max_bytes) and await place.memory_bytes() > limits.max_bytes
 
