@@ -255,9 +255,10 @@ class Sessions:
         await self._link.do(*calls.note_loss(self._keys, ref.identity, ref.stream_session_id))
 
     async def told_version(self, ref: Ref) -> int:
-        """The version of the newest JSON that its stream was told."""
+        """The version of the newest JSON that its stream was told. What does not read so tells nothing."""
         told = await self._link.do("GET", self._keys.shown(ref.stream, ref.stream_session_id))
-        return int(told.split()[0]) if told else 0
+        version: bytes = (told or b"").partition(b" ")[0]
+        return int(version) if version.isdigit() else 0
 
     async def highest_cold_id(self) -> int:
         """The highest stream session id that the index of cold streams remembers."""

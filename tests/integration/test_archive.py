@@ -16,12 +16,14 @@ import pytest
 import redis
 
 import rta_writers
-from rta_supervisor import counting, settings, trim
+from rta_supervisor import calls, counting, settings, trim
 from rta_supervisor.archive import config, manifest, orders, running
+from rta_supervisor.archive.marker import Marker
 from rta_supervisor.archive.waiting import Waiting
 from rta_supervisor.checkup import Checkup
 from rta_supervisor.clock import now_ms
 from rta_supervisor.link import Link
+from rta_supervisor.sessions import Sessions
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_wire import control, control_pb2, errors, keys
 from tests.support import commands, sparkless, supervisors
@@ -323,6 +325,27 @@ def test_only_operators_note_an_archive(client: redis.Redis, url: str) -> None:
         with pytest.raises(errors.BadMessage, match="checksum"):
             ask(client, note, "operator")
         assert "archived" not in state(client)
+
+
+async def test_nothing_is_marked_that_the_catalogue_does_not_have(client: redis.Redis, url: str) -> None:
+    """A mark lets everything else go: people would not find the files."""
+
+    class Away:
+        async def save_places(self, places: Any) -> None:
+            raise errors.CatalogueUnavailable(path="x", reason=f"it is away, with {len(places)} places")
+
+    made = settings.Settings(redis=settings.RedisSettings(url=url))
+    link = Link(made.redis)
+    await link.load_functions()
+    new = {"stream_session_id": 1, "stream": "rig", "position": "0-0", "json": "{}", "state": "closed"}
+    life = {"principal": "p", "now_ms": 1, "ttl_s": 100, "channel": "c", "further": {}}
+    await link.do(*calls.open_session(NAMES, "run-1", **new, **life))  # type: ignore[arg-type]
+    note = control_pb2.NoteArchived(identity="run-1", stream_session_id=1, version=1, checksum="a" * 64)
+    marker = Marker(link, made, Sessions(link, made), Away())  # type: ignore[arg-type]
+    with pytest.raises(errors.CatalogueUnavailable):
+        await marker.mark("operator", note)
+    assert "archived" not in state(client)
+    await link.close()
 
 
 def ask(client: redis.Redis, note: control_pb2.NoteArchived, principal: str) -> control_pb2.SessionReply:

@@ -1,6 +1,7 @@
 """Live and cold as one stream, with real supervisors: what tail and plots show, who is killed, who pauses."""
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -8,7 +9,7 @@ import pytest
 import redis
 
 import rta_writers
-from rta_supervisor import settings
+from rta_supervisor import calls, settings
 from rta_supervisor.cold.view import View
 from rta_supervisor.following import Following
 from rta_supervisor.link import Link
@@ -165,6 +166,34 @@ async def test_a_cursor_in_the_middle_of_a_batch(
     assert [one.id for one in seen if isinstance(one, reader.Entry)] == [one.id for one in left]
     await catalogue.close()
     await link.close()
+
+
+async def test_batches_that_go_while_somebody_reads(
+    url: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The counters of a part are those of the index that its entries were read under: what went is a gap."""
+    monkeypatch.setattr(limits, "COLD_BATCH_MAX_ENTRIES", 10)
+    entries = aged([b"%d" % n for n in range(25)])
+    fill(client, "rig", entries)
+    link = Link(settings.RedisSettings(url=url))
+    await link.load_functions()
+    catalogue = SqliteCatalogue(coldness.scratch())
+    await compactor(link, catalogue).sweep()
+    fewer = compactor(link, catalogue, coldness.config(trim=settings.TrimSettings(max_entries=15)))
+
+    class Late(Link):
+        async def try_all(self, batch: Sequence[calls.Call]) -> list[Any]:
+            if any(call[:2] == ("XRANGE", "cold:rig") for call in batch):
+                await fewer.sweep()
+            return await super().try_all(batch)
+
+    late = Late(link.config)
+    part = await View(late, NAMES, "rig").part_after("0-0")
+    assert part is not None
+    assert part.entries[0][0].decode() == part.first_id == entries[10].id
+    assert (part.length, part.entries_added) == (15, 25)
+    for one in (late, link, catalogue):
+        await one.close()
 
 
 def test_ids_of_sessions_go_on_after_a_loss(url: str, client: redis.Redis) -> None:

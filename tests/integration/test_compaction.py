@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from rta_supervisor import calls, lease, settings
 from rta_supervisor.archive.config import ArchiveSettings
 from rta_supervisor.archive.waiting import Waiting
+from rta_supervisor.cold.store import Store
 from rta_supervisor.link import Link
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_supervisor.trim import Trimmer
@@ -119,10 +120,12 @@ class Mortal(Link):
 @pytest.mark.parametrize("before", [True, False])
 async def test_killed_at_every_step(client: redis.Redis, link: Link, catalogue: SqliteCatalogue, before: bool) -> None:
     """Whoever dies where, readers see every entry once, then and after another one has gone on."""
-    wanted = some(25)
+    every = some(28)
+    wanted = every[3:]
     for left in itertools.count(1):
         client.flushdb()
-        fill(client, "rig", wanted)
+        fill(client, "rig", every)
+        client.xtrim("stream:rig", maxlen=25, approximate=False)
         mortal = Mortal(link.config, left, before=before)
         try:
             await compactor(mortal, catalogue).sweep()
@@ -136,8 +139,23 @@ async def test_killed_at_every_step(client: redis.Redis, link: Link, catalogue: 
         assert length(client, "stream:rig") == 0
         found = index(client)
         assert found is not None
-        assert (found.entries, found.batches, found.added) == (25, length(client, "cold:rig"), 25)
+        assert (found.entries, found.batches, found.added) == (25, length(client, "cold:rig"), 28)
     assert left > 9, "three batches have nine steps"
+
+
+async def test_what_was_trimmed_before_is_counted(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """Also where the index is told by another one than who wrote the batch: a reader would miss a gap, or see one."""
+    fill(client, "rig", some(12))
+    client.xtrim("stream:rig", maxlen=9, approximate=False)
+    mortal = Mortal(link.config, 2, before=True)
+    with pytest.raises(Killed):
+        await compactor(mortal, catalogue).sweep()
+    await mortal.close()
+    assert (index(client), length(client, "cold:rig")) == (None, 1)
+    await compactor(link, catalogue).sweep()
+    found = index(client)
+    assert found is not None
+    assert (found.entries, found.added) == (9, 12)
 
 
 datas = st.one_of(st.binary(max_size=30), st.sampled_from([one.data for one in samples.bursts(3)]))
@@ -193,6 +211,7 @@ async def test_what_is_in_use_stays_live(client: redis.Redis, link: Link, catalo
     """An open session, an entry or a use a moment ago, a pause, and zero: nothing is moved."""
     wanted = some(12)
     fill(client, "rig", wanted)
+    fill(client, "fresh", aged([b"x"], first_ms=coldness.now_ms()))
     client.hset(NAMES.state("run"), mapping={"streamName": "rig", "state": "open", "streamSessionId": 7})
     client.expire(NAMES.state("run"), 100)
     client.zadd(NAMES.index(), {"run": coldness.now_ms()})
@@ -207,7 +226,8 @@ async def test_what_is_in_use_stays_live(client: redis.Redis, link: Link, catalo
     client.zadd(NAMES.streams_used(), {"rig": coldness.now_ms()})
     assert await compactor(link, catalogue).sweep() == {}
     client.zadd(NAMES.streams_used(), {"rig": 1})
-    assert (await compactor(link, catalogue).sweep())["rig"].entries == 12
+    moved = await compactor(link, catalogue).sweep()
+    assert [(name, one.entries) for name, one in moved.items()] == [("rig", 12)]
     assert view(client, "rig") == shown(wanted)
 
 
@@ -285,6 +305,41 @@ async def test_two_at_once(client: redis.Redis, link: Link, catalogue: SqliteCat
     assert (length(client, "stream:rig"), length(client, "cold:rig")) == (0, 1)
 
 
+async def test_who_comes_late_is_refused(client: redis.Redis, link: Link) -> None:
+    """A batch after another one than the last, or an index that says something else by now: nothing changes."""
+    for batch, before, is_taken in (("5-0", "0-0", 1), ("9-0", "0-0", 0), ("9-0", "4-0", 0), ("9-0", "5-0", 1)):
+        assert await link.do(*calls.freeze("rig", batch, before, b"x", until_ms=calls.FOREVER)) == is_taken
+    for was, now, is_taken in ((b"", b"a", 1), (b"", b"b", 0), (b"c", b"", 0), (b"a", b"b", 1), (b"b", b"", 1)):
+        assert await link.do(*calls.switch(NAMES, "rig", was, now, until_ms=calls.FOREVER)) == is_taken
+    assert not client.exists(NAMES.cold_index())
+    assert [await link.do(*calls.take_out("rig", one, until_ms=calls.FOREVER)) for one in ("5-0", "5-0", "9-0")] == [
+        *(1, 0, 1)
+    ]
+    assert not client.exists("cold:rig"), "a cold stream without a batch would keep others from its ids"
+
+
+@pytest.mark.usefixtures("small")
+async def test_a_pause_between_two_batches(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """Whoever calls for one does not wait for the end of a long stream."""
+    wanted = some(25)
+    fill(client, "rig", wanted)
+
+    class Pausing(Link):
+        async def try_all(self, batch: Sequence[calls.Call]) -> list[Any]:
+            if any(call[:2] == ("FCALL", "rtas_shed_1") for call in batch):
+                client.set(NAMES.cold_pause(), "me")
+            return await super().try_all(batch)
+
+    pausing = Pausing(link.config)
+    with pytest.raises(lease.Over):
+        await compactor(pausing, catalogue).sweep()
+    await pausing.close()
+    assert (length(client, "stream:rig"), length(client, "cold:rig")) == (15, 1)
+    assert view(client, "rig") == shown(wanted)
+    client.delete(NAMES.cold_pause())
+    assert (await compactor(link, catalogue).sweep())["rig"].entries == 15
+
+
 async def test_nothing_is_done_after_a_lease(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
     """Redis refuses each step of one whose time is over."""
     fill(client, "rig", some(12))
@@ -301,21 +356,32 @@ async def test_nothing_is_done_after_a_lease(client: redis.Redis, link: Link, ca
     del catalogue
 
 
-async def test_a_spoilt_batch_removes_nothing(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
-    """A batch that Redis gives back otherwise than it was given: the live stream keeps everything."""
+@pytest.mark.parametrize("is_whole", [False, True])
+async def test_a_spoilt_batch_removes_nothing(
+    client: redis.Redis,
+    link: Link,
+    catalogue: SqliteCatalogue,
+    capsys: pytest.CaptureFixture[str],
+    is_whole: bool,
+) -> None:
+    """A batch that Redis gives back otherwise than it was given, with a bit or an entry that is another: the live
+    stream keeps everything."""
     wanted = some(12)
     fill(client, "rig", wanted)
+    other = coldness.packed([*wanted[:-1], wanted[-1]._replace(fields=(b"who", b"other"))])
 
     class Spoiling(Link):
         async def try_all(self, batch: Sequence[calls.Call]) -> list[Any]:
             answers = await super().try_all(batch)
             if answers and batch[0][:2] == ("XRANGE", "cold:rig") and answers[0]:
                 raw_id, [name, data] = answers[0][0]
-                answers[0] = [[raw_id, [name, data[:-1] + bytes([data[-1] ^ 1])]]]
+                spoilt = other if is_whole else data[:-1] + bytes([data[-1] ^ 1])
+                answers[0] = [[raw_id, [name, spoilt]]]
             return answers
 
     spoiling = Spoiling(link.config)
     assert await compactor(spoiling, catalogue).sweep() == {}
+    assert f"Batch {wanted[-1].id} of the cold part" in capsys.readouterr().out
     await spoiling.close()
     assert length(client, "stream:rig") == 12
     assert index(client) is None
@@ -325,27 +391,77 @@ async def test_a_spoilt_batch_removes_nothing(client: redis.Redis, link: Link, c
     assert length(client, "stream:rig") == 0
 
 
+@pytest.mark.parametrize("held_there", [None, slice(1, 12), slice(0, 11)])
 async def test_a_batch_that_nobody_vouches_for_is_taken_back(
-    client: redis.Redis, link: Link, catalogue: SqliteCatalogue
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue, held_there: slice | None
 ) -> None:
-    """Something else stands where a batch is to go, and the live stream does not agree with it."""
+    """Something else stands where a batch is to go, or one that lacks an entry which is live."""
     wanted = some(12)
     fill(client, "rig", wanted)
-    client.xadd("cold:rig", {b"b": b"junk"}, id=wanted[-1].id)
+    client.xadd("cold:rig", {b"b": coldness.packed(wanted[held_there]) if held_there else b"junk"}, id=wanted[-1].id)
     assert (await compactor(link, catalogue).sweep())["rig"].entries == 12
     assert view(client, "rig") == shown(wanted)
 
 
 @pytest.mark.usefixtures("small")
-async def test_a_batch_at_the_end_that_differs(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
-    """It is not believed and not removed: everything stays where it is, and is seen."""
+@pytest.mark.parametrize("held_there", [None, slice(21, 25), slice(20, 24), slice(15, 25)])
+async def test_a_batch_at_the_end_that_differs(
+    client: redis.Redis,
+    link: Link,
+    catalogue: SqliteCatalogue,
+    capsys: pytest.CaptureFixture[str],
+    held_there: slice | None,
+) -> None:
+    """Junk, an entry too few at either end, or some that are cold already: it is not believed and not removed, and
+    named; everything stays where it is, and is seen."""
     wanted = some(25)
     fill(client, "rig", wanted[:20])
     await compactor(link, catalogue).sweep()
     fill(client, "rig", wanted[20:])
-    client.xadd("cold:rig", {b"b": b"junk"}, id=wanted[-1].id)
+    client.xadd("cold:rig", {b"b": coldness.packed(wanted[held_there]) if held_there else b"junk"}, id=wanted[-1].id)
     assert await compactor(link, catalogue).sweep() == {}
+    assert f"Batch {wanted[-1].id} of the cold part" in capsys.readouterr().out
     assert length(client, "stream:rig") == 5
+    found = index(client)
+    assert found is not None
+    assert (found.entries, found.batches) == (20, 2)
+    assert view(client, "rig") == shown(wanted)
+
+
+@pytest.mark.usefixtures("small")
+async def test_a_batch_in_the_middle_that_is_spoilt_is_named(
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever is to look at it knows which one, and until then nothing is removed."""
+    wanted = some(25)
+    fill(client, "rig", wanted)
+    await compactor(link, catalogue).sweep()
+    batches: Any = client.xrange("cold:rig")
+    first, second, _ = batches
+    client.delete("cold:rig")
+    client.xadd("cold:rig", first[1], id=first[0])
+    client.xadd("cold:rig", {b"b": b"rtac and junk"}, id=second[0])
+    capsys.readouterr()
+    await compactor(link, catalogue, coldness.config(trim=settings.TrimSettings(max_entries=5))).sweep()
+    assert f"can't be read: {wanted[19].id}: it has version" in capsys.readouterr().out
+    fill(client, "rig", aged([b"x"], first_ms=coldness.now_ms() - coldness.HOUR_MS))
+    assert await compactor(link, catalogue).sweep() == {}
+    assert f"can't be read: {wanted[19].id}: it has version" in capsys.readouterr().out
+    assert (length(client, "stream:rig"), length(client, "cold:rig")) == (1, 2)
+
+
+@pytest.mark.usefixtures("small")
+async def test_what_is_live_again_and_differs_stays(
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue
+) -> None:
+    """A live stream that came back with another entry below what is cold: nothing goes from there on."""
+    wanted = some(25)
+    fill(client, "rig", wanted)
+    await compactor(link, catalogue).sweep()
+    client.delete("stream:rig")
+    fill(client, "rig", [*wanted[:12], wanted[12]._replace(fields=(b"id", b"7", b"data", b"other")), *wanted[13:]])
+    assert await compactor(link, catalogue).sweep() == {}
+    assert length(client, "stream:rig") == 15
     assert view(client, "rig") == shown(wanted)
 
 
@@ -365,16 +481,19 @@ async def test_an_index_that_is_ahead(client: redis.Redis, link: Link, catalogue
     assert view(client, "rig") == shown(wanted)
     found = index(client)
     assert found is not None
-    assert (found.entries, found.batches) == (25, 3)
+    assert (found.entries, found.batches, found.added) == (25, 3, 25)
 
 
-async def test_an_entry_that_is_too_large_stays(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+async def test_an_entry_that_is_too_large_stays(
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It stays live with all that came after it, and what came before it is moved."""
     wanted = aged([b"a", b"b", os.urandom(limits.COLD_BATCH_MAX_BYTES), b"c"])
     fill(client, "rig", wanted)
     await compactor(link, catalogue).sweep()
+    assert f"Entry {wanted[2].id} has" in capsys.readouterr().out
     assert view(client, "rig") == shown(wanted)
-    assert length(client, "stream:rig") == 2
+    assert (length(client, "stream:rig"), length(client, "cold:rig")) == (2, 1)
 
 
 async def test_slowly(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
@@ -414,6 +533,55 @@ async def test_bounds_hold_for_live_and_cold(
 
 
 @pytest.mark.usefixtures("small")
+async def test_what_is_live_above_counts_for_the_bounds(
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue
+) -> None:
+    """A stream that goes on needs less of what is cold."""
+    wanted = some(20)
+    fill(client, "rig", wanted)
+    own = compactor(link, catalogue, coldness.config(trim=settings.TrimSettings(max_entries=20)))
+    await own.sweep()
+    new = aged([b"x"] * 10, first_ms=coldness.now_ms())
+    fill(client, "rig", new[:9])
+    await own.sweep()
+    assert view(client, "rig") == shown(wanted + new[:9])
+    fill(client, "rig", new[9:])
+    await own.sweep()
+    assert view(client, "rig") == shown(wanted[10:] + new)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("before", [True, False])
+async def test_killed_while_old_batches_go(
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue, before: bool
+) -> None:
+    """At every step all that the index says is there, and the next one takes no more than that one would have."""
+    wanted = some(25)
+    few = coldness.config(trim=settings.TrimSettings(max_entries=5))
+    for left in itertools.count(1):
+        client.flushdb()
+        fill(client, "rig", wanted)
+        await compactor(link, catalogue).sweep()
+        mortal = Mortal(link.config, left, before=before)
+        try:
+            await compactor(mortal, catalogue, few).sweep()
+            break
+        except Killed:
+            found = index(client)
+            assert found is not None
+            seen = [one for one, _ in view(client, "rig")]
+            assert seen[-found.entries :][0] == found.first_id, f"killed at step {left}"
+        finally:
+            await mortal.close()
+        await compactor(link, catalogue, few).sweep()
+        found = index(client)
+        assert found is not None
+        assert (found.entries, found.batches, length(client, "cold:rig")) == (5, 1, 1), f"after step {left}"
+    assert left > 4, "two batches have four steps"
+    assert view(client, "rig") == shown(wanted[20:])
+
+
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(("max_bytes", "left"), [(0, 25), (10**9, 25), (1, 0)])
 async def test_what_is_cold_waits_for_the_archive(
     client: redis.Redis, link: Link, catalogue: SqliteCatalogue, max_bytes: int, left: int
@@ -437,6 +605,15 @@ async def test_what_is_cold_waits_for_the_archive(
     assert len(view(client, "rig")) == min(left, 5)
 
 
+async def test_what_is_cold_is_in_a_list(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """A stream that nobody finds would stay for ever."""
+    fill(client, "rig", some(12))
+    await compactor(link, catalogue).sweep()
+    client.zrem(NAMES.streams_used(), "rig")
+    await compactor(link, catalogue).sweep()
+    assert client.zscore(NAMES.streams_used(), "rig") is not None
+
+
 async def test_an_idle_stream_goes_with_what_is_cold(
     client: redis.Redis, link: Link, catalogue: SqliteCatalogue
 ) -> None:
@@ -450,6 +627,31 @@ async def test_an_idle_stream_goes_with_what_is_cold(
     assert not client.exists("cold:rig", "stream:rig")
     assert client.hkeys(NAMES.cold_index()) == [b"young"]
     assert client.exists("cold:young")
+
+
+async def test_a_batch_that_comes_late_is_found(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """An idle stream is removed while a compactor is at it: what it leaves is in a list, and goes another time."""
+    wanted = some(12)
+    trimming = settings.Settings(trim=settings.TrimSettings(idle_stream_s=600))
+    ms = int(wanted[-1].id.partition("-")[0])
+    for at in itertools.count(1):
+        client.flushdb()
+        fill(client, "rig", wanted)
+        await compactor(link, catalogue).sweep()
+        late = coldness.Late(Store(link, NAMES, "rig"), link, at, (f"{ms + 1}-0", wanted[-1].id))
+        await Trimmer(late, trimming).sweep()
+        is_in_time = late.has_come
+        if not is_in_time:
+            await late.freeze()
+        await late.close()
+        is_listed = client.zscore(NAMES.streams_used(), "rig") is not None
+        assert is_listed == bool(client.exists("cold:rig")), f"before command {at}"
+        if not is_in_time:
+            break
+    assert is_listed
+    client.zadd(NAMES.streams_used(), {"rig": 1})
+    assert (await Trimmer(link, trimming).sweep()).removed == ("rig",)
+    assert not client.exists("cold:rig", "stream:rig")
 
 
 async def test_a_key_of_a_wrong_type(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:

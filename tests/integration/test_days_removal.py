@@ -13,11 +13,13 @@ from rta_supervisor import calls, counting, lease, settings
 from rta_supervisor.archive.config import ArchiveSettings
 from rta_supervisor.archive.waiting import Waiting
 from rta_supervisor.clock import ServerClock
+from rta_supervisor.cold.store import Store
 from rta_supervisor.days import rules
 from rta_supervisor.days.sweep import STEADY_MS, Sweep
 from rta_supervisor.link import Link
 from rta_supervisor.trim import Swept, Trimmer
 from rta_wire import days, keys
+from tests.support.coldness import Late
 from tests.support.days import (
     EVERYWHERE,
     EVERYWHERE_COLD,
@@ -335,6 +337,26 @@ async def test_an_open_wins_against_a_removal(client: redis.Redis, link: Link, w
         await trimmer(link, now_ms=now_ms).sweep()
         assert traces(client, old) == EVERYWHERE, f"{when} command {at}, after the next pass"
     assert at > 12, "nobody meddled"
+
+
+async def test_a_batch_that_comes_late_is_found(client: redis.Redis, link: Link) -> None:
+    """Wherever in the pass a compactor adds what it read of the day, or after it: the next pass leaves nothing."""
+    end_ms = OLD.start_ms + days.DAY_MS - 1
+    for at in itertools.count(1):
+        client.flushall()
+        for day in (OLD, NEW):
+            fill(client, day, cold=True)
+        late = Late(Store(link, NAMES, OLD.stream), link, at, (f"{end_ms}-9", f"{end_ms}-3"))
+        await trimmer(late).sweep()
+        is_in_time = late.has_come
+        if not is_in_time:
+            await late.freeze()
+        await late.close()
+        await trimmer(link).sweep()
+        assert traces(client, OLD) == set(), f"before command {at}"
+        if not is_in_time:
+            break
+    assert at > 12, "nobody was late"
 
 
 @pytest.mark.usefixtures("link")

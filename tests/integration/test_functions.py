@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rta_supervisor import calls
 from rta_supervisor.link import DataLost, checked
-from rta_wire import control_pb2, keys
+from rta_wire import control_pb2, encode, keys
 from rta_wire.totals import Totals
 
 NAMES = keys.Keys()
@@ -99,6 +99,16 @@ def test_a_report_that_is_ahead_and_behind_is_left_out(raw: redis.Redis) -> None
     assert folded(raw) == Totals(6, 51, 501, 51, 10, 20)
 
 
+def test_a_jump_that_nobody_counts_is_left_out(raw: redis.Redis) -> None:
+    """A petabyte at a time and no more: sums stay whole numbers."""
+    raw.execute_command("FLUSHALL")
+    open_session(raw)
+    assert fold(raw, {"u": Totals(1, 1, 2**50 + 1, 1, 5, 9)}) == [b"same", b"rig", [b"u"]]
+    assert raw.execute_command("HEXISTS", NAMES.state("run"), "totals") == 0
+    assert fold(raw, {"u": Totals(1, 1, 2**50, 1, 5, 9)}) == [b"changed", b"rig", [], 1, 1, 2**50, 1]
+    assert folded(raw) == Totals(1, 1, 2**50, 1, 5, 9)
+
+
 def test_reports_of_several_sessions_fold_at_once(raw: redis.Redis) -> None:
     """Each into its own, and what is wrong with one is no other's matter."""
     raw.execute_command("FLUSHALL")
@@ -165,10 +175,14 @@ def test_ranges_of_a_stream_go_out_together(raw: redis.Redis) -> None:
     raw.execute_command("DEL", NAMES.shown("rig", 2))
     raw.execute_command("HSET", NAMES.shown("rig", 2), "spoilt", 1)
     raw.execute_command("EXPIRE", NAMES.shown("rig", 2), 100)
-    show = calls.show(NAMES, "rig", [(number, b"5", b"10") for number in (1, 2, 3, 4)], ttl_s=100)
+    show = calls.show(NAMES, "rig", [(number, b"5", b"%d" % (10 + number)) for number in (1, 2, 3, 4)], ttl_s=100)
     first, spoilt, third, unknown = raw.execute_command(*show)
     assert (first, third, unknown) == (1, 1, 0)
     assert "WRONGTYPE" in str(spoilt)
+    assert [raw.execute_command("GET", NAMES.shown("rig", number)) for number in (1, 3)] == [b"1 5 11", b"1 5 13"]
+    *_, one, three = raw.execute_command("XRANGE", "stream:rig", "-", "+")
+    assert one[1] == [b"id", b"1", b"data", encode.time_range(5, 11)]
+    assert three[1] == [b"id", b"3", b"data", encode.time_range(5, 13)]
     assert raw.execute_command("XLEN", "stream:rig") == 5
     again = raw.execute_command(*show)
     assert [again[0], again[2], again[3]] == [0, 0, 0]
@@ -234,6 +248,10 @@ def test_a_session_that_the_archive_has_to_have_is_let_go_once_it_has_it(raw: re
     assert not raw.execute_command("HEXISTS", NAMES.state("run"), "archived")
     assert archived(raw, 2) == archived(raw, 2) == b"marked"
     assert raw.execute_command("TTL", NAMES.session("run")) <= 5
+    for key in (NAMES.session("run"), NAMES.state("run")):
+        raw.execute_command("EXPIRE", key, 3)
+    assert archived(raw, 2) == b"marked"
+    assert raw.execute_command("TTL", NAMES.state("run")) <= 3, "a mark makes no life longer"
     assert put_away(raw, 2, held_ttl_s=400)[0] == b"archived"
     raw.execute_command(*calls.put_json(NAMES, "run", 2, "newer", "closed", 5, 500, "c"))
     assert put_away(raw, 3, held_ttl_s=400)[0] == b"stale"
@@ -266,6 +284,27 @@ def test_first_and_last_entries_are_written_once(raw: redis.Redis) -> None:
     raw.execute_command(*calls.announce(NAMES, "rig", 1, TOLD, ttl_s=100))
     assert raw.execute_command("GET", gate) == b"finished"
     assert raw.execute_command("XLEN", "stream:rig") == 2
+
+
+def test_what_was_told_stays_told(raw: redis.Redis) -> None:
+    """New JSON forgets neither the time range nor the end; what is left of a session after its end goes in time."""
+    raw.execute_command("FLUSHALL")
+    gate, shown, marks = NAMES.gate("rig", 1), NAMES.shown("rig", 1), NAMES.marks("rig", 1)
+    raw.execute_command(*calls.announce(NAMES, "rig", 1, TOLD, ttl_s=100))
+    show = calls.show(NAMES, "rig", [(1, b"5", b"10")], ttl_s=100)
+    assert raw.execute_command(*show) == [1]
+    assert raw.execute_command(*calls.tell(NAMES, "rig", 1, calls.Told(b"{}", 2), ttl_s=900)) != b""
+    assert raw.execute_command("GET", shown) == b"2 5 10"
+    assert raw.execute_command(*show) == [0]
+    assert raw.execute_command("TTL", gate) <= 100, "writers watch it"
+    raw.execute_command("HSET", marks, "u", "mark")
+    raw.execute_command(*calls.finish(NAMES, "rig", 1, calls.Told(b"{}", 3), ttl_s=200))
+    assert [100 < raw.execute_command("TTL", key) <= 200 for key in (gate, shown, marks)] == [True] * 3
+    assert raw.execute_command(*calls.tell(NAMES, "rig", 1, calls.Told(b"{}", 4), ttl_s=900)) != b""
+    assert raw.execute_command("GET", shown) == b"4 5 10 over"
+    assert [raw.execute_command("TTL", key) > 200 for key in (gate, shown)] == [True, True]
+    assert raw.execute_command(*calls.show(NAMES, "rig", [(1, b"1", b"99")], ttl_s=100)) == [0]
+    assert raw.execute_command("XLEN", "stream:rig") == 5
 
 
 def test_the_gate_of_a_long_session_is_kept(raw: redis.Redis) -> None:

@@ -8,13 +8,14 @@ from typing import Any
 
 import redis
 
-from rta_supervisor import settings
+from rta_supervisor import calls, settings
 from rta_supervisor.cold import when
 from rta_supervisor.cold.compactor import Compactor
+from rta_supervisor.cold.store import Store
 from rta_supervisor.link import Link
 from rta_supervisor.sessions import Sessions
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
-from rta_wire import keys
+from rta_wire import cold, keys, opened, woven
 from rta_wire.opened import Entry
 from rta_writers import joined
 
@@ -46,6 +47,35 @@ def aged(datas: Sequence[bytes], *, first_ms: int | None = None) -> list[Entry]:
     """Entries of a session, an hour or more old."""
     start_ms = now_ms() - 2 * HOUR_MS if first_ms is None else first_ms
     return [Entry(f"{start_ms + n}-{n % 2}", (b"id", b"7", b"data", data)) for n, data in enumerate(datas)]
+
+
+def packed(entries: Iterable[Entry]) -> bytes:
+    """A batch of these entries."""
+    opener = opened.Opener()
+    return cold.packed([opener.open(one) for one in entries], woven.Widths(), live_bytes=0)
+
+
+class Late(Link):
+    """A link on which a compactor that read a stream before adds its batch just before the n-th command."""
+
+    def __init__(self, place: Store, link: Link, at: int, batch: tuple[str, str]) -> None:
+        """`batch`: its id, and that of the one before it."""
+        super().__init__(link.config)
+        self._place, self._left, self._batch = place, at, batch
+        self.has_come = False
+
+    async def try_all(self, batch: Sequence[calls.Call]) -> list[Any]:
+        answers = []
+        for call in batch:
+            self._left -= 1
+            if self._left == 0:
+                await self.freeze()
+            answers += await super().try_all([call])
+        return answers
+
+    async def freeze(self) -> None:
+        self.has_come = True
+        await self._place.freeze(*self._batch, b"batch", calls.FOREVER)
 
 
 def view(client: redis.Redis, stream: str, after: str = "0-0") -> list[tuple[str, dict[bytes, bytes]]]:

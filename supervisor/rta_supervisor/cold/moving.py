@@ -92,8 +92,8 @@ class Moving:
         found: Held | None = None
         after = reader.START
         while (one := await self._store.batch_after(after, held.last_id)) is not None:
-            after, data = one
-            found = _with(found, cold.header(data), len(data), number=held.number, added=0)
+            after = one[0]
+            found = _with(found, store.header(one), len(one[1]), number=held.number, added=0)
         if found is None:
             return None
         lost = 0 if found.last_id == held.last_id else held.entries - found.entries
@@ -194,7 +194,10 @@ class Moving:
 
     async def _is_same(self, data: bytes, batch: _Batch) -> bool:
         """What LZ4 makes of the values again was compared when they were opened."""
-        found = await anyio.to_thread.run_sync(cold.unpacked, data, limiter=store.compressing)
+        try:
+            found = await anyio.to_thread.run_sync(cold.unpacked, data, limiter=store.compressing)
+        except errors.BadBatch:
+            return False
         return found == batch.entries
 
 

@@ -11,8 +11,9 @@ import msgspec
 import redis.exceptions
 
 from rta_supervisor import calls, lease
+from rta_supervisor.clock import now_ms
 from rta_supervisor.link import Link, pairs
-from rta_wire import cold, held, keys, reader
+from rta_wire import cold, errors, held, keys, reader
 from rta_wire.held import Held
 from rta_wire.opened import Entry
 
@@ -89,7 +90,11 @@ class Store:
         return count
 
     async def freeze(self, entry_id: str, before: str, batch: bytes, until_ms: int) -> None:
+        """The stream may be removed meanwhile. Who does so takes it off the list and looks then whether a batch is
+        there; one that comes later lists it again, so that somebody finds it."""
         await self._done(calls.freeze(self.stream, entry_id, before, batch, until_ms=until_ms))
+        if await self._link.do("ZSCORE", self._names.streams_used(), self.stream) is None:
+            await self._link.do("ZADD", self._names.streams_used(), "NX", now_ms(), self.stream)
 
     async def take_out(self, entry_id: str, until_ms: int) -> None:
         await self._done(calls.take_out(self.stream, entry_id, until_ms=until_ms))
@@ -120,6 +125,15 @@ def batch_in(found: Any) -> tuple[str, bytes] | None:
     for raw_id, fields in found:
         return raw_id.decode(), pairs(fields).get(keys.COLD_FIELD, b"")
     return None
+
+
+def header(batch: tuple[str, bytes]) -> cold.Header:
+    """What a batch says of itself. One that can't be read is named: somebody has to look at it."""
+    entry_id, data = batch
+    try:
+        return cold.header(data)
+    except errors.BadBatch as error:
+        raise errors.BadBatch(reason=f"{entry_id}: {error.facts['reason']}") from error
 
 
 async def unpacked(batch: bytes, after: str = reader.START, until: str | None = None) -> list[Entry]:

@@ -8,6 +8,7 @@ import msgspec
 
 from rta_supervisor import log, settings
 from rta_supervisor.clock import now_ms
+from rta_supervisor.cold import store
 from rta_supervisor.cold.store import Store
 from rta_wire import cold, reader
 from rta_wire.held import Held
@@ -26,7 +27,11 @@ async def thin(place: Store, held: Held, limits: settings.TrimLimits, until_ms: 
         if first is None:
             break
         batch_id, data = first
-        header = cold.header(data)
+        header = store.header(first)
+        if reader.parse_id(header.last_id) < reader.parse_id(current.first_id):
+            # Killed after the index was told: it counts this one no more.
+            await place.take_out(batch_id, until_ms)
+            continue
         if not await _is_too_much(place, current, header, above, limits):
             break
         after = await _without(place, current, header, batch_id, len(data))
@@ -42,6 +47,8 @@ async def thin(place: Store, held: Held, limits: settings.TrimLimits, until_ms: 
 async def _may_be_too_much(place: Store, held: Held, above: int, limits: settings.TrimLimits) -> bool:
     """The same without reading a batch: as long as all is well nothing large is read."""
     if held.entries + above > limits.max_entries or _is_old(held.first_id, limits):
+        return True
+    if await place.batch_count() > held.batches:
         return True
     return bool(limits.max_bytes) and await place.memory_bytes() > limits.max_bytes
 
@@ -64,7 +71,7 @@ async def _without(place: Store, held: Held, header: cold.Header, batch_id: str,
         return None
     return msgspec.structs.replace(
         held,
-        first_id=cold.header(second[1]).first_id,
+        first_id=store.header(second).first_id,
         entries=held.entries - header.entries,
         batches=held.batches - 1,
         size_bytes=held.size_bytes - size,

@@ -2,7 +2,8 @@
 
 Each step may be repeated, and the note by which a day is found (`streams_used`) goes last: who is killed in between
 leaves a day that the next sweep removes. A session that is opened in it meanwhile comes out on top: it adds an entry
-first, which Redis looks for before it removes the stream, and a stream that is there at the end is listed again.
+first, which Redis looks for before it removes the stream, and a stream that is there at the end is listed again. So is
+one to which a compactor has added a batch meanwhile.
 """
 
 from collections.abc import Sequence
@@ -54,7 +55,7 @@ class Removal:
             return False
         await self._link.do(*index.drop_call(self._keys, day))
         await self._link.do(*calls.forget(self._keys.streams_used(), [(name, used_ms)]))
-        if await self._link.do("EXISTS", keys.stream(name)):
+        if any(await self._link.do_all([("EXISTS", key) for key in parts])):
             await self._list_again(day)
             return False
         return True

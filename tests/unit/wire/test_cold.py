@@ -193,6 +193,64 @@ def test_a_table_that_lies(data: st.DataObject) -> None:
     survive(framed(changed, stored + bytes(body[header.stored[0] :])))
 
 
+@pytest.mark.parametrize("change", [{"first_id": "1-0"}, {"last_id": "9999999999999-0"}, {"entries": 1}])
+def test_a_header_that_lies(change: dict[str, Any]) -> None:
+    """What it says of the entries is what readers and the index go by."""
+    header, body = msgspec.to_builtins(cold.header(GOOD)), bytes(cold._framed(GOOD)[1])
+    assert cold.entries(framed(header, body)) == cold.entries(GOOD)
+    with pytest.raises(errors.BadBatch, match="does not hold the entries"):
+        cold.entries(framed(header | change, body))
+
+
+def test_numbers_that_do_not_add_up_are_refused() -> None:
+    """A column or a rest that is shorter or longer than what was cut, a cut of a column that there is not."""
+    values = [lz4.block.decompress(one, uncompressed_size=1 << 20) for one in bursts(3)]
+    lengths = [len(value) for value in values]
+    apart = woven.taken_apart([(value, True) for value in values], woven.Widths())
+    assert woven.put_together(apart, lengths) == values
+    first, *others = apart.columns
+    for wrong in (
+        apart._replace(columns=[first._replace(data=first.data[:-1]), *others]),
+        apart._replace(columns=[first._replace(data=first.data + b"x"), *others]),
+        apart._replace(rest=apart.rest[:-1]),
+        apart._replace(rest=apart.rest + b"x"),
+        apart._replace(places=apart.places + len(apart.columns)),
+        apart._replace(counts=apart.counts[:-1]),
+        apart._replace(gaps=apart.gaps[:-1]),
+    ):
+        with pytest.raises(ValueError, match=r"add up|agree|not as long|there is not"):
+            woven.put_together(wrong, lengths)
+
+
+def test_a_value_that_is_not_to_the_bit_is_noticed_among_others() -> None:
+    """Each value of an entry has its own checksum."""
+    one, two = bursts(2)[:2]
+    made = opened.Opener().open(Entry("1-0", (b"a", one, b"b", two)))
+    assert opened.closed(made) == (Entry("1-0", (b"a", one, b"b", two)), True)
+    for sums in ((made.sums[0] ^ 1, made.sums[1]), (made.sums[0], made.sums[1] ^ 1)):
+        assert not opened.closed(made._replace(sums=sums))[1]
+
+
+def test_levels_are_not_tried_for_every_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer whose blocks no level makes costs a search or two in a batch, not one for each value."""
+    block = b"\xf0" + bytes([200 - 15]) + b"\x0a\x10" + b"x" * 198
+    real, tried = pack.compress, []
+
+    def compress(*given: Any) -> bytes:
+        tried.append(given[1])
+        return real(*given)
+
+    monkeypatch.setattr(pack, "compress", compress)
+    opener = opened.Opener()
+    levels = limits.LZ4_LEVEL_MAX - limits.LZ4_LEVEL_MIN + 1
+    for batch in (1, 2):
+        for number in range(50):
+            assert opener.open(Entry(f"{number + 1}-0", (b"data", block))).ways == bytes([opened.AS_IT_CAME])
+        assert len(tried) < batch * (2 * levels + 2 * 50 + 1)
+        assert len(tried) > batch * levels
+        opener.next_batch()
+
+
 @pytest.mark.parametrize("codec", cold.CODECS)
 def test_a_bomb_takes_no_memory(codec: str) -> None:
     """A megabyte that unpacks to gigabytes is refused by its sizes, or ends where they do."""
@@ -202,7 +260,8 @@ def test_a_bomb_takes_no_memory(codec: str) -> None:
             cold.header(GOOD), codec=codec, sizes=(0, claimed, 0, 0), stored=(0, len(zeros), 0, 0)
         )
         started_s = time.perf_counter()
-        with pytest.raises(errors.BadBatch):
+        reason = "the sizes in its header" if claimed > limits.COLD_BATCH_MAX_BYTES else "."
+        with pytest.raises(errors.BadBatch, match=reason):
             cold.entries(framed(header, zeros))
         assert time.perf_counter() - started_s < PATIENCE_S
 
