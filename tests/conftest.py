@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -13,15 +13,29 @@ import structlog
 import rta_writers
 from rta_supervisor.embedded import java, server
 from rta_writers import connection, remembered
-from tests.support import postgres, redis_rules, supervisors
+from tests.support import postgres, redis_rules, sharing, supervisors
 
 # Properties with no number of their own: a few seconds each, or minutes in a soak.
 hypothesis.settings.register_profile("test", max_examples=100, deadline=None)
 hypothesis.settings.register_profile("soak", max_examples=20_000, deadline=None)
 hypothesis.settings.load_profile("soak" if os.environ.get("RTA_SOAK") else "test")
 
+# A JVM that lives for a minute has no use for the compiler that makes it fast after several.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return sharing.scheduler(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a run of several workers: what takes long goes first."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: sharing.place(item.nodeid))
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +81,7 @@ def client(url: str) -> Iterator[redis.Redis]:
 def supervisor(url: str) -> Iterator[supervisors.Supervisor]:
     with supervisors.running(url) as running:
         yield running
+        running.hurry()
 
 
 @pytest.fixture

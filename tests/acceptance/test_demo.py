@@ -37,8 +37,9 @@ def bare(scratch: Path) -> dict[str, str]:
         if found.name not in HIDDEN and not (tools / found.name).is_symlink():
             (tools / found.name).symlink_to(found)
     (scratch / "tmp").mkdir()
-    kept = {name: os.environ[name] for name in ("HOME", "LANG", "COVERAGE_PROCESS_START") if name in os.environ}
-    return {**kept, "PATH": str(tools), "TMPDIR": str(scratch / "tmp"), "RTA_TEST_MARK": str(scratch)}
+    kept = ("HOME", "LANG", "COVERAGE_PROCESS_START", "SPARK_SUBMIT_OPTS")
+    environment = {name: os.environ[name] for name in kept if name in os.environ}
+    return {**environment, "PATH": str(tools), "TMPDIR": str(scratch / "tmp"), "RTA_TEST_MARK": str(scratch)}
 
 
 def marked_processes(scratch: Path) -> list[str]:

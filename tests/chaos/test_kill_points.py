@@ -40,8 +40,9 @@ def test_a_supervisor_killed_at_any_effect_is_replaced(url: str, client: redis.R
                 driver.join(0.01)
             survived = first.process.poll() is None
             if not survived:
-                with supervisors.running(url):
+                with supervisors.running(url, {"RTA_CONTROL__RETRY_S": "0.1"}) as second:
                     driver.join(60)
+                    second.kill()
         assert [one.state for one in ended] == ["closed"], f"killed before effect {point}"
         check(client, ended[0], f"killed before effect {point}")
         if survived:

@@ -63,7 +63,7 @@ def test_every_way_leads_to_a_session_and_none_to_a_log(
     url = f"{locked.url}?password_file={secret_file}" if way == "file" else locked.url
     if way != "file":
         monkeypatch.setenv(*next(iter(environment.items())))
-    with supervisors.running(locked.url, {**environment, "RTA_LOG__LEVEL": "debug"}) as running:
+    with supervisors.running(locked.url, {**environment, "RTA_LOG__LEVEL": "debug"}, is_fresh=True) as running:
         with rta_writers.SessionClient(url, timeout_s=20).open(f"run-{way}", stream="rig") as session:
             assert SECRET not in str(session.options)
         process = Path("/proc", str(running.process.pid))

@@ -1,4 +1,4 @@
-"""A supervisor as a process of its own, as systemd would run it."""
+"""A supervisor as a process of its own, with the log and the signals that systemd would give it."""
 
 import contextlib
 import os
@@ -9,10 +9,12 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
 from rta_supervisor.demo.processes import Ready
+from tests.support import forking
 from tests.support.waiting import wait_until
 
 QUICK = {
@@ -26,22 +28,35 @@ QUICK = {
 }
 """Settings that make a test wait less for the same behaviour."""
 
+FORKED = ("rta_supervisor", "tests.support.killable", "tests.support.freezable")
+"""Programs that change nothing before the daemon is loaded."""
+
 
 class Supervisor:
     """One running daemon and its log. Without a URL, that of the environment counts."""
 
-    def __init__(self, url: str, environment: Mapping[str, str] | None = None, module: str = "rta_supervisor") -> None:
+    def __init__(
+        self,
+        url: str,
+        environment: Mapping[str, str] | None = None,
+        module: str = "rta_supervisor",
+        *,
+        is_fresh: bool = False,
+    ) -> None:
+        """`is_fresh`: an interpreter of its own, as systemd starts it."""
+        self.process: forking.Fork | subprocess.Popen[bytes]
         self.directory = Path(tempfile.mkdtemp(prefix="rtas-test-"))
         own = {"NOTIFY_SOCKET": str(self.directory / "ready"), "XDG_STATE_HOME": str(self.directory)}
         self.log_path = self.directory / "log"
         with Ready(self.directory / "ready") as ready, self.log_path.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", module, "run", *(("--redis-url", url) if url else ()), "--log-format", "json"],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **QUICK, **own, **(environment or {})},
-            )
-            assert ready.wait(self.process), self.log_path.read_text()
+            words = ["run", *(("--redis-url", url) if url else ()), "--log-format", "json"]
+            env = {**os.environ, **QUICK, **own, **(environment or {})}
+            if module in FORKED and not is_fresh:
+                self.process = forking.Fork(module, words, env, log)
+            else:
+                command = [sys.executable, "-m", module, *words]
+                self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env)
+            assert ready.wait(cast("subprocess.Popen[bytes]", self.process)), self.log_path.read_text()
 
     def events(self, name: str) -> list[dict[str, object]]:
         lines = self.log_path.read_bytes().splitlines()
@@ -59,12 +74,18 @@ class Supervisor:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(30)
 
+    def hurry(self) -> None:
+        """End it as somebody does who has no time for the lanes: by a second signal, once the first one has come."""
+        self.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: self.process.poll() is not None or self.events("supervisor_stopping"), what="the signal")
+        self.stop()
+
 
 @contextlib.contextmanager
 def running(
-    url: str, environment: Mapping[str, str] | None = None, module: str = "rta_supervisor"
+    url: str, environment: Mapping[str, str] | None = None, module: str = "rta_supervisor", *, is_fresh: bool = False
 ) -> Iterator[Supervisor]:
-    supervisor = Supervisor(url, environment, module)
+    supervisor = Supervisor(url, environment, module, is_fresh=is_fresh)
     try:
         yield supervisor
     finally:
