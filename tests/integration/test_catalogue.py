@@ -359,19 +359,20 @@ async def test_pages_of_what_is_found(catalogue: Catalogue) -> None:
     """Every session once, whatever the size of a page, also where two have one id."""
     rows = [named(number) for number in range(1, 20)] + [msgspec.structs.replace(named(7), identity="twin")]
     await catalogue.save(rows)
-    found: list[Row] = []
-    while page := await catalogue.find(Query(), limit=3, before=found[-1].mark if found else None):
-        found += page
-    assert sorted(found, key=_key) == sorted(rows, key=_key)
-    assert [row.stream_session_id for row in found] == sorted((row.stream_session_id for row in rows), reverse=True)
+    for limit in (1, 3, 100):
+        found: list[Row] = []
+        while page := await catalogue.find(Query(), limit=limit, before=found[-1].mark if found else None):
+            found += page
+        assert sorted(found, key=_key) == sorted(rows, key=_key)
+        assert [row.stream_session_id for row in found] == sorted((row.stream_session_id for row in rows), reverse=True)
 
 
 async def test_words_go_with_the_json_that_counts(catalogue: Catalogue) -> None:
-    """A late row with an older name is not found by it."""
-    await catalogue.save([named(1, version=2, json='{"identifier":"new"}')])
-    await catalogue.save([named(1, version=1, json='{"identifier":"old"}')])
+    """A session is found by its new name, and not by the old one, whichever row came late."""
+    for version, name in ((2, "older"), (3, "newest"), (1, "oldest")):
+        await catalogue.save([named(1, version=version, json=f'{{"identifier":"{name}"}}')])
     assert await catalogue.find(Query(text="old"), limit=1) == []
-    assert len(await catalogue.find(Query(text="new"), limit=1)) == 1
+    assert len(await catalogue.find(Query(text="newest"), limit=1)) == 1
 
 
 async def test_only_looking(catalogue: Catalogue, catalogue_settings: settings.CatalogueSettings) -> None:

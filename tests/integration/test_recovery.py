@@ -4,16 +4,21 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NamedTuple
 
+import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 import redis
 
 from rta_supervisor import settings
 from rta_supervisor.archivist import Archivist
+from rta_supervisor.follower import Follower
 from rta_supervisor.life import Life
+from rta_supervisor.lifecycle import Event
 from rta_supervisor.link import Link
 from rta_supervisor.records import Known, Ref
 from rta_supervisor.recovery import Recovery
+from rta_supervisor.resurrection import Resurrection
 from rta_supervisor.sessions import Sessions
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_wire import control_pb2, keys, session
@@ -26,6 +31,7 @@ NAMES = keys.Keys()
 class World(NamedTuple):
     """A supervisor without its tasks."""
 
+    link: Link
     sessions: Sessions
     catalogue: SqliteCatalogue
     archivist: Archivist
@@ -64,7 +70,7 @@ async def world(url: str, tmp_path: Path) -> AsyncIterator[World]:
     archivist = Archivist(link, sessions, catalogue, made)
     life = Life(link, made, sessions, archivist.note)
     recovery = Recovery(link, sessions, life, catalogue, is_catalogue_required=True, prepare=())
-    yield World(sessions, catalogue, archivist, life, recovery)
+    yield World(link, sessions, catalogue, archivist, life, recovery)
     await catalogue.close()
     await link.close()
 
@@ -131,6 +137,44 @@ async def test_a_later_session_does_not_end_with_an_earlier_one(client: redis.Re
     await world.save(state=State.CLOSED)
     await world.recovery.end_again()
     assert (await world.known()).state is State.CLOSED
+
+
+async def test_a_host_follows_in_both_directions(client: redis.Redis, world: World) -> None:
+    """What another one ended and let go is over here too, and what only this one knows to be over ends there."""
+    for identity in ("let-go", "over-here"):
+        await world.open(identity)
+    elsewhere = Life(world.link, settings.Settings(), world.sessions, lambda _: None)
+    await elsewhere.end(await world.known("let-go"), Event.CLOSE)
+    client.zrem(NAMES.index(), "let-go")
+    await world.save("over-here", state=State.FAILED)
+    further = {"note": world.archivist.note, "end_again": world.recovery.end_again}
+    follower = Follower(world.link, world.sessions, world.catalogue, settings.Settings(), **further)  # type: ignore[arg-type]
+    await follower.follow()
+    await world.archivist.flush()
+    assert await world.unfinished() == []
+    assert (await world.known("over-here")).state is State.FAILED
+
+
+async def test_a_closed_session_gets_newer_json_where_somebody_asks(world: World) -> None:
+    """Redis came back with a snapshot from before the last change: what the catalogue has of it counts."""
+    await world.open()
+    await world.life.end(await world.known(), Event.CLOSE)
+    await world.archivist.flush()
+    newer = session.dump({**session.parse((await world.known()).document), "group": "newer"}).decode()
+    await world.save(json=newer)
+    asked = Resurrection(world.link, world.sessions, world.recovery, world.catalogue, settings.Settings())
+    request = control_pb2.ResurrectSession(request_id="one", identity="run-1")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(asked.run)
+        reply = None
+        with anyio.fail_after(10):
+            while reply is None:
+                await anyio.lowlevel.checkpoint()
+                reply = await asked.serve("operator", request)
+        tasks.cancel_scope.cancel()
+    assert reply is not None
+    assert reply.state == "closed"
+    assert session.parse((await world.known()).document) == session.parse(newer)
 
 
 @pytest.mark.parametrize("spoilt", ["run-1", "run-2"])

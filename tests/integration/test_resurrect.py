@@ -67,7 +67,8 @@ def test_a_closed_session_comes_back_as_it_was(
     assert {**after, "lastUpdated": ""} == {**before, "lastUpdated": ""}
     assert after["tEnd"] == str(end_ns)
     assert document(client, "run-1")["state"] == "closed"
-    assert 0 < int(str(client.ttl("sessions:run-1"))) <= 24 * 3600
+    for key in ("sessions:run-1", "rtas:st:{sessions:run-1}"):
+        assert 0 < int(str(client.ttl(key))) <= 24 * 3600
     assert client.xlen("stream:rig") == entries
     assert client.zscore("rtas:idx", "run-1") is None
     event = supervisor.wait_for_event("session_resurrected")

@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from rta_supervisor import settings, sqlite_catalogue
+from rta_supervisor.catalogues import sqlite_schema
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_wire import errors, keys
 from tests.support import users
@@ -147,9 +148,9 @@ async def test_a_file_of_a_later_version(catalogue: SqliteCatalogue) -> None:
     await catalogue.save([ROW])
     await catalogue.close()
     raw = sqlite3.connect(catalogue.path)
-    raw.execute("PRAGMA user_version = 99")
+    raw.execute(f"PRAGMA user_version = {sqlite_schema.LATEST + 1}")
     raw.close()
-    with pytest.raises(errors.CatalogueTooNew, match=r"schema 99 .* Upgrade the supervisor") as caught:
+    with pytest.raises(errors.CatalogueTooNew, match=rf"schema {sqlite_schema.LATEST + 1} .* Upgrade") as caught:
         await catalogue.save([named(2)])
     assert (caught.value.retriable, caught.value.exit_code) == (False, 78)
 
