@@ -193,7 +193,7 @@ class Trimmer:
         in_use_ms = await self._removed(name, limits)
         if not in_use_ms:
             await self._link.do(*calls.forget(self._keys.streams_used(), [(name, used_ms)]))
-            if not any(await self._link.do_all([("EXISTS", key) for key in (keys.stream(name), keys.cold(name))])):
+            if not any([await self._link.do("EXISTS", key) for key in (keys.stream(name), keys.cold(name))]):
                 counting.counts.streams_removed += 1
                 self._log.info("stream_removed", stream=name)
                 return True
