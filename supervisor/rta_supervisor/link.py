@@ -134,7 +134,9 @@ class Link:
             except redis.exceptions.ResponseError as error:
                 raise self.named(error) from error
             except (*Outage, *Refusal) as error:
-                if anyio.current_time() >= deadline_s:
+                found = outcomes.verdict(error)
+                is_hopeless = found is not None and found.sort is outcomes.Sort.NEVER
+                if is_hopeless or anyio.current_time() >= deadline_s:
                     raise self.named(error) from error
                 await anyio.sleep(RETRY_PAUSE_S)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
+import anyio
 import msgspec
 import pyarrow as pa
 import pytest
@@ -111,7 +112,7 @@ def test_a_client_that_the_server_does_not_trust_is_refused(
 async def test_a_supervisor_with_a_wrong_authority_does_not_start(tls: Tls) -> None:
     """One whose server is not trusted: it says why, and does not wait for what can't come."""
     link = Link(settings.RedisSettings(url=tls.url, startup_patience_s=60))
-    with pytest.raises(errors.RedisRefused, match="don't agree on TLS"):
+    with anyio.fail_after(30), pytest.raises(errors.RedisRefused, match="don't agree on TLS"):
         await link.connect()
     await link.close()
 

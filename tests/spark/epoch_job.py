@@ -53,6 +53,7 @@ def main() -> None:
         SparkSession.Builder()
         .master("local[2]")
         .config("spark.ui.enabled", "false")
+        .config("spark.python.daemon.module", "tests.chaos.spark_daemon")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", f"{WORK}/warehouse")
         .config("spark.local.dir", f"{WORK}/local")

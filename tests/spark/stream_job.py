@@ -13,6 +13,7 @@ def main() -> None:
         SparkSession.Builder()
         .master("local[2]")
         .config("spark.ui.enabled", "false")
+        .config("spark.python.daemon.module", "tests.chaos.spark_daemon")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", f"{work}/warehouse")
         .config("spark.local.dir", f"{work}/local")

@@ -24,10 +24,9 @@ START_S = 400
 
 def spawn(program: str, work: Path, *words: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, str(HERE / program), *words]
+    environment = {**os.environ, **java.spark_environment(), "PYTHONPATH": str(HERE.parents[1])}
     with (work / "log").open("ab") as log:
-        return subprocess.Popen(
-            command, stdout=log, stderr=log, start_new_session=True, env={**os.environ, **java.spark_environment()}
-        )
+        return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=environment)
 
 
 def found(client: redis.Redis, identity: str, stream: str) -> frames.Rows:
