@@ -1,7 +1,7 @@
-"""Queries over the same files, some that write once and some by plain XADD, in a process that dies between epochs.
+"""Two queries over the same files, one that writes once and one by plain XADD, in a process that dies between epochs.
 
-Each has an epoch in its name. When all have committed theirs, and before Spark has noted it, the process is killed. Run
-by test_driver.py.
+When both have committed the epoch that they were told, and before Spark has noted either, the whole process is killed.
+Run by test_driver.py.
 """
 
 import os
@@ -19,23 +19,23 @@ from rta_writers import connection
 from rta_writers.source import RtaDataSource, StreamWriter
 
 DELIVERIES = ("exactly-once", "at-least-once")
-URL, WORK, EPOCHS, IS_DOOMED, GROUP = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "doomed", os.getpgrp()
-NAMES = [f"{delivery}-{epoch}" for delivery in DELIVERIES for epoch in range(EPOCHS)]
+URL, WORK, DOOMED_EPOCH, GROUP = sys.argv[1], sys.argv[2], int(sys.argv[3]), os.getpgrp()
 BLOCK_S, PATIENCE_S = 3, 600
 
 
 class DoomedWriter(StreamWriter):
-    """Commits, waits for the other queries, and takes the driver with it."""
+    """Commits, waits for the other query, and takes the driver with it."""
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         super().commit(messages, batchId)
-        if IS_DOOMED and self._options["stream"].endswith(f"-{batchId}"):
+        if batchId == DOOMED_EPOCH:
             with connection.connect(URL) as client:
-                if client.rpush("test:committed", batchId) < len(NAMES):
-                    client.expire("test:committed", PATIENCE_S)
+                key = f"test:committed:{batchId}"
+                if client.rpush(key, self._options["delivery"]) < len(DELIVERIES):
+                    client.expire(key, PATIENCE_S)
                     while True:
                         client.execute_command("BLPOP", "test:nothing", BLOCK_S)
-                        os.killpg(GROUP, 0)  # another one has killed it: nothing is left to wait for
+                        os.killpg(GROUP, 0)  # the other one has killed it: nothing is left to wait for
             os.killpg(GROUP, signal.SIGKILL)
 
 
@@ -61,13 +61,13 @@ def main() -> None:
     )
     spark.sparkContext.setLogLevel("OFF")
     spark.dataSource.register(DoomedSource)
-    sessions = [rta_writers.SessionClient(URL).session(name, stream=name) for name in NAMES]
+    sessions = [rta_writers.SessionClient(URL).session(name, stream=name) for name in DELIVERIES]
     source = spark.readStream.schema("channel int, time bigint, value double").option("maxFilesPerTrigger", 1)
     queries = [
         source.parquet(f"{WORK}/in")
         .writeStream.format("rta")
         .option("checkpointLocation", f"{WORK}/{session.identity}")
-        .options(**session.options, delivery=session.identity.rpartition("-")[0])
+        .options(**session.options, delivery=session.identity)
         .trigger(availableNow=True)
         .start()
         for session in sessions
