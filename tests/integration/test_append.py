@@ -12,6 +12,7 @@ from rta_wire import errors, keys
 from rta_wire.totals import Mark, Totals
 from rta_writers import connection, patience, remembered
 from rta_writers.append import Appender
+from rta_writers.plain import PlainAppender
 from rta_writers.target import Target
 from tests.support import proxy, samples
 
@@ -52,7 +53,7 @@ def put_on(appender: Appender, count: int, first: int) -> None:
     appender.flush()
 
 
-def append_rows(appender: Appender, count: int, first: int) -> None:
+def append_rows(appender: Appender | PlainAppender, count: int, first: int) -> None:
     appender.append(count, lambda skip: samples.bursts(count - skip, first=first + skip))
 
 
@@ -114,7 +115,7 @@ def test_a_frozen_twin_that_wakes_up_adds_nothing(client: redis.Redis, appender:
     frozen._read_mark()
     put(appender(), 10)
     assert put(frozen, 10).bursts == 10
-    assert frozen.duplicate_rows == 10
+    assert (frozen.duplicate_rows, frozen.refused) == (10, 1)
     assert values(client) == list(map(float, range(10)))
 
 
@@ -182,8 +183,25 @@ def test_a_lost_reply_is_not_a_lost_or_doubled_burst(
             append_rows(writer, 8, first)
         assert writer.totals().bursts == 64
         writer.close()
-        assert broken.swallowed == 4
+        assert broken.swallowed == writer.outages == 4
     assert values(client) == list(map(float, range(64)))
+
+
+def test_at_least_once_sends_again_where_a_reply_is_lost(
+    shared_server: server.EmbeddedServer, client: redis.Redis, target: Target
+) -> None:
+    """It can't know what became of the group: each burst stands there, and those twice whose answer was lost."""
+    with proxy.between(str(shared_server.socket_path)) as broken, connection.connect(broken.url) as through:
+        writer = PlainAppender(through, target, unit="u", epoch=0)
+        for first in range(0, 32, 8):
+            if first == 8:
+                writer.flush()
+                broken.swallow_reply_to(b"XADD")
+            append_rows(writer, 8, first)
+        assert writer.totals().bursts == 32
+        writer.close()
+        assert (broken.swallowed, writer.outages) == (1, 1)
+    assert sorted(values(client)) == sorted([*map(float, range(32)), *map(float, range(8, 16))])
 
 
 def test_plain_xadd_doubles_where_a_reply_is_lost(shared_server: server.EmbeddedServer, client: redis.Redis) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import anyio
+import anyio.from_thread
+import anyio.to_thread
 import pytest
 import redis
 
@@ -17,6 +19,7 @@ from rta_supervisor.records import Ref
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_supervisor.web.live.plot import Plot, Wish
 from rta_wire import held, limits, reader
+from rta_writers import joined, reading
 from tests.support import coldness, control, supervisors
 from tests.support.coldness import NAMES, aged, compactor, fill
 from tests.support.commands import run
@@ -193,6 +196,33 @@ async def test_batches_that_go_while_somebody_reads(
     assert part.entries[0][0].decode() == part.first_id == entries[10].id
     assert (part.length, part.entries_added) == (15, 25)
     for one in (late, link, catalogue):
+        await one.close()
+
+
+async def test_batches_that_go_while_spark_reads(
+    url: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same for the readers of a Spark job: a batch that went in between is counted as removed."""
+    monkeypatch.setattr(limits, "COLD_BATCH_MAX_ENTRIES", 10)
+    entries = aged([b"%d" % n for n in range(25)])
+    fill(client, "rig", entries)
+    link = Link(settings.RedisSettings(url=url))
+    await link.load_functions()
+    catalogue = SqliteCatalogue(coldness.scratch())
+    await compactor(link, catalogue).sweep()
+    fewer = compactor(link, catalogue, coldness.config(trim=settings.TrimSettings(max_entries=15)))
+    batch = joined._batch
+
+    def late(*args: Any) -> Any:
+        anyio.from_thread.run(fewer.sweep)
+        return batch(*args)
+
+    monkeypatch.setattr(joined, "_batch", late)
+    where = ("rig", reading.START, reading.HIGHEST_ID)
+    found = await anyio.to_thread.run_sync(joined.read, client, NAMES, where, 100)
+    assert found.entries[0][0] == entries[10].id
+    assert (found.now.length, found.now.added, found.now.removed) == (15, 25, 10)
+    for one in (link, catalogue):
         await one.close()
 
 

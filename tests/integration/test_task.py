@@ -172,6 +172,16 @@ def test_an_attempt_with_other_rows_is_refused(client: redis.Redis, target: Targ
     assert stored.samples(client, "rig", 7) == expected(2500)
 
 
+def test_other_rows_in_a_group_before_the_last_are_noticed(client: redis.Redis, target: Target) -> None:
+    """The fingerprint is of all rows so far, not of those that were sent together."""
+    write(target, long(2500), groupRows="1000")
+    changed = [long(10, first=5000), long(2490, first=10)]
+    with pytest.raises(errors.RowsChanged, match="its first 2500 rows are not those that stand there"):
+        write(target, *changed, groupRows="1000")
+    write(target, long(2500), groupRows="700")
+    assert stored.samples(client, "rig", 7) == expected(2500)
+
+
 def test_rows_in_another_order_within_what_stands_there_are_the_same_rows(client: redis.Redis, target: Target) -> None:
     """Only which rows stand there matters."""
     write(target, long(2500))
@@ -181,7 +191,7 @@ def test_rows_in_another_order_within_what_stands_there_are_the_same_rows(client
 
 def test_at_least_once_writes_again(client: redis.Redis, target: Target) -> None:
     """The control: the same second attempt doubles every row, and the totals say so."""
-    write(target, long(1000), delivery="at-least-once")
+    write(target, long(1000), delivery="at-least-once", groupRows="300")
     _, outcome = write(target, long(1000), delivery="at-least-once")
     assert stored.samples(client, "rig", 7) == sorted(expected(1000) * 2)
     assert outcome.shares[0].totals.samples == 2000
@@ -189,14 +199,29 @@ def test_at_least_once_writes_again(client: redis.Redis, target: Target) -> None
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once", "staged"])
 def test_a_closed_session_is_refused(client: redis.Redis, target: Target, delivery: str) -> None:
-    """In every delivery."""
+    """In every delivery, before anything is written."""
     client.set(target.keys.gate("rig", 7), "sealed", ex=60)
     with pytest.raises(errors.SessionClosed):
         write(target, long(10), delivery=delivery)
+    assert client.exists("stream:rig") == 0
 
 
-def stage(target: Target, *rows: int, epoch: int = 0) -> tuple[Options, list[Outcome]]:
-    settings, outcomes = Options.read({**target.options(), "delivery": "staged"}), []
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once", "staged"])
+def test_a_close_in_the_middle_of_a_task_is_noticed(client: redis.Redis, target: Target, delivery: str) -> None:
+    """Rows that come after it fail the task, in every delivery."""
+    settings = Options.read({**target.options(), "delivery": delivery})
+    writing = Task(settings, long(1).schema, unit="job/0", epoch=0)
+    writing.write(long(10))
+    writing.flush()
+    client.set(target.keys.gate("rig", 7), "sealed", ex=60)
+    writing.write(long(10, first=10))
+    with pytest.raises(errors.SessionClosed):
+        writing.finish()
+    writing.close()
+
+
+def stage(target: Target, *rows: int, epoch: int = 0, **options: str) -> tuple[Options, list[Outcome]]:
+    settings, outcomes = Options.read({**target.options(), "delivery": "staged", **options}), []
     first = 0
     for partition, count in enumerate(rows):
         batches = [long(count, first=first)]
@@ -211,7 +236,7 @@ def waiting_keys(client: redis.Redis) -> list[bytes]:
 
 def test_staged_rows_appear_with_the_commit(client: redis.Redis, target: Target) -> None:
     """Nothing can be seen before it, everything after it, and nothing is left beside the stream."""
-    settings, outcomes = stage(target, 1000, 2000)
+    settings, outcomes = stage(target, 1000, 2000, groupRows="300")
     assert client.exists("stream:rig") == 0
     committing.commit(settings, outcomes, epoch=0)
     assert stored.samples(client, "rig", 7) == expected(3000)
@@ -219,10 +244,13 @@ def test_staged_rows_appear_with_the_commit(client: redis.Redis, target: Target)
 
 
 def test_a_repeated_commit_with_other_rows_adds_nothing(client: redis.Redis, target: Target) -> None:
-    """The first commit of an epoch decides, whatever a replay computes."""
-    for rows in ((1000, 2000), (10, 20, 30)):
+    """The first commit of an epoch decides, whatever a replay computes, and when its manifest has expired too."""
+    manifest = target.keys.manifest("rig", 7, "job", 0)
+    for rows in ((1000, 2000), (10, 20, 30), (40, 50, 60)):
         settings, outcomes = stage(target, *rows)
         committing.commit(settings, outcomes, epoch=0)
+        if rows == (10, 20, 30):
+            assert client.delete(manifest) == 1
     assert stored.samples(client, "rig", 7) == expected(3000)
     assert waiting_keys(client) == []
     settings, outcomes = stage(target, 5, epoch=1)
@@ -230,11 +258,12 @@ def test_a_repeated_commit_with_other_rows_adds_nothing(client: redis.Redis, tar
     assert len(stored.samples(client, "rig", 7)) == 3005
 
 
+@pytest.mark.parametrize("others_rows", [(7, 8, 9), ()])
 @pytest.mark.parametrize("moves", [0, 1, 2, 3])
 def test_a_commit_that_was_cut_off_goes_on_with_what_it_began(
-    monkeypatch: pytest.MonkeyPatch, client: redis.Redis, target: Target, moves: int
+    monkeypatch: pytest.MonkeyPatch, client: redis.Redis, target: Target, moves: int, others_rows: tuple[int, ...]
 ) -> None:
-    """It died between any two moves; the replay staged other rows, which are not mixed in."""
+    """It died between any two moves; the replay staged other rows, which are not mixed in, or none."""
     monkeypatch.setattr(staging, "BURSTS_PER_MOVE", 2)
 
     class Killed(Exception):
@@ -254,8 +283,10 @@ def test_a_commit_that_was_cut_off_goes_on_with_what_it_began(
         patch.setattr(staging, "_take", killed_later)
         with pytest.raises(Killed):
             committing.commit(settings, outcomes, epoch=0)
-    settings, others = stage(target, 7, 8, 9)
-    committing.commit(settings, others, epoch=0)
+    # Another release may move more at a time.
+    monkeypatch.setattr(staging, "BURSTS_PER_MOVE", 3)
+    settings, others = stage(target, *others_rows)
+    committing.commit(settings, others or [Outcome("job/0", 0)], epoch=0)
     assert stored.samples(client, "rig", 7) == expected(60_000)
     assert waiting_keys(client) == []
 
@@ -299,6 +330,15 @@ def test_what_a_failed_attempt_staged_is_removed(client: redis.Redis, target: Ta
     writing.fail()
     writing.close()
     assert waiting_keys(client) == []
+
+
+def test_what_an_epoch_staged_that_is_given_up_is_removed(client: redis.Redis, target: Target) -> None:
+    """Of all its tasks; nothing of it can be seen."""
+    settings, outcomes = stage(target, 10, 20)
+    assert len(waiting_keys(client)) == 2
+    committing.abort(settings, [*outcomes, Outcome("job/2", 0)])
+    assert waiting_keys(client) == []
+    assert client.exists("stream:rig") == 0
 
 
 def test_rows_that_are_gone_by_the_commit_fail_it(client: redis.Redis, target: Target) -> None:

@@ -1,5 +1,6 @@
 """What writers did reaches the driver, the progress of a streaming query, and the SQL page of Spark's UI."""
 
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rta_writers
-from rta_writers import spark_ui
+from rta_writers import metrics, spark_ui
 from rta_writers.task import Effort
 from tests.spark import frames
 from tests.support.waiting import wait_until
@@ -55,11 +56,11 @@ def test_a_batch_is_counted_on_the_driver_and_shown_on_the_page(
     new_on_page: Callable[[int], list[dict[str, str]]],
 ) -> None:
     """Samples, bursts, bytes, ratio, retries and duplicates of all tasks; the second run of a job finds duplicates."""
-    metrics = rta_writers.register(spark)
+    counters = rta_writers.register(spark)
     with sessions.session("run-1", stream="rig") as session:
         for _ in range(2):
             frames.long(spark, ROWS).write.format("rta").mode("append").options(**session.options, job="again").save()
-    found = metrics.as_dict()
+    found = counters.as_dict()
     assert (found["rows"], found["samples"], found["duplicate_rows"], found["retries"]) == (2 * ROWS, ROWS, ROWS, 0)
     assert found["bursts"] >= 2
     assert found["ratio"] == found["raw_bytes"] / found["stored_bytes"] > 1
@@ -77,7 +78,7 @@ def test_each_epoch_of_a_query_is_in_its_progress_and_on_the_page(
     new_on_page: Callable[[int], list[dict[str, str]]],
 ) -> None:
     """Two files, a file at a time: two epochs, with the rows of one each."""
-    metrics = rta_writers.register(spark)
+    counters = rta_writers.register(spark)
     for _ in range(2):
         frames.long(spark, ROWS, partitions=1).write.mode("append").parquet(str(tmp_path / "in"))
     source = spark.readStream.schema(frames.SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
@@ -90,10 +91,35 @@ def test_each_epoch_of_a_query_is_in_its_progress_and_on_the_page(
             .start()
         )
         query.awaitTermination()
-    progress = [one for one in metrics.progress(query) if one["numInputRows"]]
+    progress = [one for one in counters.progress(query) if one["numInputRows"]]
     assert [(one["batchId"], one["rta"]["samples"]) for one in progress] == [(0, ROWS), (1, ROWS)]
     assert all(one["rta"]["ratio"] > 1 for one in progress)
     assert [one["rta samples"] for one in new_on_page(2 * ROWS)] == ["1,000", "1,000"]
+
+
+def test_each_number_stands_beside_its_name() -> None:
+    """The ratio in tenths, as Spark wants it, and none where nothing was stored."""
+    effort = Effort(rows=1, samples=2, bursts=3, raw_bytes=250, stored_bytes=100, retries=6, duplicate_rows=7)
+    assert dict(zip((name for name, _ in spark_ui.SHOWN), spark_ui.values(effort), strict=True)) == {
+        "rta samples": 2,
+        "rta bursts": 3,
+        "rta bytes before compression": 250,
+        "rta bytes stored": 100,
+        "rta compression ratio": 25,
+        "rta retries": 6,
+        "rta duplicate rows refused": 7,
+    }
+    assert spark_ui.values(Effort()) == (0,) * len(spark_ui.SHOWN)
+
+
+def test_counters_of_old_epochs_are_forgotten(spark: SparkSession) -> None:
+    """A query that runs for months costs no more memory: the newest are kept."""
+    counted = metrics.Metrics(spark.sparkContext)
+    for epoch in range(metrics.EPOCHS_KEPT + 1):
+        counted._take(metrics.Note(Effort(samples=1), query="q", epoch=epoch))
+    query = types.SimpleNamespace(id="q", recentProgress=[{"batchId": 0}, {"batchId": 1}, {"batchId": epoch}])
+    assert [one["rta"]["samples"] for one in counted.progress(query)] == [0, 1, 1]
+    assert counted.effort().samples == metrics.EPOCHS_KEPT + 1
 
 
 def test_a_spark_without_such_a_page_is_told_of_once(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 import redis
 from pyspark.errors import PySparkException
@@ -12,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from rta_supervisor import settings
 from rta_supervisor.link import Link
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
-from rta_wire import cold, encode, limits
-from rta_writers import reading
+from rta_wire import cold, encode, errors, limits
+from rta_writers import entries, reading, source_read, source_stream
 from rta_writers.target import Target
 from tests.spark import frames
 from tests.support import coldness, samples
@@ -67,8 +68,8 @@ def test_cold_rows_come_back_bit_by_bit(
     """In batch and as a stream, from a cursor that stood in the middle of a batch: compacted is not lost."""
     monkeypatch.setattr(limits, "COLD_BATCH_MAX_ENTRIES", 5)
     save(frames.long(spark, 10_000).repartition(8), target)
-    entries: Any = client.xinfo_stream("stream:rig")
-    assert entries["length"] > 6
+    info: Any = client.xinfo_stream("stream:rig")
+    assert info["length"] > 6
     wanted = frames.collected(load(spark, target.redis_url, session="run-1"))
     run_stream(spark, target, tmp_path)
     save(frames.long(spark, 1000), target)
@@ -184,11 +185,11 @@ def test_a_backlog_is_read_in_parts(
 ) -> None:
     """At most so many entries in a trigger, however many wait; then only what came since."""
     save(frames.long(spark, 5000), target, burstBytes="4096")
-    entries = client.xlen("stream:rig")
+    length: Any = client.xlen("stream:rig")
     where = {"session": "run-1"} if option == "session" else {"stream": "rig"}
     run_stream(spark, target, tmp_path, maxEntriesPerTrigger="3", **where)
     epochs = [path for path in (tmp_path / "checkpoint" / "commits").iterdir() if path.name.isdigit()]
-    assert len(epochs) == -(-entries // 3) > 2
+    assert len(epochs) == -(-length // 3) > 2
     save(frames.long(spark, 100), target)
     run_stream(spark, target, tmp_path, maxEntriesPerTrigger="3", **where)
     found = frames.collected(spark.read.parquet(str(tmp_path / "out")))
@@ -222,3 +223,58 @@ def test_a_session_that_starts_where_the_trimmer_stopped_has_lost_nothing(url: s
     assert reading.lost(client, options, sessions_place, now) == 0
     assert reading.lost(client, options, sessions_place, now, added=3) == 2
     assert reading.lost(client, options, reading.Place("rig", "12-0", 7), now) is None
+
+
+def add_entries(client: redis.Redis, count: int) -> None:
+    """A row each, a millisecond after the other."""
+    for number, burst in enumerate(samples.bursts(count), 1):
+        client.xadd("stream:rig", {"id": "7", "data": burst.data}, id=f"{number}-0")
+
+
+def test_a_trimmer_that_overtakes_a_task_is_noticed(client: redis.Redis, target: Target) -> None:
+    """All was there when the query was planned, and half of it when its task read: an error, or what is left."""
+    add_entries(client, 4)
+    options = reading.Options(redis_url=target.redis_url, session="run-1")
+    place, now = reading.find(client, options), reading.counters(client, options, "rig")
+    [planned] = reading.ranges(place, now, options, {7: "run-1"}, now.last_id)
+    client.xtrim("stream:rig", maxlen=2, approximate=False)
+    with pytest.raises(errors.StreamGap):
+        list(entries.batches(options, planned, entries.Bounds()))
+    careless = msgspec.structs.replace(options, fail_on_data_loss=False)
+    assert sum(batch.num_rows for batch in entries.batches(careless, planned, entries.Bounds())) == 2
+
+
+@pytest.mark.parametrize(
+    ("start", "offset", "rows"),
+    [
+        ("earliest", {"id": "0-0"}, 4),
+        ("1-0", {"id": "1-0"}, 3),
+        ("latest", {"id": "4-0", "added": 4}, 0),
+    ],
+)
+def test_reading_starts_where_it_was_told_to(
+    client: redis.Redis, target: Target, start: str, offset: dict[str, Any], rows: int
+) -> None:
+    """In batch and as a stream."""
+    add_entries(client, 4)
+    given = {"redisUrl": target.redis_url, "session": "run-1", "startingOffset": start}
+    schema = source_read.schema_of(reading.Options.read(given))
+    assert source_stream.StreamReader(given, schema).initialOffset() == offset
+    batch = source_read.BatchReader(given, schema)
+    assert sum(found.num_rows for part in batch.partitions() for found in batch.read(part)) == rows
+
+
+def test_a_trigger_ends_after_so_many_entries(client: redis.Redis, target: Target) -> None:
+    """Exactly so many, and what comes after a query was told to end is left to the next one."""
+    add_entries(client, 7)
+    given = {"redisUrl": target.redis_url, "stream": "rig", "maxEntriesPerTrigger": "3"}
+    reader = source_stream.StreamReader(given, source_read.schema_of(reading.Options.read(given)))
+    reader.prepareForTriggerAvailableNow()
+    client.xadd("stream:rig", {"id": "7", "data": b""}, id="8-0")
+    offsets = [reader.initialOffset()]
+    while len(offsets) < 5:
+        offsets.append(reader.latestOffset(offsets[-1]))
+    last = {"id": "7-0", "added": 7}
+    assert offsets == [{"id": "0-0"}, {"id": "3-0", "added": 3}, {"id": "6-0", "added": 6}, last, last]
+    assert reader.latestOffset({"id": "2-0"}) == {"id": "5-0"}, "how many there were by then is not known"
+    assert reader.latestOffset({"id": "5-0"}) == last
