@@ -147,7 +147,8 @@ def _code(error: BaseException) -> str | None:
     status: Any = getattr(error, "status_code", None)
     if status in TABLE:
         return str(status)
-    for name in classes:
+    # Where redis-py could not make a connection, what the server said is behind an error that says nothing.
+    for name in (*classes, type(error.__cause__).__name__):
         if name in _BY_CLASS:
             return _BY_CLASS[name]
     if "ConnectionError" in classes or "TimeoutError" in classes:

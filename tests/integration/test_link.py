@@ -10,6 +10,7 @@ import redis
 from rta_supervisor import batches, settings, slices
 from rta_supervisor.embedded import server
 from rta_supervisor.link import DataLost, Link, Outage
+from rta_wire import errors
 from tests.support import proxy
 
 
@@ -100,3 +101,15 @@ async def test_slices_give_everything_in_order() -> None:
 
     with pytest.raises(redis.exceptions.ConnectionError):
         await slices.in_slices(range(3 * slices.SLICE), fail)
+
+
+async def test_a_wrong_password_is_not_waited_out(url: str, client: redis.Redis) -> None:
+    """It will not come right by waiting: the sentence comes at once."""
+    client.config_set("requirepass", "right")
+    try:
+        link = Link(settings.RedisSettings(url=f"{url}?password=wrong", startup_patience_s=60))
+        with anyio.fail_after(10), pytest.raises(errors.RedisRefused):
+            await link.connect()
+        await link.close()
+    finally:
+        client.config_set("requirepass", "")
