@@ -25,6 +25,9 @@ from rta_wire.totals import Totals
 
 PAGE: Final = 500
 
+AWAY_PAUSE_S: Final = 0.2
+"""Between two looks while Redis is away: what it lost is known soon after it, or its successor, is there."""
+
 ID_MAX_DIGITS: Final = 12
 """Of stream session ids that are believed. A higher one in a stream would leave no ids for others."""
 
@@ -59,15 +62,17 @@ class Recovery:
         """Watch the counter until cancelled."""
         while True:
             progress.step(every_s)
+            pause_s = every_s
             try:
                 if reason := await beat.data_loss():
                     await self.recover(reason)
             except Trouble as error:
                 self._on_trouble()
                 self._link.complaints.note(error)
+                pause_s = min(every_s, AWAY_PAUSE_S)
             else:
                 self._link.complaints.over()
-            await anyio.sleep(every_s)
+            await anyio.sleep(pause_s)
 
     async def recover(self, reason: str) -> None:
         """Redis lost something: put back what we know."""
