@@ -150,7 +150,7 @@ def bench_wide_rows(quick: bool) -> Iterator[Case]:
         "samples/s",
         per_cpu_second(len(values), lambda: run(encoder.wide([wide], ids))),
         per_cpu_second(len(values), lambda: run(encoder.long([long]))),
-        bar=1.1,
+        bar=1.3,
     )
 
 
