@@ -1,6 +1,6 @@
 """In which order rows go out: channel by channel. Rows that came in rounds, or channel by channel, need no sorting."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -72,12 +72,11 @@ class Rounds(NamedTuple):
 
     def of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         step = values.strides[0]
-        return self._filled(
-            values,
-            lambda one: np.lib.stride_tricks.as_strided(
-                values[one.first :], (one.channels, one.rounds), (step, step * self.width)
-            ),
-        )
+        tables = [
+            np.lib.stride_tricks.as_strided(values[one.first :], (one.channels, one.rounds), (step, step * self.width))
+            for one in self.stretches
+        ]
+        return self.joined(tables)
 
     @property
     def rows(self) -> Rows:
@@ -90,20 +89,17 @@ class Rounds(NamedTuple):
         changes = np.flatnonzero(values[1:] != values[:-1]) + 1
         return bool(begins[changes % self.width].all())
 
-    def of_alike(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The same as `of`, several times as fast."""
-        return self._filled(values, lambda one: self.of_one(values, one))
+    def of_each(self, values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+        """The values of the first channel of each stretch."""
+        return [values[one.first :: self.width][: one.rounds].copy() for one in self.stretches]
 
-    def of_one(self, values: npt.NDArray[Any], stretch: Stretch) -> npt.NDArray[Any]:
-        """The values of the first channel of a stretch."""
-        return values[stretch.first :: self.width][: stretch.rounds].copy()
-
-    def _filled(self, values: npt.NDArray[Any], table: Callable[[Stretch], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        made = np.empty(self.size, values.dtype)
+    def joined(self, tables: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """What `of` gives, from a table for each stretch; one row of it where its channels are alike."""
+        made = np.empty(self.size, tables[0].dtype)
         at = 0
-        for one in self.stretches:
+        for one, table in zip(self.stretches, tables, strict=True):
             cells = one.channels * one.rounds
-            made[at : at + cells].reshape(one.channels, one.rounds)[:] = table(one)
+            made[at : at + cells].reshape(one.channels, one.rounds)[:] = table
             at += cells
         return made
 

@@ -33,14 +33,14 @@ def group(channels: U32, times: I64, *, in_time_order: bool = True) -> Runs:
     """Groups rows by channel. Rows of one channel and one time stay in the order in which they came."""
     order, found, lens = orders.by_channel(channels)
     starts = np.cumsum(lens) - lens
+    alike = None
     if isinstance(order, orders.Rounds) and order.are_alike(times):
-        alike = _alike(order, times, in_time_order=in_time_order)
-        runs = Runs(order, order.of_alike(times), found, starts, lens, in_time_order, alike)
-        is_late = _has_late(alike.runs)
+        each = order.of_each(times)
+        alike = _alike(order, each, in_time_order=in_time_order)
+        runs = Runs(order, order.joined(each), found, starts, lens, in_time_order, alike)
     else:
         runs = Runs(order, order.of(times), found, starts, lens, in_time_order)
-        is_late = _has_late(runs)
-    if in_time_order and is_late:
+    if in_time_order and _has_late(runs if alike is None else alike.runs):
         # Released first: this is where encoding needs the most memory.
         del order, runs
         order = orders.by_time_and_channel(channels, times)
@@ -48,8 +48,7 @@ def group(channels: U32, times: I64, *, in_time_order: bool = True) -> Runs:
     return runs
 
 
-def _alike(order: orders.Rounds, times: I64, *, in_time_order: bool) -> Alike:
-    each = [order.of_one(times, stretch) for stretch in order.stretches]
+def _alike(order: orders.Rounds, each: list[I64], *, in_time_order: bool) -> Alike:
     lens = np.array([len(one) for one in each])
     nobody = np.zeros(len(each), np.uint32)
     runs = Runs(orders.NONE, np.concatenate(each), nobody, np.cumsum(lens) - lens, lens, in_time_order)

@@ -256,7 +256,6 @@ def by_state(sessions: Iterable[SessionLine]) -> dict[str, int]:
 
 def _session(identity: str, fields: Sequence[bytes | None], heard_ms: int | None) -> SessionLine:
     stream, number, principal, state, opened_ms, lost = ("" if raw is None else raw.decode() for raw in fields[:-1])
-    totals = records.totals_of(fields[-1])
     return SessionLine(
         identity=identity,
         state=State(state),
@@ -265,12 +264,7 @@ def _session(identity: str, fields: Sequence[bytes | None], heard_ms: int | None
         principal=principal,
         opened_ms=int(opened_ms),
         heard_ms=heard_ms,
-        bursts=totals.bursts,
-        samples=totals.samples,
-        raw_bytes=totals.raw_bytes,
-        stored_bytes=totals.stored_bytes,
-        start_ns=totals.start_ns,
-        end_ns=totals.end_ns,
+        **msgspec.structs.asdict(records.totals_of(fields[-1])),
         lost_data=bool(lost),
     )
 
