@@ -20,13 +20,13 @@ from rta_writers.task import Task
 CHANNELS = 100
 START_NS = 1_700_000_000_000_000_000
 INTERVAL_NS = 10_000_000
-GROUPS = 64
+GROUPS = 32
 IN_FLIGHT_MAX_MIB = 64
 
 
 @functools.cache
 def batch(number: int) -> pa.RecordBatch:
-    """65,536 rows of 100 channels: whole steps of a converter."""
+    """131,072 rows of 100 channels: whole steps of a converter."""
     rows = limits.ENCODE_GROUP_ROWS
     at = np.arange(rows, dtype=np.int64) + number * rows
     values = np.round(2000 * np.sin(at / 2000) + np.random.default_rng(number).normal(0, 3, rows))

@@ -156,7 +156,7 @@ def test_spark_is_tuned_where_its_user_has_not(spark: SparkSession) -> None:
     assert set(rta_writers.tune(other)) == {rta_spark.BYTES_PER_BATCH, rta_spark.FILTERS}
     assert other.conf.get(rta_spark.ROWS_PER_BATCH) == "1234"
     assert rta_writers.tune(spark, columns=101)[rta_spark.ROWS_PER_BATCH] == "16336"
-    assert rta_writers.tune(spark)[rta_spark.ROWS_PER_BATCH] == "65536"
+    assert rta_writers.tune(spark)[rta_spark.ROWS_PER_BATCH] == "131072"
 
 
 def test_the_source_is_found_without_registration(spark: SparkSession, sessions: rta_writers.SessionClient) -> None:

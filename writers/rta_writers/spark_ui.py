@@ -3,18 +3,22 @@
 Spark has no metrics of their own for data sources in Python. But what its page shows comes from events that any program
 on the driver may post: a plan whose nodes name metrics, and values. We post the plan of the running execution with ours
 added to its uppermost node, once, and the values of each task that has ended. The page, the REST API and the event log
-take them as they take Spark's own, and add them up.
+take them as they take Spark's own, and add them up. Events go over as JSON, as the event log holds them: the end of a
+task waits for what is posted, and each call to the JVM takes a millisecond of a busy machine.
 """
 
 import collections
 import logging
 from typing import Any, Final
 
+import msgspec
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from rta_writers.task import Effort
 
 log: Final = logging.getLogger("rta_writers")
+
+VALUES: Final = "org.apache.spark.sql.execution.ui.SparkListenerDriverAccumUpdates"
 
 EXECUTIONS_KEPT: Final = 100
 TENTHS: Final = 10
@@ -46,12 +50,29 @@ def values(effort: Effort) -> tuple[int, ...]:
     )
 
 
+class Jvm:
+    """The few things of Spark's that are called, looked up once."""
+
+    def __init__(self, spark: Any) -> None:
+        context = spark.sparkContext
+        jvm = context._jvm  # noqa: SLF001 - there is no other way to the page
+        sql = jvm.org.apache.spark.sql.execution
+        self.running = sql.SQLExecution.getQueryExecution
+        self.plan_of = sql.SparkPlanInfo.fromSparkPlan
+        self.plan_event = sql.ui.SparkListenerSQLAdaptiveExecutionUpdate
+        self.formatted = sql.ExplainMode.fromString("formatted")
+        self.to_json = jvm.org.apache.spark.util.JsonProtocol.sparkEventToJsonString
+        self.from_json = jvm.org.apache.spark.util.JsonProtocol.sparkEventFromJson
+        self.new_id = jvm.org.apache.spark.util.AccumulatorContext.newId
+        self.post = context._jsc.sc().listenerBus().post  # noqa: SLF001
+
+
 class SqlPage:
     """Posts events through the driver's gateway to the JVM. Where that has no such events, says so once and rests."""
 
     def __init__(self, spark: Any) -> None:
-        self._jvm = spark.sparkContext._jvm  # noqa: SLF001 - there is no other way to the page
-        self._bus = spark.sparkContext._jsc.sc().listenerBus()  # noqa: SLF001
+        self._spark = spark
+        self._jvm: Jvm | None = None
         self._ids: list[int] = []
         self._announced: collections.deque[int] = collections.deque(maxlen=EXECUTIONS_KEPT)
         self._resting = False
@@ -61,40 +82,30 @@ class SqlPage:
         if self._resting:
             return
         try:
-            if execution in self._announced or self._announce(execution):
-                self._post_values(execution, effort)
+            jvm = self._jvm = self._jvm or Jvm(self._spark)
+            if execution in self._announced or self._announce(jvm, execution):
+                pairs = list(zip(self._ids, values(effort), strict=True))
+                self._post(jvm, {"Event": VALUES, "executionId": execution, "accumUpdates": pairs})
         except (Py4JError, TypeError) as error:
             # TypeError is what calling a class gives that this Spark does not have. The counters themselves go on.
             self._resting = True
             log.warning("Spark's UI can't show what is written: %s", error)
 
-    def _announce(self, execution: int) -> bool:
-        sql = self._jvm.org.apache.spark.sql.execution
-        query = sql.SQLExecution.getQueryExecution(execution)
+    def _announce(self, jvm: Jvm, execution: int) -> bool:
+        query = jvm.running(execution)
         if query is None:
             return False
         if not self._ids:
-            self._ids = [self._jvm.org.apache.spark.util.AccumulatorContext.newId() for _ in SHOWN]
-        plan = sql.SparkPlanInfo.fromSparkPlan(query.executedPlan())
-        ours = [
-            sql.metric.SQLMetricInfo(name, number, kind) for number, (name, kind) in zip(self._ids, SHOWN, strict=True)
+            self._ids = [jvm.new_id() for _ in SHOWN]
+        plan = jvm.plan_of(query.executedPlan())
+        event = msgspec.json.decode(jvm.to_json(jvm.plan_event(execution, query.explainString(jvm.formatted), plan)))
+        event["sparkPlanInfo"]["metrics"] += [
+            {"name": name, "accumulatorId": number, "metricType": kind}
+            for number, (name, kind) in zip(self._ids, SHOWN, strict=True)
         ]
-        theirs = plan.metrics()
-        metrics = [theirs.apply(place) for place in range(theirs.size())]
-        shown = sql.SparkPlanInfo(
-            plan.nodeName(), plan.simpleString(), plan.children(), plan.metadata(), self._seq([*metrics, *ours])
-        )
-        text = query.explainString(sql.ExplainMode.fromString("formatted"))
-        self._bus.post(sql.ui.SparkListenerSQLAdaptiveExecutionUpdate(execution, text, shown))
+        self._post(jvm, event)
         self._announced.append(execution)
         return True
 
-    def _post_values(self, execution: int, effort: Effort) -> None:
-        # A pair of objects would be a pair of Integers where the numbers are small, and Spark expects Longs.
-        pair = getattr(self._jvm.scala, "Tuple2$mcJJ$sp")
-        pairs = [pair(number, value) for number, value in zip(self._ids, values(effort), strict=True)]
-        event = self._jvm.org.apache.spark.sql.execution.ui.SparkListenerDriverAccumUpdates
-        self._bus.post(event(execution, self._seq(pairs)))
-
-    def _seq(self, items: list[Any]) -> Any:
-        return self._jvm.PythonUtils.toSeq(items)
+    def _post(self, jvm: Jvm, event: dict[str, Any]) -> None:
+        jvm.post(jvm.from_json(msgspec.json.encode(event).decode()))
