@@ -20,6 +20,8 @@ class Case(NamedTuple):
     bar: float
     at_most: bool = False
     """Whether the ratio must stay under the bar instead of over it."""
+    times: int = 1
+    """Rounds for each one that is asked for: more where a median of few differs by what is left above the bar."""
 
 
 class Result(NamedTuple):
@@ -77,7 +79,7 @@ def run(case: Case, rounds: int) -> Result:
     case.ours()
     case.reference()
     pairs = []
-    for turn in range(rounds):
+    for turn in range(rounds * case.times):
         if turn % 2:
             reference = case.reference()
             ours = case.ours()
@@ -96,5 +98,5 @@ def run(case: Case, rounds: int) -> Result:
         ratio_min=min(ratios),
         ratio_max=max(ratios),
         at_most=case.at_most,
-        rounds=rounds,
+        rounds=len(pairs),
     )

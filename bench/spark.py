@@ -218,6 +218,7 @@ def bench_long_form(quick: bool) -> Iterator[Case]:
         functools.partial(to_redis, rows),
         functools.partial(to_nowhere, rows),
         0.75,
+        times=3,
     )
     yield Case(
         "long form, exactly once, against a naive foreachPartition",

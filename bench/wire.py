@@ -14,7 +14,7 @@ from bench.measure import Case, constant, per_cpu_second
 from rta_wire import decode, encode, limits, stream_pb2
 
 CHANNELS = 100
-GROUPS = 2
+GROUPS = 4
 INTERVAL_NS = 10_000_000
 TICK_NS = 100_000
 JITTER_TICKS = 2

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from bench import parts
 from bench.measure import Case, constant, per_second
-from rta_wire import encode, limits
+from rta_wire import encode
 from rta_writers import connection
-from rta_writers.options import Options
+from rta_writers.options import GROUP_ROWS, Options
 from rta_writers.target import Target
 from rta_writers.task import Task
 
@@ -27,7 +27,7 @@ IN_FLIGHT_MAX_MIB = 64
 @functools.cache
 def batch(number: int) -> pa.RecordBatch:
     """131,072 rows of 100 channels: whole steps of a converter."""
-    rows = limits.ENCODE_GROUP_ROWS
+    rows = GROUP_ROWS
     at = np.arange(rows, dtype=np.int64) + number * rows
     values = np.round(2000 * np.sin(at / 2000) + np.random.default_rng(number).normal(0, 3, rows))
     return pa.record_batch(
@@ -53,7 +53,7 @@ def write(groups: int, delivery: str) -> None:
 
 def encode_only(groups: int) -> None:
     """Rows to bursts and no further."""
-    encoder = encode.Encoder()
+    encoder = encode.Encoder(options=encode.Options(group_rows=GROUP_ROWS))
     for number in range(groups):
         for _ in encoder.long([batch(number % 16)]):
             pass
@@ -62,7 +62,7 @@ def encode_only(groups: int) -> None:
 def bench_one_core(quick: bool) -> Iterator[Case]:
     """What the promise costs, and what Redis costs."""
     groups = 1 if quick else GROUPS
-    rows = groups * limits.ENCODE_GROUP_ROWS
+    rows = groups * GROUP_ROWS
     once = per_second(rows, functools.partial(write, groups, "exactly-once"))
     yield Case(
         "exactly-once against at-least-once, one writer",

@@ -30,7 +30,7 @@ CHANNEL_ID_MAX: Final = 2**32 - 1
 TIME_NS_MIN: Final = -(2**63)
 TIME_NS_MAX: Final = 2**63 - 1
 
-ENCODE_GROUP_ROWS: Final = 128 * KIB
+ENCODE_GROUP_ROWS: Final = 64 * KIB
 """Rows in long form that are sorted and cut together: each channel in them costs about a microsecond."""
 
 ENCODE_GROUP_ROWS_MAX: Final = 16 * MIB

@@ -9,10 +9,10 @@ import pytest
 import redis
 
 import rta_writers
-from rta_wire import errors, keys, limits, plan
+from rta_wire import errors, keys, plan
 from rta_wire.totals import Mark
 from rta_writers import committing, reports, staging, talk, task
-from rta_writers.options import Options
+from rta_writers.options import GROUP_ROWS, Options
 from rta_writers.target import Target
 from rta_writers.task import Outcome, Task
 from tests.support import stored
@@ -146,16 +146,16 @@ def test_bad_row_data_is_refused_with_its_row(target: Target, channels: Any, val
 def test_a_bad_row_far_into_a_task_is_named_by_its_position(client: redis.Redis, target: Target) -> None:
     """The position counts from the first row of the task, and what was sent before stands there whole."""
     bad = pa.record_batch({"channel": [1, -5], "time": [1, 2], "value": [1.0, 2.0]})
-    rows = limits.ENCODE_GROUP_ROWS
+    rows = GROUP_ROWS
     with pytest.raises(errors.BadSamples, match=f"row {rows + 1} in 'job/0': .*-5"):
         write(target, long(rows), bad)
     assert len(stored.samples(client, "rig", 7)) in (0, rows)
 
 
-@pytest.mark.parametrize("cut", [1, 5_000, 65_536, 70_000, 100_000])
+@pytest.mark.parametrize("cut", [1, 5_000, GROUP_ROWS, GROUP_ROWS + 5_000, GROUP_ROWS + 30_000])
 def test_an_attempt_that_was_cut_short_is_completed_by_the_next(client: redis.Redis, target: Target, cut: int) -> None:
     """Wherever the first attempt ended, each row stands there once afterwards."""
-    rows = 100_000
+    rows = GROUP_ROWS + 30_000
     write(target, long(cut))
     _, outcome = write(target, long(rows))
     assert stored.samples(client, "rig", 7) == expected(rows)
@@ -324,7 +324,7 @@ def test_what_a_failed_attempt_staged_is_removed(client: redis.Redis, target: Ta
     """It would wait for its TTL otherwise."""
     settings = Options.read({**target.options(), "delivery": "staged"})
     writing = Task(settings, long(1).schema, unit="job/0", epoch=0)
-    writing.write(long(limits.ENCODE_GROUP_ROWS))
+    writing.write(long(GROUP_ROWS))
     writing.flush()
     assert len(waiting_keys(client)) == 1
     writing.fail()

@@ -20,6 +20,9 @@ import rta_writers
 from rta_writers import connection
 
 ROWS = 200_000
+GROUP_ROWS = 65_536
+"""Most of a task, and not all: faults strike between its groups."""
+
 SCHEMA = "channel int, time bigint, value double"
 LONG_RUNS = ("killed-staged", "speculated-staged")
 START_NS = 1_700_000_000_000_000_000
@@ -68,6 +71,7 @@ def session(master: str, work: Path, more: dict[str, str]) -> SparkSession:
         .config("spark.executor.memory", "1024m")
         .config("spark.executor.extraJavaOptions", os.environ.get("SPARK_SUBMIT_OPTS", ""))
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", str(GROUP_ROWS))
         .config("spark.sql.warehouse.dir", str(work / "warehouse"))
         .config("spark.local.dir", str(work / "local"))
     )
@@ -88,7 +92,7 @@ def run(
     if name in LONG_RUNS and not os.environ.get("RTA_SOAK"):
         return
     with connection.connect(url) as client, rta_writers.SessionClient(url).session(name, stream=name) as opened:
-        write(spark, name, {**opened.options, "delivery": delivery})
+        write(spark, name, {**opened.options, "delivery": delivery, "groupRows": str(GROUP_ROWS)})
         found[name] = {"injected": client.llen(f"test:{name}"), "id": opened.target.stream_session_id}
 
 

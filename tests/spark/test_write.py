@@ -11,13 +11,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import rta_writers
-from rta_wire import limits
 from rta_writers import spark as rta_spark
+from rta_writers.options import GROUP_ROWS
 from rta_writers.regroup import Regroup
 from tests.support import samples
 
 ROWS = 30_000
-ROWS_PER_GROUP = limits.ENCODE_GROUP_ROWS
 
 
 def frame(spark: SparkSession, rows: int = ROWS) -> DataFrame:
@@ -130,7 +129,7 @@ def test_a_closed_session_takes_no_rows(
 
 def test_groups_do_not_depend_on_batches() -> None:
     """However Spark cuts its batches, the rows are encoded in the same groups."""
-    table = pa.table({"n": pa.array(range(2 * ROWS_PER_GROUP + 100))})
+    table = pa.table({"n": pa.array(range(2 * GROUP_ROWS + 100))})
 
     def cut(seed: int) -> list[Any]:
         chooser = random.Random(seed)  # noqa: S311 - any cut will do
@@ -140,12 +139,12 @@ def test_groups_do_not_depend_on_batches() -> None:
             size = chooser.choice([1, 10_000, 65_536, 70_000, 140_000])
             batches += table.slice(at, size).to_batches()
             at += size
-        regroup = Regroup(ROWS_PER_GROUP)
+        regroup = Regroup(GROUP_ROWS)
         groups = [group for batch in batches for group in regroup.add(batch)]
         return [group.column("n").to_pylist() for group in [*groups, *regroup.rest()]]
 
     whole = cut(0)
-    assert [len(group) for group in whole] == [ROWS_PER_GROUP, ROWS_PER_GROUP, 100]
+    assert [len(group) for group in whole] == [GROUP_ROWS, GROUP_ROWS, 100]
     assert all(cut(seed) == whole for seed in range(1, 6))
 
 

@@ -29,6 +29,9 @@ class Form(enum.StrEnum):
     ROWS = "rows"
 
 
+GROUP_ROWS: Final = 2 * limits.ENCODE_GROUP_ROWS
+"""Rows that are encoded and sent together. More than suits the codec alone: beside a JVM, each group costs more."""
+
 WAIT_TIMEOUT_S: Final = 30.0
 STAGED_TTL_S: Final = 24 * 3600
 STAGED_TTL_MAX_S: Final = 30 * 24 * 3600
@@ -96,7 +99,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     group: str | None = None
     session_properties: dict[str, Any] = {}
     burst_bytes: int = limits.BURST_TARGET_BYTES
-    group_rows: int = limits.ENCODE_GROUP_ROWS
+    group_rows: int = GROUP_ROWS
     compression_level: int = limits.LZ4_LEVEL
     in_time_order: bool = True
     staged_ttl_s: int = STAGED_TTL_S

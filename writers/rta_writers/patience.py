@@ -28,7 +28,7 @@ class Patience:
 
     def __init__(self, url: str, *, most_s: float | None = None) -> None:
         """`most_s`: where the caller has a deadline of its own."""
-        self._url = access.safe(url)
+        self._url = url
         self._most_s = most_s
         self._since_s: float | None = None
         self._said_s = 0.0
@@ -53,14 +53,16 @@ class Patience:
             raise named(self._url, error) from error
         if now_s - self._said_s >= SAY_EVERY_S:
             self._said_s = now_s
-            log.warning("Redis at %s: %s. Waiting for %.0f s, at most %.0f s", self._url, found, waited_s, limit_s)
+            where = access.safe(self._url)
+            log.warning("Redis at %s: %s. Waiting for %.0f s, at most %.0f s", where, found, waited_s, limit_s)
         time.sleep(self._pause_s * random.uniform(0.5, 1))  # noqa: S311 - so that many writers don't come back at once
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
 
     def over(self) -> None:
         """It worked."""
         if self._since_s is not None:
-            log.warning("Redis at %s: going on after %.1f s", self._url, time.monotonic() - self._since_s)
+            waited_s = time.monotonic() - self._since_s
+            log.warning("Redis at %s: going on after %.1f s", access.safe(self._url), waited_s)
             self._since_s = None
             self._pause_s = SHORTEST_PAUSE_S
 

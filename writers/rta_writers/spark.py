@@ -8,8 +8,9 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from rta_wire import errors, limits
+from rta_wire import errors
 from rta_writers.metrics import Metrics
+from rta_writers.options import GROUP_ROWS
 from rta_writers.source import RtaDataSource
 from rta_writers.spark_ui import SqlPage
 
@@ -21,7 +22,7 @@ FILTERS: Final = "spark.sql.python.filterPushdown.enabled"
 UNBOUNDED: Final = "2147483647b"
 """Any other bound makes Spark measure every row, which costs more than all of our work on it."""
 
-BATCH_ROWS: Final = limits.ENCODE_GROUP_ROWS
+BATCH_ROWS: Final = GROUP_ROWS
 """A batch is a group: nothing has to be joined."""
 
 BATCH_ROWS_MIN: Final = 2_048
