@@ -125,8 +125,9 @@ def test_counters_of_old_epochs_are_forgotten(spark: SparkSession) -> None:
 def test_a_spark_without_such_a_page_is_told_of_once(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     """What can't be shown stops nothing."""
     page = spark_ui.SqlPage(spark)
+    context: Any = spark.sparkContext
     page._jvm = jvm = spark_ui.Jvm(spark)
-    jvm.running = spark.sparkContext._jvm.nothing.of.this.kind
+    jvm.running = context._jvm.nothing.of.this.kind
     for _ in range(2):
         page.show(1, Effort(rows=1))
     assert [record.levelname for record in caplog.records] == ["WARNING"]
