@@ -1,6 +1,6 @@
 """What tests of the server side share."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import anyio
@@ -10,6 +10,9 @@ import redis
 from rta_supervisor import settings
 from rta_supervisor.embedded import server
 from rta_supervisor.link import Link
+from rta_supervisor.sqlite_catalogue import SqliteCatalogue
+from rta_wire import limits
+from rta_writers.target import Target
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -35,3 +38,32 @@ def raw() -> Iterator[redis.Redis]:
         anyio.run(load, own.url)
         client.response_callbacks.clear()
         yield client
+
+
+@pytest.fixture
+async def link(url: str) -> AsyncIterator[Link]:
+    link = Link(settings.RedisSettings(url=url))
+    await link.load_functions()
+    yield link
+    await link.close()
+
+
+@pytest.fixture
+async def catalogue(tmp_path: Path) -> AsyncIterator[SqliteCatalogue]:
+    made = SqliteCatalogue(tmp_path / "catalogue.sqlite")
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of ten entries, so that there are many."""
+    monkeypatch.setattr(limits, "COLD_BATCH_MAX_ENTRIES", 10)
+
+
+@pytest.fixture
+def target(url: str, client: redis.Redis) -> Target:
+    """An open session of nobody's."""
+    target = Target(url, "run", "rig", 7)
+    client.set(target.keys.gate("rig", 7), "open", ex=60)
+    return target

@@ -12,6 +12,7 @@ import redis
 
 import rta_writers
 from rta_supervisor import calls, settings
+from rta_supervisor.cold.compactor import Compactor
 from rta_supervisor.cold.view import View
 from rta_supervisor.following import Following
 from rta_supervisor.link import Link
@@ -19,6 +20,7 @@ from rta_supervisor.records import Ref
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
 from rta_supervisor.web.live.plot import Plot, Wish
 from rta_wire import held, limits, reader
+from rta_wire.opened import Entry
 from rta_writers import joined, reading
 from tests.support import coldness, control, supervisors
 from tests.support.coldness import NAMES, aged, compactor, fill
@@ -171,18 +173,24 @@ async def test_a_cursor_in_the_middle_of_a_batch(
     await link.close()
 
 
-async def test_batches_that_go_while_somebody_reads(
-    url: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The counters of a part are those of the index that its entries were read under: what went is a gap."""
-    monkeypatch.setattr(limits, "COLD_BATCH_MAX_ENTRIES", 10)
-    entries = aged([b"%d" % n for n in range(25)])
-    fill(client, "rig", entries)
-    link = Link(settings.RedisSettings(url=url))
-    await link.load_functions()
-    catalogue = SqliteCatalogue(coldness.scratch())
+@pytest.fixture
+def entries(client: redis.Redis) -> list[Entry]:
+    """Of a stream that somebody reads."""
+    made = aged([b"%d" % n for n in range(25)])
+    fill(client, "rig", made)
+    return made
+
+
+@pytest.fixture
+async def fewer(link: Link, catalogue: SqliteCatalogue, entries: list[Entry], small: None) -> Compactor:
+    """All of it is cold; the next sweep of this one takes the oldest batch away."""
+    del entries, small
     await compactor(link, catalogue).sweep()
-    fewer = compactor(link, catalogue, coldness.config(trim=settings.TrimSettings(max_entries=15)))
+    return compactor(link, catalogue, coldness.config(trim=settings.TrimSettings(max_entries=15)))
+
+
+async def test_batches_that_go_while_somebody_reads(link: Link, fewer: Compactor, entries: list[Entry]) -> None:
+    """The counters of a part are those of the index that its entries were read under: what went is a gap."""
 
     class Late(Link):
         async def try_all(self, batch: Sequence[calls.Call]) -> list[Any]:
@@ -195,22 +203,13 @@ async def test_batches_that_go_while_somebody_reads(
     assert part is not None
     assert part.entries[0][0].decode() == part.first_id == entries[10].id
     assert (part.length, part.entries_added) == (15, 25)
-    for one in (late, link, catalogue):
-        await one.close()
+    await late.close()
 
 
 async def test_batches_that_go_while_spark_reads(
-    url: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    client: redis.Redis, fewer: Compactor, entries: list[Entry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same for the readers of a Spark job: a batch that went in between is counted as removed."""
-    monkeypatch.setattr(limits, "COLD_BATCH_MAX_ENTRIES", 10)
-    entries = aged([b"%d" % n for n in range(25)])
-    fill(client, "rig", entries)
-    link = Link(settings.RedisSettings(url=url))
-    await link.load_functions()
-    catalogue = SqliteCatalogue(coldness.scratch())
-    await compactor(link, catalogue).sweep()
-    fewer = compactor(link, catalogue, coldness.config(trim=settings.TrimSettings(max_entries=15)))
     batch = joined._batch
 
     def late(*args: Any) -> Any:
@@ -222,8 +221,6 @@ async def test_batches_that_go_while_spark_reads(
     found = await anyio.to_thread.run_sync(joined.read, client, NAMES, where, 100)
     assert found.entries[0][0] == entries[10].id
     assert (found.now.length, found.now.added, found.now.removed) == (15, 25, 10)
-    for one in (link, catalogue):
-        await one.close()
 
 
 def test_ids_of_sessions_go_on_after_a_loss(url: str, client: redis.Redis) -> None:

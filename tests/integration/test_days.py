@@ -1,6 +1,5 @@
 """Streams per day on a real server: which day a session goes to, whatever clocks say."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +24,6 @@ from rta_writers import reading
 from tests.support import samples
 from tests.support.control import fields
 from tests.support.days import NAMES, TODAY, TODAY_MS, Clock, config, listed
-
-
-@pytest.fixture
-async def link(url: str) -> AsyncIterator[Link]:
-    link = Link(settings.RedisSettings(url=url))
-    await link.load_functions()
-    yield link
-    await link.close()
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Whole old days go at once, on a real server: what goes, what stays, who wins a race, and what a death leaves."""
 
 import itertools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -38,14 +38,6 @@ from tests.support.waiting import wait_until
 OLD = days.Day("rig", TODAY - 3)
 KEPT = days.Day("rig", TODAY - 2)
 NEW = days.Day("rig", TODAY)
-
-
-@pytest.fixture
-async def link(url: str) -> AsyncIterator[Link]:
-    link = Link(settings.RedisSettings(url=url))
-    await link.load_functions()
-    yield link
-    await link.close()
 
 
 @pytest.fixture(autouse=True)

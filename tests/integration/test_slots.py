@@ -3,10 +3,8 @@
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
 import redis
 
 from rta_supervisor import counting, settings, slots
@@ -16,14 +14,6 @@ from rta_wire import keys
 
 NAMES = keys.Keys()
 START_MS = 1_800_000_000_000
-
-
-@pytest.fixture
-async def link(url: str) -> AsyncIterator[Link]:
-    made = Link(settings.RedisSettings(url=url))
-    await made.load_functions()
-    yield made
-    await made.close()
 
 
 async def test_two_supervisors_share_their_slots(link: Link) -> None:

@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import anyio
@@ -37,14 +37,6 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-@pytest.fixture
-async def link(url: str) -> AsyncIterator[Link]:
-    link = Link(settings.RedisSettings(url=url))
-    await link.load_functions()
-    yield link
-    await link.close()
 
 
 def config(**changes: Any) -> settings.Settings:

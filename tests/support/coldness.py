@@ -1,5 +1,6 @@
 """Streams that have gone cold, and what readers see of them."""
 
+import os
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
@@ -15,12 +16,14 @@ from rta_supervisor.cold.store import Store
 from rta_supervisor.link import Link
 from rta_supervisor.sessions import Sessions
 from rta_supervisor.sqlite_catalogue import SqliteCatalogue
-from rta_wire import cold, keys, opened, woven
+from rta_wire import cold, encode, held, keys, opened, woven
 from rta_wire.opened import Entry
 from rta_writers import joined
+from tests.support import samples
 
 NAMES = keys.Keys()
 HOUR_MS = 3_600_000
+STEPS = ("rtas_freeze_1", "rtas_switch_1", "rtas_shed_1", "rtas_take_out_1")
 HIGHEST = f"{2**64 - 1}-{2**64 - 1}"
 
 
@@ -98,3 +101,44 @@ def config(trim: settings.TrimSettings | None = None, **changes: Any) -> setting
 def compactor(link: Link, catalogue: SqliteCatalogue, loaded: settings.Settings | None = None) -> Compactor:
     loaded = loaded or config()
     return Compactor(link, Sessions(link, loaded), catalogue, loaded)
+
+
+def some(count: int) -> list[Entry]:
+    """Bursts, time ranges and JSON of a session, and entries of somebody else."""
+    datas = [encode.session_json(b"{}"), *(one.data for one in samples.bursts(count - 3)), encode.time_range(1, 2)]
+    entries = aged(datas)
+    ms = int(entries[-1].id.partition("-")[0])
+    return [*entries, Entry(f"{ms + 1}-0", (b"who", b"else", b"who", os.urandom(40), b"", b""))]
+
+
+def index(client: redis.Redis, stream: str = "rig") -> held.Held | None:
+    raw: Any = client.hget(NAMES.cold_index(), stream)
+    return held.parse(raw)
+
+
+def length(client: redis.Redis, key: str) -> int:
+    found: Any = client.xlen(key)
+    return int(found)
+
+
+class Killed(Exception):
+    """Where a supervisor ends."""
+
+
+class Mortal(Link):
+    """A link whose owner dies before or after the n-th change."""
+
+    def __init__(self, config: settings.RedisSettings, left: int, *, before: bool) -> None:
+        super().__init__(config)
+        self.left = left
+        self._before = before
+
+    async def try_all(self, batch: Sequence[calls.Call]) -> list[Any]:
+        is_step = any(call[0] == "FCALL" and call[1] in STEPS for call in batch)
+        self.left -= is_step
+        if is_step and self.left == 0 and self._before:
+            raise Killed
+        answers = await super().try_all(batch)
+        if is_step and self.left == 0:
+            raise Killed
+        return answers

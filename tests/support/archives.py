@@ -1,0 +1,15 @@
+"""What waits for an archive."""
+
+from typing import Any
+
+import redis
+
+from rta_supervisor.archive.waiting import Waiting
+from rta_wire import keys
+
+NAMES = keys.Keys()
+
+
+def waiting(client: redis.Redis) -> list[Waiting]:
+    members: Any = client.zrange(NAMES.unarchived(), 0, -1)
+    return [Waiting.parse(raw) for raw in members]
