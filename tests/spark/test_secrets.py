@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 import redis
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import rta_writers
 from rta_supervisor.embedded import server
 from rta_wire import access
+from rta_writers.target import Target
 from tests.support import samples, supervisors
 
 pytestmark = pytest.mark.spark
@@ -52,3 +54,13 @@ def test_no_part_of_spark_shows_the_password(
     assert "rta" in shown
     assert SECRET not in shown
     assert SECRET not in str(spark.sparkContext.getConf().getAll())
+
+
+def test_no_error_of_a_job_shows_the_password(spark: SparkSession) -> None:
+    """What Spark prints of a failed job, with the traceback of its Python process, says where, and not how."""
+    target = Target(f"redis://:{SECRET}@127.0.0.1:{server.free_port()}", "run", "rig", 7)
+    frame = spark.createDataFrame([(1, START, 1.0)], "channel int, time long, value double")
+    with pytest.raises(PySparkException) as failed:
+        frame.write.format("rta").mode("append").options(**target.options()).save()
+    assert "redis://:***@127.0.0.1" in str(failed.value)
+    assert SECRET not in str(failed.value)
