@@ -3,7 +3,7 @@
 import contextlib
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +32,6 @@ from tests.support.supervisors import Supervisor
 from tests.support.waiting import wait_until
 
 NAMES = keys.Keys()
-
-
-@pytest.fixture
-async def link(url: str) -> AsyncIterator[Link]:
-    link = Link(settings.RedisSettings(url=url))
-    await link.load_functions()
-    yield link
-    await link.close()
 
 
 def config(lease_s: float = 0.3, **changes: Any) -> settings.Settings:

@@ -122,12 +122,19 @@ def test_counters_of_old_epochs_are_forgotten(spark: SparkSession) -> None:
     assert counted.effort().samples == metrics.EPOCHS_KEPT + 1
 
 
-def test_a_spark_without_such_a_page_is_told_of_once(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("lacks", ["a class", "a field"])
+def test_a_spark_without_such_a_page_is_told_of_once(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture, lacks: str
+) -> None:
     """What can't be shown stops nothing."""
-    page = spark_ui.SqlPage(spark)
     context: Any = spark.sparkContext
+    page = spark_ui.SqlPage(spark)
     page._jvm = jvm = spark_ui.Jvm(spark)
-    jvm.running = context._jvm.nothing.of.this.kind
+    if lacks == "a class":
+        jvm.running = context._jvm.nothing.of.this.kind
+    else:
+        jvm.running = lambda _: spark.range(1)._jdf.queryExecution()
+        jvm.to_json = lambda _: "{}"
     for _ in range(2):
         page.show(1, Effort(rows=1))
     assert [record.levelname for record in caplog.records] == ["WARNING"]

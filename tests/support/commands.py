@@ -95,3 +95,16 @@ def on_terminal(*words: str, environment: Mapping[str, str] | None = None) -> It
         yield terminal
     finally:
         terminal.close()
+
+
+def convert(found: Any, kind: Any) -> Any:
+    """What a script reads, checked against what the code says that it prints: no field more, none less."""
+    read = msgspec.convert(found, kind)
+    assert msgspec.to_builtins(read) == found
+    return read
+
+
+def rows(out: str) -> list[tuple[int, int, float]]:
+    """The samples in what `tail --json` printed."""
+    lines = [msgspec.json.decode(line) for line in out.splitlines()]
+    return [(one["channel"], one["time_ns"], one["value"]) for one in lines if one["kind"] == "sample"]

@@ -86,10 +86,11 @@ class SqlPage:
             if execution in self._announced or self._announce(jvm, execution):
                 pairs = list(zip(self._ids, values(effort), strict=True))
                 self._post(jvm, {"Event": VALUES, "executionId": execution, "accumUpdates": pairs})
-        except (Py4JError, TypeError) as error:
-            # TypeError is what calling a class gives that this Spark does not have. The counters themselves go on.
+        except (Py4JError, TypeError, KeyError) as error:
+            # TypeError is what calling a class gives that this Spark does not have, KeyError a plan in another form.
+            # The counters themselves go on.
             self._resting = True
-            log.warning("Spark's UI can't show what is written: %s", error)
+            log.warning("Spark's UI can't show what is written: %r", error)
 
     def _announce(self, jvm: Jvm, execution: int) -> bool:
         query = jvm.running(execution)
