@@ -12,11 +12,11 @@ import anyio
 import msgspec
 
 from bench.measure import Case, constant
-from rta_supervisor import settings
-from rta_supervisor.catalogue import Catalogue, Query, Row
-from rta_supervisor.catalogues import choice
+from rta_supervisor.catalogue import factory
+from rta_supervisor.catalogue.model import Catalogue, Query, Row
+from rta_supervisor.settings import settings
+from rta_wire.control.totals import Totals
 from rta_wire.session import State
-from rta_wire.totals import Totals
 from tests.support import postgres
 
 SESSIONS = 100_000
@@ -91,7 +91,7 @@ def filled(kind: str, count: int) -> settings.Settings:
 
 def _ask(config: settings.Settings, work: Callable[[Catalogue], Awaitable[None]]) -> None:
     async def main() -> None:
-        catalogue = choice.configured(config)
+        catalogue = factory.configured(config)
         try:
             await work(catalogue)
         finally:

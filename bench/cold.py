@@ -15,15 +15,18 @@ import structlog
 from bench import parts
 from bench.measure import Case, constant, per_cpu_second
 from bench.wire import CHANNELS, Rows, long_rows
-from rta_supervisor import settings
-from rta_supervisor.cold import when
-from rta_supervisor.cold.compactor import Compactor
-from rta_supervisor.link import Link
-from rta_supervisor.sessions import Sessions
-from rta_supervisor.sqlite_catalogue import SqliteCatalogue
-from rta_wire import cold, decode, encode, keys, limits, opened, woven
-from rta_wire import pack as wire_pack
-from rta_writers import connection
+from rta_supervisor.catalogue.sqlite import SqliteCatalogue
+from rta_supervisor.compaction.compactor import Compactor
+from rta_supervisor.session.store import Sessions
+from rta_supervisor.settings import settings
+from rta_supervisor.settings.sections import compaction
+from rta_supervisor.transport.link import Link
+from rta_wire import keys, limits
+from rta_wire.codec import burst as wire_pack
+from rta_wire.codec import decode, encode
+from rta_wire.cold import batch as cold_batch
+from rta_wire.cold import byte_split, lz4_roundtrip
+from rta_writers.connection import redis_client
 
 STREAM = "bench"
 SAMPLES = 32 * limits.ENCODE_GROUP_ROWS
@@ -61,17 +64,19 @@ def bursts(kind: str, count: int, samples_per_burst: int | None = None) -> tuple
     return tuple(one.data for one in itertools.chain.from_iterable(made))
 
 
-def entries(datas: tuple[bytes, ...]) -> list[opened.Entry]:
-    return [opened.Entry(f"{n + 1}-0", (keys.ENTRY_ID, b"1", keys.ENTRY_DATA, data)) for n, data in enumerate(datas)]
+def entries(datas: tuple[bytes, ...]) -> list[lz4_roundtrip.Entry]:
+    return [
+        lz4_roundtrip.Entry(f"{n + 1}-0", (keys.ENTRY_ID, b"1", keys.ENTRY_DATA, data)) for n, data in enumerate(datas)
+    ]
 
 
-def pack(found: list[opened.Entry]) -> int:
+def pack(found: list[lz4_roundtrip.Entry]) -> int:
     """Everything that is done to a stream but talking to Redis: open, pack, unpack, compare. Gives the raw bytes."""
-    opener, widths = opened.Opener(), woven.Widths()
-    raw, batch, size = 0, list[opened.Opened](), 0
+    opener, widths = lz4_roundtrip.Opener(), byte_split.Widths()
+    raw, batch, size = 0, list[lz4_roundtrip.Opened](), 0
     for one in itertools.chain((opener.open(entry) for entry in found), [None]):
-        if batch and (one is None or cold.is_full(len(batch) + 1, size + one.size)):
-            if cold.unpacked(cold.packed(batch, widths, live_bytes=size)) != batch:
+        if batch and (one is None or cold_batch.is_full(len(batch) + 1, size + one.size)):
+            if cold_batch.unpacked(cold_batch.packed(batch, widths, live_bytes=size)) != batch:
                 raise RuntimeError("a batch is not what went into it")
             raw += sum(len(value) for packed in batch for value in packed.values)
             batch, size = [], 0
@@ -84,7 +89,7 @@ def pack(found: list[opened.Entry]) -> int:
 
 def least(datas: tuple[bytes, ...]) -> None:
     """What nobody gets around who keeps zstd 3 of what is inside, and checks that the bursts can be made again."""
-    codec = pa.Codec(cold.ZSTD, cold.LEVEL)
+    codec = pa.Codec(cold_batch.ZSTD, cold_batch.LEVEL)
     held, size = list[bytes](), 0
     for data in (*datas, None):
         if held and (data is None or size >= limits.COLD_BATCH_MAX_BYTES):
@@ -103,7 +108,7 @@ async def compact(url: str) -> None:
     config = settings.Settings(
         redis=settings.RedisSettings(url=url),
         trim=settings.TrimSettings(max_entries=10**9),
-        compact=when.CompactSettings(after_s=1, bytes_per_s=10**12, streams_per_hour=10**6),
+        compact=compaction.CompactSettings(after_s=1, bytes_per_s=10**12, streams_per_hour=10**6),
     )
     link = Link(config.redis)
     await link.load_functions()
@@ -126,7 +131,7 @@ def times_smaller(datas: tuple[bytes, ...]) -> Callable[[], float]:
     def figure() -> float:
         quiet()
         names = keys.Keys()
-        with connection.connect(parts.redis_url()) as client:
+        with redis_client.connect(parts.redis_url()) as client:
             client.flushall()
             with client.pipeline(transaction=False) as pipe:
                 for one in entries(datas):

@@ -17,12 +17,15 @@ from typing import Any
 import hiredis
 import redis
 
-from rta_supervisor import batches, calls
-from rta_supervisor.demo.processes import Ready
 from rta_supervisor.embedded import server
-from rta_wire import control, control_pb2, keys
-from rta_wire.totals import Totals
-from rta_writers import connection
+from rta_supervisor.embedded.processes import Ready
+from rta_supervisor.transport import commands
+from rta_supervisor.transport import pipeline as transport_pipeline
+from rta_wire import keys
+from rta_wire.control import messages
+from rta_wire.control.totals import Totals
+from rta_wire.pb import control_pb2
+from rta_writers.connection import redis_client
 
 NAMES = keys.Keys()
 STREAM = "bench"
@@ -63,16 +66,16 @@ class Sender:
                     left -= 1
 
 
-def packed(batch: Iterable[calls.Call]) -> list[tuple[bytes, int]]:
+def packed(batch: Iterable[commands.Call]) -> list[tuple[bytes, int]]:
     """Commands in parts for a sender."""
-    words = [batches.pack(call) for call in batch]
+    words = [transport_pipeline.pack(call) for call in batch]
     return [
         (b"".join(words[at : at + SEND_MAX_CALLS]), len(words[at : at + SEND_MAX_CALLS]))
         for at in range(0, len(words), SEND_MAX_CALLS)
     ]
 
 
-def sessions(count: int) -> Iterator[calls.Call]:
+def sessions(count: int) -> Iterator[commands.Call]:
     """Commands that make open sessions 1 to `count`, as if they had been opened a moment ago."""
     now_ms = time.time_ns() // 1_000_000
     for number in range(1, count + 1):
@@ -92,12 +95,12 @@ def sessions(count: int) -> Iterator[calls.Call]:
 def report(number: int, unit: str, step: int) -> bytes:
     """The report of a unit that has come so far."""
     totals = Totals(step, step * 100, step * 900, step * 500, START_NS, START_NS + step * 1_000_000)
-    return control.pack(
+    return messages.pack(
         control_pb2.Progress(identity=identity(number), stream_session_id=number, unit=unit, totals=totals.to_message())
     )
 
 
-def report_call(raw: bytes, key: str = NAMES.reports(keys.DEFAULT_PRINCIPAL)) -> calls.Call:
+def report_call(raw: bytes, key: str = NAMES.reports(keys.DEFAULT_PRINCIPAL)) -> commands.Call:
     return ("XADD", key, "*", keys.CONTROL_FIELD, raw)
 
 
@@ -109,7 +112,7 @@ class Rig:
         self.server = server.EmbeddedServer()
         self.server.start()
         self.url = self.server.url
-        self.client: redis.Redis = connection.connect(self.url)
+        self.client: redis.Redis = redis_client.connect(self.url)
         self.sender = Sender(self.server.socket_path)
         self.daemon: subprocess.Popen[bytes] | None = None
         self._set_up: object = None

@@ -14,20 +14,21 @@ from pyspark.sql import SparkSession
 
 from bench import parts
 from bench.spark import CHANNELS, START_NS
-from rta_supervisor.archive import finishing, job, orders
-from rta_supervisor.archive.planning import Candidate
-from rta_wire import keys
+from rta_supervisor.archive import finalize
+from rta_supervisor.archive.plan import Candidate
+from rta_wire import archive_spec, keys
 from rta_wire.session import State
-from rta_writers import connection
-from rta_writers import spark as rta_spark
-from rta_writers.target import Target
+from rta_writers.archive import job as archive_job
+from rta_writers.connection import redis_client
+from rta_writers.options.target import Target
+from rta_writers.spark import driver as rta_spark
 
 NUMBER = 1
 
 
 def main() -> None:
     url, rows = sys.argv[1], int(sys.argv[2])
-    spark = job.start("local[1]")
+    spark = archive_job.start("local[1]")
     work: dict[str, Callable[[], float]] = {
         "write": lambda: write(spark, url, rows),
         "archive": lambda: archive(spark, url, rows),
@@ -40,7 +41,7 @@ def main() -> None:
 def write(spark: SparkSession, url: str, rows: int) -> float:
     """Rows a second to the stream of a new session."""
     target = Target(url, "bench", parts.STREAM, NUMBER)
-    with connection.connect(url) as client:
+    with redis_client.connect(url) as client:
         client.flushall()
         client.set(target.keys.gate(parts.STREAM, NUMBER), "open", ex=parts.GATE_TTL_S)
     frame = spark.range(0, rows, 1, 1).selectExpr(
@@ -56,7 +57,7 @@ def write(spark: SparkSession, url: str, rows: int) -> float:
 
 def archive(spark: SparkSession, url: str, rows: int, *, split_bytes: bool = False) -> float:
     """Rows a second from that stream to verified files in their place."""
-    with connection.connect(url) as client:
+    with redis_client.connect(url) as client:
         size = int(client.memory_usage(keys.stream(parts.STREAM)) or 0)
     session = Candidate(
         identity="bench",
@@ -71,24 +72,26 @@ def archive(spark: SparkSession, url: str, rows: int, *, split_bytes: bool = Fal
         stored_bytes=size,
         document=b"{}",
     )
-    wanted = {NUMBER: orders.SessionOrder("bench", size, session.opened_ms, session.updated_ms)}
-    spark.conf.set(rta_spark.ROWS_PER_BATCH, str(job.BATCH_ENTRIES))
-    stream = orders.StreamOrder(parts.STREAM, "0-0", wanted, "double", "raw")
+    wanted = {NUMBER: archive_spec.SessionOrder("bench", size, session.opened_ms, session.updated_ms)}
+    spark.conf.set(rta_spark.ROWS_PER_BATCH, str(archive_job.BATCH_ENTRIES))
+    stream = archive_spec.StreamOrder(parts.STREAM, "0-0", wanted, "double", "raw")
     names = keys.Keys()
     with tempfile.TemporaryDirectory() as folder:
         aside = Path(folder) / "aside"
         aside.mkdir()
-        order = orders.Order(url, names.prefix, names.session_template, "local[1]", str(aside), 3, split_bytes, ())
+        order = archive_spec.Order(
+            url, names.prefix, names.session_template, "local[1]", str(aside), 3, split_bytes, ()
+        )
         started_s = time.perf_counter()
         with concurrent.futures.ThreadPoolExecutor(1) as hand:
-            checking: list[concurrent.futures.Future[finishing.CheckedFiles]] = []
-            [outcome] = job.run(
+            checking: list[concurrent.futures.Future[finalize.CheckedFiles]] = []
+            [outcome] = archive_job.run(
                 spark,
                 order,
-                orders.Pass((stream,)),
-                lambda files: checking.append(hand.submit(finishing.check, NUMBER, files[NUMBER], aside)),
+                archive_spec.Pass((stream,)),
+                lambda files: checking.append(hand.submit(finalize.check, NUMBER, files[NUMBER], aside)),
             )
-            made = finishing.finish(session, outcome, checking[0].result(), aside, Path(folder) / "archive")
+            made = finalize.finish(session, outcome, checking[0].result(), aside, Path(folder) / "archive")
         took_s = time.perf_counter() - started_s
     assert made.rows["samples"] == rows, made
     return rows / took_s

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from rta_supervisor.embedded import java, server
 from rta_wire import keys
-from rta_writers import connection
-from rta_writers.target import Target
+from rta_writers.connection import redis_client
+from rta_writers.options.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ def redis_url() -> str:
 def fresh_session() -> Target:
     """An open session in an empty stream."""
     target = Target(redis_url(), uuid.uuid4().hex, STREAM, 1)
-    with connection.connect(target.redis_url) as client:
+    with redis_client.connect(target.redis_url) as client:
         client.flushall()
         client.set(target.keys.gate(STREAM, target.stream_session_id), "open", ex=GATE_TTL_S)
     return target
@@ -38,7 +38,7 @@ def fresh_session() -> Target:
 
 def stored_bytes() -> int:
     """How much stands in the stream."""
-    with connection.connect(redis_url()) as client:
+    with redis_client.connect(redis_url()) as client:
         found = client.memory_usage(keys.stream(STREAM), samples=0)
         return int(found or 0)
 

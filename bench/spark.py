@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 import rta_writers
 from bench import parts
 from bench.measure import Case, constant
-from rta_writers import spark as rta_spark
+from rta_writers.spark import driver as rta_spark
 
 CHANNELS = 100
 START_NS = 1_700_000_000_000_000_000
@@ -157,7 +157,7 @@ def naively(rows: int) -> float:
         import lz4.block  # noqa: PLC0415 - runs in a worker
         import redis  # noqa: PLC0415
 
-        from rta_wire import stream_pb2  # noqa: PLC0415
+        from rta_wire.pb import stream_pb2  # noqa: PLC0415
 
         client = redis.Redis.from_url(url)
         waiting: dict[int, list[Row]] = {}

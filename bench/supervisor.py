@@ -10,15 +10,18 @@ import redis.asyncio
 
 from bench import load
 from bench.measure import Case, constant
-from rta_supervisor import settings
-from rta_supervisor.catalogue import Row
-from rta_supervisor.link import Link
-from rta_supervisor.records import Ref
-from rta_supervisor.sessions import Sessions
-from rta_supervisor.sqlite_catalogue import SqliteCatalogue
-from rta_wire import control, control_pb2, encode, keys, session
+from rta_supervisor.catalogue.model import Row
+from rta_supervisor.catalogue.sqlite import SqliteCatalogue
+from rta_supervisor.session.model import Ref
+from rta_supervisor.session.store import Sessions
+from rta_supervisor.settings import settings
+from rta_supervisor.transport.link import Link
+from rta_wire import keys, session
+from rta_wire.codec import encode
+from rta_wire.control import messages
+from rta_wire.control.totals import Totals
+from rta_wire.pb import control_pb2
 from rta_wire.session import State
-from rta_wire.totals import Totals
 from rta_writers import SessionClient
 
 REPORTS = load.NAMES.reports(keys.DEFAULT_PRINCIPAL)
@@ -248,7 +251,7 @@ class Opens:
             for number in range(self.opens):
                 name = f"open-{self._round}-{number}"
                 request = control_pb2.OpenSession(
-                    request_id=control.new_request_id(),
+                    request_id=messages.new_request_id(),
                     identity=name,
                     stream=load.STREAM,
                     session_json=session.dump(session.build(name)).decode(),
@@ -357,14 +360,14 @@ class Memory:
         rig = load.rig()
         requests = (
             control_pb2.OpenSession(
-                request_id=control.new_request_id(),
+                request_id=messages.new_request_id(),
                 identity=f"{kind}-{number:06d}",
                 stream=load.STREAM,
                 session_json=session.dump(session.build(f"{kind}-{number:06d}")).decode(),
             )
             for number in range(1, count + 1)
         )
-        rig.sender.send(load.packed(load.report_call(control.pack(request), REQUESTS) for request in requests))
+        rig.sender.send(load.packed(load.report_call(messages.pack(request), REQUESTS) for request in requests))
         rig.wait_until_empty(REQUESTS)
 
     def _reports(self) -> Iterator[bytes]:
@@ -372,7 +375,7 @@ class Memory:
         for number in range(1, self.count + 1):
             place = rig.client.hget(load.NAMES.session(load.identity(number)), keys.STREAM_SESSION_ID)
             totals = Totals(1, 100, 900, 500, load.START_NS, load.START_NS + 1)
-            yield control.pack(
+            yield messages.pack(
                 control_pb2.Progress(
                     identity=load.identity(number),
                     stream_session_id=int(str(place, "ascii")),  # type: ignore[arg-type]

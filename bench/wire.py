@@ -11,7 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bench.measure import Case, constant, per_cpu_second
-from rta_wire import decode, encode, limits, stream_pb2
+from rta_wire import limits
+from rta_wire.codec import decode, encode
+from rta_wire.pb import stream_pb2
 
 CHANNELS = 100
 GROUPS = 4

@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from bench import parts
 from bench.measure import Case, constant, per_second
-from rta_wire import encode
-from rta_writers import connection
-from rta_writers.options import GROUP_ROWS, Options
-from rta_writers.target import Target
-from rta_writers.task import Task
+from rta_wire.codec import encode
+from rta_writers.connection import redis_client
+from rta_writers.options.target import Target
+from rta_writers.options.write import GROUP_ROWS, Options
+from rta_writers.write.task import Task
 
 CHANNELS = 100
 START_NS = 1_700_000_000_000_000_000
@@ -111,7 +111,7 @@ def main() -> None:
     """In a process of its own: writes, and tells how much memory that took."""
     _, url, groups = sys.argv
     target = Target(url, "memory", parts.STREAM, 1)
-    with connection.connect(url) as client:
+    with redis_client.connect(url) as client:
         client.flushall()
         client.set(target.keys.gate(parts.STREAM, 1), "open", ex=parts.GATE_TTL_S)
     task = Task(Options.read(target.options()), batch(0).schema, unit="bench/0", epoch=0)

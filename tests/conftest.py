@@ -12,8 +12,9 @@ import structlog
 
 import rta_writers
 from rta_supervisor.embedded import java, server
-from rta_writers import connection, remembered
-from tests.support import postgres, redis_rules, sharing, supervisors
+from rta_writers.connection import redis_client
+from rta_writers.write import acknowledged
+from tests.support import postgres, supervisors, ttl_check, worker_schedule
 
 # Properties with no number of their own: a few seconds each, or minutes in a soak.
 hypothesis.settings.register_profile("test", max_examples=100, deadline=None)
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    return sharing.scheduler(config, log)
+    return worker_schedule.scheduler(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In a run of several workers: what takes long goes first."""
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: sharing.place(item.nodeid))
+        items.sort(key=lambda item: worker_schedule.place(item.nodeid))
 
 
 @pytest.fixture(autouse=True)
@@ -63,17 +64,17 @@ def shared_postgres() -> Iterator[postgres.Server]:
 @pytest.fixture
 def url(shared_server: server.EmbeddedServer) -> Iterator[str]:
     """An empty server; afterwards no key of ours may lack a TTL that should have one."""
-    with connection.connect(shared_server.url) as client:
+    with redis_client.connect(shared_server.url) as client:
         client.flushall()
         client.function_flush()
-        remembered.memory.forget()
+        acknowledged.memory.forget()
         yield shared_server.url
-        assert redis_rules.keys_without_ttl(client) == []
+        assert ttl_check.keys_without_ttl(client) == []
 
 
 @pytest.fixture
 def client(url: str) -> Iterator[redis.Redis]:
-    with connection.connect(url) as client:
+    with redis_client.connect(url) as client:
         yield client
 
 

@@ -12,11 +12,11 @@ ROOT = Path(__file__).parent.parent / "proto"
 
 def generate(out: Path) -> list[Path]:
     protoc = Path(sysconfig.get_path("scripts")) / "protoc"
-    sources = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("rta_wire/*.proto"))
+    sources = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("rta_wire/pb/*.proto"))
     subprocess.run(
         [str(protoc), f"--proto_path={ROOT}", f"--python_out={out}", f"--pyi_out={out}", *sources], check=True
     )
-    return sorted(path.relative_to(out) for path in out.glob("rta_wire/*_pb2.py*"))
+    return sorted(path.relative_to(out) for path in out.glob("rta_wire/pb/*_pb2.py*"))
 
 
 def main() -> int:

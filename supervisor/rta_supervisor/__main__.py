@@ -2,6 +2,6 @@
 
 import sys
 
-from rta_supervisor import cli
+from rta_supervisor.cli import entry as cli_entry
 
-sys.exit(cli.main())
+sys.exit(cli_entry.main())

@@ -13,7 +13,7 @@ import pytest
 
 from rta_supervisor.embedded import server
 from rta_wire import __version__
-from rta_writers import connection
+from rta_writers.connection import redis_client
 
 ROOT = Path(__file__).parents[2]
 QUICK = {"RTA_HTTP__PORT": "0"}
@@ -84,7 +84,7 @@ def test_an_evicting_server_is_refused(evicting: server.EmbeddedServer) -> None:
 
 def test_a_full_server_is_refused(url: str) -> None:
     """Unavailable, not misconfigured: somebody may make room."""
-    with connection.connect(url) as client:
+    with redis_client.connect(url) as client:
         client.config_set("maxmemory", 1)
         try:
             check_refused(run("demo", "--redis-url", url), 69, "is full")

@@ -15,7 +15,7 @@ import pytest
 
 from rta_supervisor.demo import cars
 from rta_supervisor.embedded import server
-from tests.acceptance import independent
+from tests.acceptance import independent_reader
 from tests.support.waiting import wait_until
 
 HIDDEN = {"java", "javac", "jps", "redis-server", "redis-cli", "valkey-server", "valkey-cli", "docker"}
@@ -69,7 +69,7 @@ def test_the_demo_leaves_what_the_protocol_says(scratch: Path, bare: dict[str, s
         result = json.loads(done.stdout)
         assert result["proven"] is True
         assert result["samples"] == cars.CARS * cars.CHANNELS * cars.TICKS
-        found = independent.read(given.port)
+        found = independent_reader.read(given.port)
     assert not [key for key in found["keys"] if key.startswith("rtas")], "keys of our own are gone"
     check_protocol(found, result)
     assert marked_processes(scratch) == []

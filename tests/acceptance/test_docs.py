@@ -9,16 +9,16 @@ import pyarrow as pa
 import pytest
 import redis
 
-from rta_wire import encode
-from rta_writers import connection
-from tests.support import pages, samples
+from rta_wire.codec import encode
+from rta_writers.connection import redis_client
+from tests.support import doc_pages, samples
 
 
 def wire_names(url: str) -> dict[str, Any]:
     """Arrays, batches and a stream with a few entries."""
     count = 10
     times = np.arange(count, dtype=np.int64) + samples.START_NS
-    client = connection.connect(url)
+    client = redis_client.connect(url)
     bursts = encode.timestamped(np.ones(count, np.uint32), times, np.arange(count, dtype=np.float64))
     entries = [{b"data": burst.data} for burst in bursts]
     for entry in entries:
@@ -38,26 +38,26 @@ def wire_names(url: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("page", [page for page in pages.NAMES if not pages.wants_spark(page)])
+@pytest.mark.parametrize("page", [page for page in doc_pages.NAMES if not doc_pages.wants_spark(page)])
 def test_every_command_of_a_page_works(page: str, tmp_path: Path) -> None:
     """Blocks in their order, against a server and a supervisor that are the page's own."""
-    if not pages.wants_deployment(page):
-        pages.run_all(page, "", tmp_path, {})
+    if not doc_pages.wants_deployment(page):
+        doc_pages.run_all(page, "", tmp_path, {})
         return
-    with pages.deployment() as url:
-        pages.run_all(page, url, tmp_path, wire_names(url) if page == "docs/wire.md" else {"url": url})
+    with doc_pages.deployment() as url:
+        doc_pages.run_all(page, url, tmp_path, wire_names(url) if page == "docs/wire.md" else {"url": url})
 
 
-@pytest.mark.parametrize("page", pages.NAMES)
+@pytest.mark.parametrize("page", doc_pages.NAMES)
 def test_links_lead_somewhere(page: str) -> None:
     """Every file that a page points to is there."""
-    here = (pages.ROOT / page).parent
-    assert [link for link in pages.links(page) if not (here / link).exists()] == []
+    here = (doc_pages.ROOT / page).parent
+    assert [link for link in doc_pages.links(page) if not (here / link).exists()] == []
 
 
 def test_the_runner_notices(tmp_path: Path) -> None:
     """A page that shows something else, a command that fails, an instead that fails: each is an error."""
-    runner = pages.Runner("unix:///nonexistent/socket", tmp_path, {})
+    runner = doc_pages.Runner("unix:///nonexistent/socket", tmp_path, {})
     for language, text, excuse, instead in (
         ("console", "$ echo one\ntwo\n", "", ""),
         ("console", "$ false\n", "", ""),
@@ -67,10 +67,12 @@ def test_the_runner_notices(tmp_path: Path) -> None:
         ("console", "$ systemctl\n", "needs root", "test -f gone"),
     ):
         with pytest.raises(AssertionError):
-            runner.run(pages.Block("page", 1, language, text, excuse, instead))
-    runner.run(pages.Block("page", 1, "console", "$ echo 12 KiB vm\n99 MiB … \n$ echo one  # says\none\n", "", ""))
+            runner.run(doc_pages.Block("page", 1, language, text, excuse, instead))
+    runner.run(doc_pages.Block("page", 1, "console", "$ echo 12 KiB vm\n99 MiB … \n$ echo one  # says\none\n", "", ""))
     runner.run(
-        pages.Block("page", 1, "console", "$ rta-supervisor status\nrta-supervisor: No Redis answers at …\n", "", "")
+        doc_pages.Block(
+            "page", 1, "console", "$ rta-supervisor status\nrta-supervisor: No Redis answers at …\n", "", ""
+        )
     )
 
 
@@ -98,7 +100,7 @@ def test_the_formula_for_memory_holds(
                 pipe.execute()
         start_ns += round(flush_s * 1e9)
     client.xtrim("stream:rig", maxlen=max_entries, approximate=False)
-    text = (pages.ROOT / "docs" / "operating.md").read_text()
+    text = (doc_pages.ROOT / "docs" / "operating.md").read_text()
     names: dict[str, Any] = {}
     exec(re.search(r"```python\n(import math.+?)```", text, re.DOTALL)[1], names)  # type: ignore[index]  # noqa: S102
     expected = names["stream_bytes"](

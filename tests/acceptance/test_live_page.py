@@ -15,10 +15,10 @@ from selenium.webdriver.common.keys import Keys
 import rta_writers
 from rta_supervisor.embedded import server
 from rta_wire import errors
-from rta_writers import connection
-from tests.support import browser as browsers
+from rta_writers.connection import redis_client
+from tests.acceptance import browser as browsers
+from tests.acceptance.browser import Browser
 from tests.support import supervisors
-from tests.support.browser import Browser
 from tests.support.control import write
 from tests.support.supervisors import Supervisor
 from tests.support.waiting import wait_until
@@ -107,7 +107,7 @@ def site(redis_server: server.EmbeddedServer) -> Iterator[Site]:
 
 @pytest.fixture
 def client(redis_server: server.EmbeddedServer) -> Iterator[redis.Redis]:
-    with connection.connect(redis_server.url) as client:
+    with redis_client.connect(redis_server.url) as client:
         yield client
 
 

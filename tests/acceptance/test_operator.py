@@ -12,7 +12,8 @@ import pytest
 import redis
 
 import rta_writers
-from rta_supervisor import cli, commands
+from rta_supervisor.cli import commands as cli_commands
+from rta_supervisor.cli import entry as cli_entry
 from tests.support.commands import on_terminal
 from tests.support.control import document, write
 
@@ -108,10 +109,10 @@ def every_command(group: click.Group, path: tuple[str, ...] = ()) -> dict[str, c
     return found
 
 
-@pytest.mark.parametrize("name", every_command(cli.cli))
+@pytest.mark.parametrize("name", every_command(cli_entry.cli))
 def test_every_command_shows_examples(name: str) -> None:
     """Help of each has an example that starts with the command itself, and knows only options that there are."""
-    command = every_command(cli.cli)[name]
+    command = every_command(cli_entry.cli)[name]
     examples = [line for line in (command.help or "").splitlines() if f"rta-supervisor {name}" in line]
     assert examples, command.help
     options = {option for parameter in command.params for option in parameter.opts}
@@ -124,5 +125,5 @@ def test_every_command_shows_examples(name: str) -> None:
 
 def test_every_module_is_registered() -> None:
     """A command that nobody can call is a mistake."""
-    context = click.Context(cli.cli)
-    assert {"run", "demo", *commands.MODULES} == set(cli.cli.list_commands(context))
+    context = click.Context(cli_entry.cli)
+    assert {"run", "demo", *cli_commands.MODULES} == set(cli_entry.cli.list_commands(context))

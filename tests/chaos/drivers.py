@@ -13,7 +13,7 @@ import pyspark
 
 import rta_writers
 from rta_supervisor.embedded import java
-from tests.chaos import leash
+from tests.chaos import die_with_parent
 from tests.chaos.world import World
 
 JOB_PATIENCE_S: Final = 1800
@@ -33,7 +33,7 @@ class Driver:
             *("--work", str(own.directory), "--notes", str(own.notes(0)), "--count", str(count)),
             *("--classes", str(classes())),
         ]
-        environment = {**os.environ, **java.spark_environment(), **leash.held(), "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, **java.spark_environment(), **die_with_parent.held(), "PYTHONPATH": str(ROOT)}
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
 

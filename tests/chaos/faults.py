@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from rta_wire import control, control_pb2
+from rta_wire.control import messages
+from rta_wire.pb import control_pb2
 from tests.chaos.agenda import Agenda
-from tests.chaos.parts import Process, Writer
+from tests.chaos.processes import Process, Writer
 from tests.chaos.world import STREAM, World
 
 AHEAD_MS: Final = 3_600_000
@@ -122,7 +123,7 @@ class Faults:
             seconds, _ = client.time()
             entry_id = f"{int(seconds) * 1000 + AHEAD_MS * (1 + self._world.counts['redis clock jumped'])}-0"
             heartbeat = control_pb2.Heartbeat(identity="nobody", stream_session_id=1)
-            client.xadd("rtas:ctl:default", {"m": control.pack(heartbeat)}, id=entry_id)
+            client.xadd("rtas:ctl:default", {"m": messages.pack(heartbeat)}, id=entry_id)
             client.xadd(f"stream:{STREAM}", {"id": 0, "data": b"\x00"}, id=entry_id)
         return True
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import rta_writers
 from rta_supervisor.embedded import server
-from rta_writers import connection
+from rta_writers.connection import redis_client
 from tests.chaos import world
 from tests.chaos.network import Network
 from tests.chaos.result import Result
@@ -69,7 +69,7 @@ class Loss:
         between = Network(self._own.server.socket_path, self._own.chooser)
         replica = server.EmbeddedServer(port=server.free_port(), options=world.FORGETS)
         replica.start()
-        with connection.connect(replica.url) as client:
+        with redis_client.connect(replica.url) as client:
             client.replicaof("127.0.0.1", str(between.port))
             wait_until(lambda: client.info("replication")["master_link_status"] == "up", what="the replica")
             between.hold()

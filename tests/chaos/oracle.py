@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tests.acceptance import independent
+from tests.acceptance import independent_reader
 from tests.chaos import stamps
 
 PAGE: Final = 500
@@ -69,11 +69,11 @@ class Verdict:
 
 def read(port: int, stream: str) -> list[Entry]:
     """Every entry of a stream, in order."""
-    with independent.Redis(port) as redis:
+    with independent_reader.Redis(port) as redis:
         return list(_pages(redis, stream))
 
 
-def _pages(redis: independent.Redis, stream: str) -> Iterator[Entry]:
+def _pages(redis: independent_reader.Redis, stream: str) -> Iterator[Entry]:
     after = b"-"
     while page := redis.do("XRANGE", f"stream:{stream}", after, "+", "COUNT", str(PAGE)):
         yield from (as_entry(found) for found in page)
@@ -107,8 +107,8 @@ def follow(entries: Iterable[Entry]) -> dict[int, Session]:
     for _, number, data in entries:
         one = found.setdefault(int(number), _Following())
         items = [
-            next(independent.protobuf(item))
-            for at, item in independent.protobuf(independent.lz4_block(data))
+            next(independent_reader.protobuf(item))
+            for at, item in independent_reader.protobuf(independent_reader.lz4_block(data))
             if at == 1
         ]
         for kind, value in items:
@@ -131,10 +131,10 @@ def _session(one: _Following) -> Session:
 
 def timestamped(raw: bytes) -> tuple[stamps.Codes, int]:
     """Values of one message, and how many of them do not fit their time or channel."""
-    fields = dict(independent.protobuf(raw))
+    fields = dict(independent_reader.protobuf(raw))
     packed = np.frombuffer(fields[4], np.uint8)
     deltas = packed.astype(np.int64) if (packed < 0x80).all() else np.array(list(_varints(fields[4])), np.int64)
-    times = independent.ns(fields[2]) + np.cumsum(deltas) * independent.signed(fields[3])
+    times = independent_reader.ns(fields[2]) + np.cumsum(deltas) * independent_reader.signed(fields[3])
     values = np.frombuffer(fields[5], "<f8")
     codes = stamps.from_values(values)
     is_right = (
@@ -148,8 +148,8 @@ def timestamped(raw: bytes) -> tuple[stamps.Codes, int]:
 def _varints(packed: bytes) -> Iterator[int]:
     at = 0
     while at < len(packed):
-        value, at = independent.varint(packed, at)
-        yield independent.signed(value)
+        value, at = independent_reader.varint(packed, at)
+        yield independent_reader.signed(value)
 
 
 def acknowledged(logs: Sequence[Path]) -> stamps.Codes:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from tests.chaos import aims
+from tests.chaos import soak_targets
 from tests.chaos.oracle import Verdict
 from tests.chaos.result import Outcome, Result, totals
 
@@ -38,7 +38,7 @@ def show(console: Console, size: str, outcomes: Sequence[Outcome]) -> bool:
     for name, count in sorted(totals(outcomes).items()):
         faults.add_row(name, f"{count:,}")
     console.print(faults)
-    wanted = aims.of(size, outcomes)
+    wanted = soak_targets.of(size, outcomes)
     if wanted:
         table = Table("aim", "wanted", "reached", "verdict", title="whether that was enough")
         for aim in wanted:
@@ -66,7 +66,7 @@ def as_json(seed: str, size: str, outcomes: Sequence[Outcome]) -> dict[str, Any]
             for one in outcomes
         ],
         "faults": totals(outcomes),
-        "aims": [dataclasses.asdict(aim) for aim in aims.of(size, outcomes)],
+        "aims": [dataclasses.asdict(aim) for aim in soak_targets.of(size, outcomes)],
     }
 
 

@@ -20,8 +20,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import rta_writers
-from rta_writers.spark import ROWS_PER_BATCH
-from tests.chaos import leash, stamps
+from rta_writers.spark.driver import ROWS_PER_BATCH
+from tests.chaos import die_with_parent, stamps
 
 SCHEMA: Final = "channel int, time bigint, value double"
 GROUP_ROWS: Final = 1000
@@ -207,7 +207,7 @@ def main() -> int:
     parser.add_argument("--classes", type=Path, required=True, help="an archive for JVMs, which the first one makes")
     parser.add_argument("--count", type=int, default=0, help="partitions")
     args = parser.parse_args()
-    leash.put_on()
+    die_with_parent.put_on()
     cloudpickle.register_pickle_by_value(sys.modules["__main__"])  # type: ignore[no-untyped-call]
     cloudpickle.register_pickle_by_value(stamps)  # type: ignore[no-untyped-call]
     spark = session_of("local-cluster[2,1,1024]" if args.run == "executors" else "local[8,4]", args.work, args.classes)

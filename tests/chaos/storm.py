@@ -12,7 +12,7 @@ from rta_wire import errors
 from tests.chaos import oracle, world
 from tests.chaos.agenda import Agenda
 from tests.chaos.faults import Faults
-from tests.chaos.parts import Writer
+from tests.chaos.processes import Writer
 from tests.chaos.result import Result
 from tests.chaos.tail import Tail
 from tests.chaos.world import STREAM, World

@@ -7,8 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-from rta_supervisor import cli
-from tests.chaos import leash
+from rta_supervisor.cli import entry as cli_entry
+from tests.chaos import die_with_parent
 
 _real_ns = time.time_ns
 
@@ -26,6 +26,6 @@ def jump_with(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    leash.put_on()
+    die_with_parent.put_on()
     jump_with(Path(os.environ["RTA_TEST_CLOCK"]))
-    sys.exit(cli.main())
+    sys.exit(cli_entry.main())

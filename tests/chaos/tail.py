@@ -5,7 +5,7 @@ import threading
 import time
 from typing import Final
 
-from tests.acceptance import independent
+from tests.acceptance import independent_reader
 from tests.chaos import oracle
 
 PAUSE_S: Final = 0.05
@@ -38,13 +38,13 @@ class Tail:
         while not self._over.is_set():
             with (
                 contextlib.suppress(OSError, ValueError, IndexError, RuntimeError),
-                independent.Redis(self._port) as redis,
+                independent_reader.Redis(self._port) as redis,
             ):
                 self._read(redis)
             self.outages += 1
             self._over.wait(PAUSE_S)
 
-    def _read(self, redis: independent.Redis) -> None:
+    def _read(self, redis: independent_reader.Redis) -> None:
         while not self._over.is_set():
             words = ("XREAD", "COUNT", "200", "BLOCK", str(BLOCK_MS), "STREAMS", f"stream:{self._stream}", self._last)
             found = redis.do(*words)

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from tests.chaos import __main__ as harness
-from tests.chaos import aims, plan, report
+from tests.chaos import plan, report, soak_targets
 from tests.chaos.oracle import Verdict
 from tests.chaos.result import Outcome, Result, merged
 
@@ -45,7 +45,7 @@ def test_figures_survive_the_way_into_a_file_and_add_up() -> None:
     assert (one.result.runs, one.result.verdict.samples) == (2, 200)
 
 
-@pytest.mark.parametrize("name", aims.SOAK)
+@pytest.mark.parametrize("name", soak_targets.SOAK)
 def test_every_part_with_an_aim_is_part_of_a_soak(name: str) -> None:
     """An aim of a part that nobody runs would never be missed."""
     assert name in {part.name for part in plan.parts("soak")}

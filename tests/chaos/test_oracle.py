@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rta_wire import encode
+from rta_wire.codec import encode
 from tests.chaos import oracle, stamps
 
 OPEN = encode.session_json(b'{"state": "open"}')

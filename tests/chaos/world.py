@@ -16,10 +16,10 @@ import redis
 import rta_writers
 from rta_supervisor.embedded import server
 from rta_wire import errors
-from rta_wire.totals import Totals
-from rta_writers import connection
-from rta_writers.client import ClosedSession
-from tests.chaos import oracle, parts, stamps
+from rta_wire.control.totals import Totals
+from rta_writers.connection import redis_client
+from rta_writers.control.client import ClosedSession
+from tests.chaos import oracle, processes, stamps
 from tests.chaos.network import Network
 from tests.support.waiting import wait_until
 
@@ -54,10 +54,10 @@ class World:
         self.network = Network(self.server.socket_path, self.chooser)
         self.address = f"redis://127.0.0.1:{self.network.port}"
         """Where supervisors and writers look for Redis: through the network, unless somebody changes it."""
-        self.supervisors: list[parts.Supervisor] = []
-        self.fallen: list[parts.Supervisor] = []
+        self.supervisors: list[processes.Supervisor] = []
+        self.fallen: list[processes.Supervisor] = []
         self.sessions: dict[int, rta_writers.Session] = {}
-        self.writers: list[parts.Writer] = []
+        self.writers: list[processes.Writer] = []
         self._started = 0
         self.stop_path = self.directory / "stop"
 
@@ -80,11 +80,11 @@ class World:
     @property
     def client(self) -> redis.Redis:
         """Past the network."""
-        return connection.connect(self.server.url)
+        return redis_client.connect(self.server.url)
 
-    def start_supervisor(self) -> parts.Supervisor:
+    def start_supervisor(self) -> processes.Supervisor:
         self._started += 1
-        own = parts.Supervisor(self.address, self.directory, self._started, self._settings)
+        own = processes.Supervisor(self.address, self.directory, self._started, self._settings)
         self.supervisors.append(own)
         return own
 
@@ -94,10 +94,10 @@ class World:
             self.start_supervisor()
         wait_until(lambda: len(self.ready_supervisors()) == count, timeout_s=PATIENCE_S, what="supervisors")
 
-    def ready_supervisors(self) -> list[parts.Supervisor]:
+    def ready_supervisors(self) -> list[processes.Supervisor]:
         return [one for one in self.supervisors if one.is_ready and not one.is_frozen]
 
-    def fell(self, supervisor: parts.Supervisor) -> None:
+    def fell(self, supervisor: processes.Supervisor) -> None:
         self.supervisors.remove(supervisor)
         self.fallen.append(supervisor)
 
@@ -123,10 +123,10 @@ class World:
     def notes(self, unit: int) -> Path:
         return self.directory / f"unit-{unit}.notes"
 
-    def start_writer(self, unit: int, *words: str) -> parts.Writer:
+    def start_writer(self, unit: int, *words: str) -> processes.Writer:
         options = {**self.sessions[unit].options, "redisUrl": self.url}
         given = ["--seed", self.seed, "--stop", str(self.stop_path), *words, *(["--plain"] if self.is_plain else [])]
-        writer = parts.Writer(options, self.notes(unit), unit, *given)
+        writer = processes.Writer(options, self.notes(unit), unit, *given)
         self.writers.append(writer)
         return writer
 

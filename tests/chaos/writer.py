@@ -15,8 +15,9 @@ from typing import Final
 import redis
 
 import rta_writers
-from rta_wire import encode, errors, keys
-from tests.chaos import leash, stamps
+from rta_wire import errors, keys
+from rta_wire.codec import encode
+from tests.chaos import die_with_parent, stamps
 
 PAUSE_S: Final = 0.05
 GONE_FOR_GOOD: Final = 3
@@ -96,7 +97,7 @@ def main() -> int:
     parser.add_argument("--pause-s", type=float, default=0.0)
     parser.add_argument("--plain", action="store_true")
     args = parser.parse_args()
-    leash.put_on()
+    die_with_parent.put_on()
     options = dict(word.split("=", 1) for word in args.options)
     notes = Notes(args.notes, args.unit)
     while not args.stop.exists() and (epoch := notes.next_epoch()) < args.epochs:

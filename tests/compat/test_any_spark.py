@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import rta_writers
 from rta_supervisor.embedded import java, server
-from rta_writers import connection
-from rta_writers.target import Target
-from tests.support import stored
+from rta_writers.connection import redis_client
+from rta_writers.options.target import Target
+from tests.support import stream_content
 
 ROWS = 5_000
 START_NS = 1_700_000_000_000_000_000
@@ -46,7 +46,7 @@ def any_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession
 @pytest.fixture
 def open_session() -> Iterator[Target]:
     """A session on a server of its own, without a supervisor."""
-    with server.running() as running, connection.connect(running.url) as client:
+    with server.running() as running, redis_client.connect(running.url) as client:
         target = Target(running.url, "run-1", "rig", 7)
         client.set(target.keys.gate("rig", 7), "open", ex=600)
         yield target
@@ -59,8 +59,8 @@ def frame(spark: SparkSession, rows: int = ROWS) -> DataFrame:
 
 
 def written(target: Target) -> list[tuple[int, int, Any]]:
-    with connection.connect(target.redis_url) as client:
-        return stored.samples(client, "rig", 7)
+    with redis_client.connect(target.redis_url) as client:
+        return stream_content.samples(client, "rig", 7)
 
 
 def test_partitions_are_written_once_however_often_they_fail(

@@ -23,9 +23,9 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.inside:
         fuzz(asked.inside, asked.seconds)
-    from tests.support import hostile  # noqa: PLC0415 - inside the fuzzer it has to be imported under its eyes
+    from tests.support import fuzz_targets  # noqa: PLC0415 - inside the fuzzer it has to be imported under its eyes
 
-    failed = [name for name in asked.targets or hostile.TARGETS if not survives(name, asked.seconds)]
+    failed = [name for name in asked.targets or fuzz_targets.TARGETS if not survives(name, asked.seconds)]
     if failed:
         print(f"broken: {', '.join(failed)}; see {FOLDER}/<target>.log")
     return 1 if failed else 0
@@ -47,18 +47,18 @@ def fuzz(name: str, seconds: int) -> None:
     import atheris  # noqa: PLC0415 - only in the environment of `make fuzz`
 
     with atheris.instrument_imports(include=["rta_wire"]):
-        from tests.support import hostile  # noqa: PLC0415 - see above
+        from tests.support import fuzz_targets  # noqa: PLC0415 - see above
 
     corpus = FOLDER / "corpus" / name
     corpus.mkdir(parents=True, exist_ok=True)
-    for number, seed in enumerate(hostile.seeds(name)):
+    for number, seed in enumerate(fuzz_targets.seeds(name)):
         (corpus / f"seed-{number}").write_bytes(seed)
     words = [
         *("fuzz", str(corpus)),
         *(f"-max_total_time={seconds}", f"-timeout={ONE_INPUT_S}", f"-rss_limit_mb={MEMORY_MIB}"),
         *(f"-max_len={LONGEST.get(name, 8192)}", f"-artifact_prefix={FOLDER}/{name}-", "-print_final_stats=1"),
     ]
-    atheris.Setup(words, hostile.TARGETS[name])
+    atheris.Setup(words, fuzz_targets.TARGETS[name])
     atheris.Fuzz()
 
 

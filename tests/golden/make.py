@@ -7,14 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rta_wire import decode, encode, events, limits, pack, plan
+from rta_wire import limits
+from rta_wire.codec import burst as codec_burst
+from rta_wire.codec import decode, encode, event_messages, layout
 
 HERE = Path(__file__).parent
 INDEX = HERE / "vectors.json"
 START_NS = 1_700_000_000_123_456_789
 MS = 1_000_000
 
-Layout, Type, Kind = plan.Layout, plan.SampleType, plan.Kind
+Layout, Type, Kind = layout.Layout, layout.SampleType, layout.Kind
 
 
 class Vector(NamedTuple):
@@ -22,8 +24,8 @@ class Vector(NamedTuple):
 
     data: bytes
     says: str
-    layouts: plan.Plan = plan.Plan()
-    framing: pack.Framing = pack.Framing.RAW
+    layouts: layout.Plan = layout.Plan()
+    framing: codec_burst.Framing = codec_burst.Framing.RAW
 
 
 def vectors() -> dict[str, Vector]:
@@ -61,9 +63,9 @@ def _timestamped() -> dict[str, Vector]:
         "last-channel": Vector(_channel(limits.CHANNEL_ID_MAX, even, wave), "the highest channel id"),
         "special-doubles": Vector(_channel(7, even[:4], nans), "NaN with payload, infinity, minus zero"),
         "size-prefixed": Vector(
-            _channel(1, even, wave, framing=pack.Framing.SIZE_PREFIXED),
+            _channel(1, even, wave, framing=codec_burst.Framing.SIZE_PREFIXED),
             "the size in four bytes before the block",
-            framing=pack.Framing.SIZE_PREFIXED,
+            framing=codec_burst.Framing.SIZE_PREFIXED,
         ),
         "high-compression": Vector(_channel(1, even, wave, level=9), "the same block format, another compressor"),
     }
@@ -72,7 +74,7 @@ def _timestamped() -> dict[str, Vector]:
 def _types() -> dict[str, Vector]:
     made = {}
     for kind in Type:
-        layouts = plan.Plan([(10, Layout(kind))])
+        layouts = layout.Plan([(10, Layout(kind))])
         if kind in {Type.DOUBLE, Type.FLOAT}:
             info = np.finfo(kind.dtype)
             values = np.array([info.min, info.max, info.tiny, 0.1], kind.dtype)
@@ -88,12 +90,12 @@ def _types() -> dict[str, Vector]:
 
 
 def _other_kinds() -> dict[str, Vector]:
-    periodic = plan.Plan([(20, Layout(Type.INT16, Kind.PERIODIC))])
-    known = plan.Plan([(20, Layout(Type.INT16, Kind.PERIODIC, 10 * MS))])
-    rows = plan.Plan(
+    periodic = layout.Plan([(20, Layout(Type.INT16, Kind.PERIODIC))])
+    known = layout.Plan([(20, Layout(Type.INT16, Kind.PERIODIC, 10 * MS))])
+    rows = layout.Plan(
         [(k, Layout(kind, Kind.ROW)) for k, kind in ((30, Type.UINT8), (31, Type.DOUBLE), (300, Type.INT32))]
     )
-    mixed = plan.Plan([*periodic.channels.items(), *rows.channels.items()])
+    mixed = layout.Plan([*periodic.channels.items(), *rows.channels.items()])
     times = START_NS + np.array([0, 1, 2, 3, 7, 8, 9, 20]) * 10 * MS
     table = {
         30: pa.array([1, 2, None, 4, 5, 6, 7, 255], pa.uint8()),
@@ -116,8 +118,10 @@ def _other_kinds() -> dict[str, Vector]:
 
 def _documents() -> dict[str, Vector]:
     some = [
-        events.event(5, START_NS, app_name="gearbox", status_text="Überdrehzahl", raw_data=[1.5, -0.0, float("inf")]),
-        events.event(-(2**31), -1),
+        event_messages.event(
+            5, START_NS, app_name="gearbox", status_text="Überdrehzahl", raw_data=[1.5, -0.0, float("inf")]
+        ),
+        event_messages.event(-(2**31), -1),
     ]
     document = '{"identity":"golden","state":"open","timestamp":"2024-01-01T00:00:00Z","identifier":"Größe"}'
     return {

@@ -7,12 +7,12 @@ import anyio
 import pytest
 import redis
 
-from rta_supervisor import settings
+from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.embedded import server
-from rta_supervisor.link import Link
-from rta_supervisor.sqlite_catalogue import SqliteCatalogue
+from rta_supervisor.settings import settings
+from rta_supervisor.transport.link import Link
 from rta_wire import limits
-from rta_writers.target import Target
+from rta_writers.options.target import Target
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

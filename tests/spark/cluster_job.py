@@ -17,7 +17,7 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 import rta_writers
-from rta_writers import connection
+from rta_writers.connection import redis_client
 
 ROWS = 200_000
 GROUP_ROWS = 65_536
@@ -91,7 +91,7 @@ def run(
     """One write with its fault; how often that struck is counted in Redis by those whom it struck."""
     if name in LONG_RUNS and not os.environ.get("RTA_SOAK"):
         return
-    with connection.connect(url) as client, rta_writers.SessionClient(url).session(name, stream=name) as opened:
+    with redis_client.connect(url) as client, rta_writers.SessionClient(url).session(name, stream=name) as opened:
         write(spark, name, {**opened.options, "delivery": delivery, "groupRows": str(GROUP_ROWS)})
         found[name] = {"injected": client.llen(f"test:{name}"), "id": opened.target.stream_session_id}
 
@@ -130,7 +130,7 @@ def wait_for_twin(name: str, url: str, *, doubled: bool) -> Map:
     """
 
     def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from rta_writers import connection  # noqa: PLC0415 - on an executor, where it was shipped
+        from rta_writers.connection import redis_client  # noqa: PLC0415 - on an executor, where it was shipped
 
         context = TaskContext.get()
         assert context is not None
@@ -138,7 +138,7 @@ def wait_for_twin(name: str, url: str, *, doubled: bool) -> Map:
             yield from batches
             return
         yield from batches
-        with connection.connect(url) as client:
+        with redis_client.connect(url) as client:
             client.rpush(f"test:{name}", f"attempt {context.attemptNumber()}")
             client.expire(f"test:{name}", 600)
             if context.attemptNumber() == 0:
@@ -159,7 +159,7 @@ def wait_for_twin(name: str, url: str, *, doubled: bool) -> Map:
 
 def count_arrived(client: Any, name: str) -> int:
     """Samples in the stream of a session."""
-    from rta_wire import decode  # noqa: PLC0415 - on an executor, where it was shipped
+    from rta_wire.codec import decode  # noqa: PLC0415 - on an executor, where it was shipped
 
     entries = client.xrange(f"stream:{name}")
     found = decode.columns([fields[b"data"] for _, fields in entries])
@@ -170,13 +170,13 @@ def kill_executor(name: str, url: str) -> Map:
     """The first attempt kills the process that runs it, when some of its rows have arrived."""
 
     def kill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from rta_writers import connection  # noqa: PLC0415 - on an executor, where it was shipped
+        from rta_writers.connection import redis_client  # noqa: PLC0415 - on an executor, where it was shipped
 
         seen = 0
         for batch in batches:
             yield batch
             seen += batch.num_rows
-            with connection.connect(url) as client:
+            with redis_client.connect(url) as client:
                 if seen <= ROWS // 2 or client.exists(f"test:{name}"):
                     continue
                 # The writer is another process: it has the first group, and needs a moment to send it.

@@ -15,8 +15,8 @@ from pyspark.sql import types as sql
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 import rta_writers
-from rta_writers import connection
-from rta_writers.source import RtaDataSource, StreamWriter
+from rta_writers.connection import redis_client
+from rta_writers.spark.source import RtaDataSource, StreamWriter
 
 DELIVERIES = ("exactly-once", "at-least-once")
 URL, WORK, DOOMED_EPOCH, GROUP = sys.argv[1], sys.argv[2], int(sys.argv[3]), os.getpgrp()
@@ -29,7 +29,7 @@ class DoomedWriter(StreamWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         super().commit(messages, batchId)
         if batchId == DOOMED_EPOCH:
-            with connection.connect(URL) as client:
+            with redis_client.connect(URL) as client:
                 key = f"test:committed:{batchId}"
                 if client.rpush(key, self._options["delivery"]) < len(DELIVERIES):
                     client.expire(key, PATIENCE_S)

@@ -15,9 +15,10 @@ import redis
 from pyspark.sql import SparkSession
 
 import rta_writers
-from rta_supervisor.archive import finishing, job, orders
-from rta_wire import digest, errors
-from rta_writers.target import Target
+from rta_supervisor.archive import finalize
+from rta_wire import archive_spec, content_digest, errors
+from rta_writers.archive import job as archive_job
+from rta_writers.options.target import Target
 from tests.spark import frames
 from tests.support import samples
 from tests.support.waiting import wait_until
@@ -30,14 +31,16 @@ VALUES_BITS[-1:] = np.array([0xFFF80000DEADBEEF], np.uint64).view(np.float64)
 FILES = "date=*/source=*/session=*/part-*.parquet"
 
 
-def order_for(url: str, folder: Path, *streams: orders.StreamOrder) -> orders.Order:
-    return orders.Order(url, "rtas:", "sessions:{identity}", "local[2]", str(folder), 3, False, (orders.Pass(streams),))
+def order_for(url: str, folder: Path, *streams: archive_spec.StreamOrder) -> archive_spec.Order:
+    return archive_spec.Order(
+        url, "rtas:", "sessions:{identity}", "local[2]", str(folder), 3, False, (archive_spec.Pass(streams),)
+    )
 
 
-def stream_order(stream: str, sessions: dict[int, int], sample_type: str = "double") -> orders.StreamOrder:
+def stream_order(stream: str, sessions: dict[int, int], sample_type: str = "double") -> archive_spec.StreamOrder:
     """Sessions by number, with the bytes that they are said to have."""
-    wanted = {number: orders.SessionOrder(f"run-{number}", size, 0, 2**40) for number, size in sessions.items()}
-    return orders.StreamOrder(stream, "0-0", wanted, sample_type, "raw")
+    wanted = {number: archive_spec.SessionOrder(f"run-{number}", size, 0, 2**40) for number, size in sessions.items()}
+    return archive_spec.StreamOrder(stream, "0-0", wanted, sample_type, "raw")
 
 
 def target_of(client: redis.Redis, url: str, number: int, stream: str = "rig") -> Target:
@@ -50,9 +53,9 @@ def save(frame: Any, target: Target, **options: str) -> None:
     frame.write.format("rta").mode("append").options(**target.options(), **options).save()
 
 
-def read_back(outcome: orders.Outcome, folder: Path) -> digest.Digest:
-    found = digest.Digest()
-    for one in finishing.check(outcome.stream_session_id, outcome.files, folder).values():
+def read_back(outcome: archive_spec.Outcome, folder: Path) -> content_digest.Digest:
+    found = content_digest.Digest()
+    for one in finalize.check(outcome.stream_session_id, outcome.files, folder).values():
         found = found.joined(one.content)
     return found
 
@@ -65,7 +68,7 @@ def test_one_pass_takes_many_sessions_of_several_streams(
         save(frames.long(spark, 4000), target_of(client, url, number), burstBytes="4096")
     whole = spark.sql(f"select 1 channel, 5L time, {2**53 + 1}L value")
     save(whole, target_of(client, url, 4, "other"), sampleType="int64")
-    monkeypatch.setattr(job, "SLICE_BYTES", 1000)
+    monkeypatch.setattr(archive_job, "SLICE_BYTES", 1000)
     long = stream_order("rig", {1: 8000, 2: 100})
     found: Any = client.xrange("stream:rig")
     client.delete("stream:rig")
@@ -76,15 +79,15 @@ def test_one_pass_takes_many_sessions_of_several_streams(
     sessions = {number: msgspec.structs.replace(one, **span) for number, one in long.sessions.items()}
     long = msgspec.structs.replace(long, sessions=sessions)
     order = order_for(url, tmp_path, long, stream_order("other", {4: 1}, "int64"))
-    written: list[job.Files] = []
+    written: list[archive_job.Files] = []
     client.config_resetstat()
-    outcomes = {one.stream_session_id: one for one in job.run(spark, order, order.passes[0], written.append)}
+    outcomes = {one.stream_session_id: one for one in archive_job.run(spark, order, order.passes[0], written.append)}
     calls: Any = client.info("commandstats")
     assert {number: one.samples.rows for number, one in outcomes.items()} == {1: 4000, 2: 4000, 4: 1}
     for outcome in outcomes.values():
         assert outcome.begins_with_json is False
         assert outcome.problem == ""
-        assert read_back(outcome, tmp_path) == digest.Digest(outcome.samples.rows, outcome.samples.sum)
+        assert read_back(outcome, tmp_path) == content_digest.Digest(outcome.samples.rows, outcome.samples.sum)
     assert len(outcomes[2].files) == len(outcomes[4].files) == 1
     assert len(outcomes[1].files) > 1
     assert written[0].keys() == outcomes.keys()
@@ -99,24 +102,24 @@ def test_a_task_that_fails_says_why(spark: SparkSession, client: redis.Redis, ur
     save(frames.long(spark, 10), target_of(client, url, 1))
     client.xadd("stream:rig", {"id": "2", "data": b"junk"})
     order = order_for(url, tmp_path, stream_order("rig", {1: 1, 2: 1}))
-    outcomes = {one.stream_session_id: one for one in job.run(spark, order, order.passes[0], lambda _: None)}
+    outcomes = {one.stream_session_id: one for one in archive_job.run(spark, order, order.passes[0], lambda _: None)}
     assert "can't be decoded" in outcomes[2].problem
     assert (outcomes[1].problem, outcomes[1].samples.rows) == ("", 10)
     (tmp_path / "file").touch()
     order = order_for(url, tmp_path / "file", stream_order("rig", {1: 1}))
     with pytest.raises(errors.ArchiveUnwritable, match="Not a directory"):
-        job.run(spark, order, order.passes[0], lambda _: None)
+        archive_job.run(spark, order, order.passes[0], lambda _: None)
     wrong = order_for(url, tmp_path, stream_order("rig", {1: 1}, "doubles"))
     with pytest.raises(errors.BadConfiguration, match="sample_type 'doubles' of stream rig"):
-        job.run(spark, wrong, wrong.passes[0], lambda _: None)
+        archive_job.run(spark, wrong, wrong.passes[0], lambda _: None)
 
 
 def test_trouble_in_a_task_has_its_name() -> None:
     """What a task raised is found in what Spark says of it."""
     text = "Job aborted\n  File x\nrta_wire.errors.RedisUnreachable: No Redis answers at redis://x: gone.\n\tat scala"
-    found = job.failure(RuntimeError(text))
+    found = archive_job.failure(RuntimeError(text))
     assert (found.code, found.message) == ("RedisUnreachable", "No Redis answers at redis://x: gone.")
-    assert job.failure(RuntimeError("\njust so\n\tat x")).message == "Spark is not available: just so"
+    assert archive_job.failure(RuntimeError("\njust so\n\tat x")).message == "Spark is not available: just so"
 
 
 @pytest.mark.timeout(600)

@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 
 import rta_writers
 from rta_supervisor.embedded import server
-from rta_writers import connection
-from rta_writers.target import Target
+from rta_writers.connection import redis_client
+from rta_writers.options.target import Target
 from tests.spark import frames
-from tests.support import proxy, samples, stored
+from tests.support import proxy, samples, stream_content
 from tests.support.waiting import wait_until
 
 BATCH_ROWS = 16_384
@@ -81,7 +81,7 @@ def test_a_source_waits_for_redis(spark: SparkSession, tmp_path: Path, trouble: 
                 Path(marker, str(number)).touch()
 
     with server.running() as running, proxy.between(str(running.socket_path)) as between:
-        client = connection.connect(running.url)
+        client = redis_client.connect(running.url)
         target = Target(between.url, "run-1", "rig", 7)
         client.set(target.keys.gate("rig", 7), "open", ex=600)
         rta_writers.register(spark)
@@ -104,7 +104,7 @@ def test_a_source_waits_for_redis(spark: SparkSession, tmp_path: Path, trouble: 
         assert 0 < watching.result() * ROW_BYTES <= IN_FLIGHT_MAX_BYTES
         assert taken(tmp_path) == BATCHES
         assert counted(client) == BATCHES * BATCH_ROWS
-        times_ns = np.concatenate([some.times_ns for some in stored.decoded(client, "rig", 7).samples.values()])
+        times_ns = np.concatenate([some.times_ns for some in stream_content.decoded(client, "rig", 7).samples.values()])
         assert np.unique(times_ns).size == times_ns.size == BATCHES * BATCH_ROWS
         client.close()
 

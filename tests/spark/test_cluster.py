@@ -13,8 +13,8 @@ import pytest
 import redis
 
 from rta_supervisor.embedded import java
-from rta_writers import shipped, shipping
-from tests.support import samples, stored, supervisors
+from rta_writers.spark import ship, shipped
+from tests.support import samples, stream_content, supervisors
 
 ROOT = Path(__file__).parents[2]
 SEES = ("numpy", "numpy.libs", "pyarrow", "pandas", "pandas.libs", "dateutil", "pytz", "six.py", "tzdata", "py4j")
@@ -76,9 +76,9 @@ def test_rows_survive_lost_executors_and_twins(
         if name not in results:
             continue
         assert results[name]["injected"] == faults, name
-        assert stored.samples(client, name, results[name]["id"]) == WRITTEN, name
+        assert stream_content.samples(client, name, results[name]["id"]) == WRITTEN, name
     for name, faults in (("killed-doubled", 1), ("speculated-doubled", 2)):
-        found = stored.samples(client, name, results[name]["id"])
+        found = stream_content.samples(client, name, results[name]["id"])
         assert results[name]["injected"] == faults, name
         assert len(found) > ROWS, f"{name}: the fault was not one"
         assert sorted(set(found)) == WRITTEN, name
@@ -89,8 +89,8 @@ def test_rows_survive_lost_executors_and_twins(
 @pytest.mark.timeout(1800)
 def test_files_of_spark_submit_are_enough(url: str, client: redis.Redis, bare_python: Path, tmp_path: Path) -> None:
     """`--py-files` and `--archives`, which are spark.submit.pyFiles and spark.archives, instead of `ship`."""
-    code, archive = shipping.pack(tmp_path)
+    code, archive = ship.pack(tmp_path)
     script = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     files = ["--py-files", str(code), "--archives", f"{archive}#{shipped.FOLDER}"]
     results = submit(url, bare_python, tmp_path, ["bash", str(script), *files], "spark-submit")
-    assert stored.samples(client, "submitted", results["submitted"]["id"]) == WRITTEN
+    assert stream_content.samples(client, "submitted", results["submitted"]["id"]) == WRITTEN

@@ -13,7 +13,7 @@ import redis
 import rta_writers
 from rta_supervisor.embedded import java
 from tests.spark import frames
-from tests.support import stored
+from tests.support import stream_content
 from tests.support.waiting import wait_until
 
 SOAK = bool(os.environ.get("RTA_SOAK"))
@@ -31,7 +31,7 @@ def spawn(program: str, work: Path, *words: str) -> subprocess.Popen[bytes]:
 
 def found(client: redis.Redis, identity: str, stream: str) -> frames.Rows:
     number: Any = client.hget(f"sessions:{identity}", "streamSessionId")
-    return stored.samples(client, stream, int(number))
+    return stream_content.samples(client, stream, int(number))
 
 
 @pytest.mark.timeout(1800)

@@ -11,16 +11,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import rta_writers
-from rta_writers.spark import ROWS_PER_BATCH
+from rta_writers.spark.driver import ROWS_PER_BATCH
 from tests.spark import frames
-from tests.support import stored
+from tests.support import stream_content
 
 GROUP_ROWS = 4096
 SOAK = bool(os.environ.get("RTA_SOAK"))
 
 
 def found(client: redis.Redis, session: rta_writers.Session) -> frames.Rows:
-    return stored.samples(client, session.target.stream, session.target.stream_session_id)
+    return stream_content.samples(client, session.target.stream, session.target.stream_session_id)
 
 
 def check(rows: frames.Rows, wanted: frames.Rows, delivery: str) -> None:

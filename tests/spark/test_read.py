@@ -10,14 +10,19 @@ import redis
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from rta_supervisor import settings
-from rta_supervisor.link import Link
-from rta_supervisor.sqlite_catalogue import SqliteCatalogue
-from rta_wire import cold, encode, errors, limits
-from rta_writers import entries, reading, source_read, source_stream
-from rta_writers.target import Target
+from rta_supervisor.catalogue.sqlite import SqliteCatalogue
+from rta_supervisor.settings import settings
+from rta_supervisor.transport.link import Link
+from rta_wire import errors, limits
+from rta_wire.codec import encode
+from rta_wire.cold import batch as cold_batch
+from rta_writers.options.target import Target
+from rta_writers.read import batches
+from rta_writers.read import plan as read_plan
+from rta_writers.spark import reader as spark_reader
+from rta_writers.spark import stream_reader
 from tests.spark import frames
-from tests.support import coldness, samples
+from tests.support import cold_streams, samples
 
 
 @pytest.fixture
@@ -83,7 +88,7 @@ def test_cold_rows_come_back_bit_by_bit(
     save(frames.long(spark, 10), target)
     assert load(spark, target.redis_url, stream="rig").count() == 11_010
     middle: Any = client.xrange("cold:rig", count=1)
-    after = cold.entries(middle[0][1][b"b"])[1].id
+    after = cold_batch.entries(middle[0][1][b"b"])[1].id
     rest = load(spark, target.redis_url, stream="rig", startingOffset=after)
     assert 0 < rest.count() < 11_010
 
@@ -92,9 +97,9 @@ async def compact(url: str) -> None:
     """Everything that stands there now."""
     link = Link(settings.RedisSettings(url=url))
     await link.load_functions()
-    catalogue = SqliteCatalogue(coldness.scratch())
-    await link.do("ZADD", coldness.NAMES.streams_used(), 1, "rig")
-    await coldness.compactor(link, catalogue, coldness.config(after_s=0.001)).sweep()
+    catalogue = SqliteCatalogue(cold_streams.scratch())
+    await link.do("ZADD", cold_streams.NAMES.streams_used(), 1, "rig")
+    await cold_streams.compactor(link, catalogue, cold_streams.config(after_s=0.001)).sweep()
     await catalogue.close()
     await link.close()
 
@@ -215,14 +220,14 @@ def test_a_trimmed_offset_fails_the_query_or_is_a_gap(
 
 def test_a_session_that_starts_where_the_trimmer_stopped_has_lost_nothing(url: str, client: redis.Redis) -> None:
     """Entries of others before it are gone: no reason to fail."""
-    options = reading.Options(redis_url=url)
-    sessions_place = reading.Place("rig", "5-0", 7)
-    now = reading.Counters("6-0", "9-0", added=9, length=4)
-    assert reading.lost(client, options, sessions_place, now) is None
+    options = read_plan.Options(redis_url=url)
+    sessions_place = read_plan.Place("rig", "5-0", 7)
+    now = read_plan.Counters("6-0", "9-0", added=9, length=4)
+    assert read_plan.lost(client, options, sessions_place, now) is None
     client.xadd("stream:rig", {"id": "7", "data": encode.session_json(b"{}")}, id="6-0")
-    assert reading.lost(client, options, sessions_place, now) == 0
-    assert reading.lost(client, options, sessions_place, now, added=3) == 2
-    assert reading.lost(client, options, reading.Place("rig", "12-0", 7), now) is None
+    assert read_plan.lost(client, options, sessions_place, now) == 0
+    assert read_plan.lost(client, options, sessions_place, now, added=3) == 2
+    assert read_plan.lost(client, options, read_plan.Place("rig", "12-0", 7), now) is None
 
 
 def add_entries(client: redis.Redis, count: int) -> None:
@@ -234,14 +239,14 @@ def add_entries(client: redis.Redis, count: int) -> None:
 def test_a_trimmer_that_overtakes_a_task_is_noticed(client: redis.Redis, target: Target) -> None:
     """All was there when the query was planned, and half of it when its task read: an error, or what is left."""
     add_entries(client, 4)
-    options = reading.Options(redis_url=target.redis_url, session="run-1")
-    place, now = reading.find(client, options), reading.counters(client, options, "rig")
-    [planned] = reading.ranges(place, now, options, {7: "run-1"}, now.last_id)
+    options = read_plan.Options(redis_url=target.redis_url, session="run-1")
+    place, now = read_plan.find(client, options), read_plan.counters(client, options, "rig")
+    [planned] = read_plan.ranges(place, now, options, {7: "run-1"}, now.last_id)
     client.xtrim("stream:rig", maxlen=2, approximate=False)
     with pytest.raises(errors.StreamGap):
-        list(entries.batches(options, planned, entries.Bounds()))
+        list(batches.batches(options, planned, batches.Bounds()))
     careless = msgspec.structs.replace(options, fail_on_data_loss=False)
-    assert sum(batch.num_rows for batch in entries.batches(careless, planned, entries.Bounds())) == 2
+    assert sum(batch.num_rows for batch in batches.batches(careless, planned, batches.Bounds())) == 2
 
 
 @pytest.mark.parametrize(
@@ -258,9 +263,9 @@ def test_reading_starts_where_it_was_told_to(
     """In batch and as a stream."""
     add_entries(client, 4)
     given = {"redisUrl": target.redis_url, "session": "run-1", "startingOffset": start}
-    schema = source_read.schema_of(reading.Options.read(given))
-    assert source_stream.StreamReader(given, schema).initialOffset() == offset
-    batch = source_read.BatchReader(given, schema)
+    schema = spark_reader.schema_of(read_plan.Options.read(given))
+    assert stream_reader.StreamReader(given, schema).initialOffset() == offset
+    batch = spark_reader.BatchReader(given, schema)
     assert sum(found.num_rows for part in batch.partitions() for found in batch.read(part)) == rows
 
 
@@ -268,7 +273,7 @@ def test_a_trigger_ends_after_so_many_entries(client: redis.Redis, target: Targe
     """Exactly so many, and what comes after a query was told to end is left to the next one."""
     add_entries(client, 7)
     given = {"redisUrl": target.redis_url, "stream": "rig", "maxEntriesPerTrigger": "3"}
-    reader = source_stream.StreamReader(given, source_read.schema_of(reading.Options.read(given)))
+    reader = stream_reader.StreamReader(given, spark_reader.schema_of(read_plan.Options.read(given)))
     reader.prepareForTriggerAvailableNow()
     client.xadd("stream:rig", {"id": "7", "data": b""}, id="8-0")
     offsets = [reader.initialOffset()]

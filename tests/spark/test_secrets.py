@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 import rta_writers
 from rta_supervisor.embedded import server
-from rta_wire import access
-from rta_writers.target import Target
+from rta_wire import credentials
+from rta_writers.options.target import Target
 from tests.support import samples, supervisors
 
 pytestmark = pytest.mark.spark
@@ -27,7 +27,7 @@ def locked() -> Iterator[server.EmbeddedServer]:
     with server.running(port=server.free_port()) as running:
         with redis.Redis(unix_socket_path=str(running.socket_path)) as client:
             client.config_set("requirepass", SECRET)
-        with supervisors.running(running.url, {access.PASSWORD_VARIABLE: SECRET}):
+        with supervisors.running(running.url, {credentials.PASSWORD_VARIABLE: SECRET}):
             yield running
 
 

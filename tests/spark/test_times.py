@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import _parse_datatype_json_string
 
 import rta_writers
-from tests.support import samples, stored
+from tests.support import samples, stream_content
 
 
 def test_times_of_every_kind_keep_their_nanoseconds(
@@ -20,7 +20,10 @@ def test_times_of_every_kind_keep_their_nanoseconds(
     with sessions.session("run-1", stream="rig") as session:
         for one in (frame, stamp):
             one.write.format("rta").mode("append").options(**session.options).save()
-    assert stored.samples(client, "rig", session.target.stream_session_id) == [(1, at + 1, 0.25), (2, at + 1000, 7.0)]
+    assert stream_content.samples(client, "rig", session.target.stream_session_id) == [
+        (1, at + 1, 0.25),
+        (2, at + 1000, 7.0),
+    ]
 
 
 @pytest.mark.parametrize("name", ["timestamp_ntz(9)", "timestamp_ltz(9)"])

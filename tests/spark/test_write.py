@@ -11,9 +11,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import rta_writers
-from rta_writers import spark as rta_spark
-from rta_writers.options import GROUP_ROWS
-from rta_writers.regroup import Regroup
+from rta_writers.options.write import GROUP_ROWS
+from rta_writers.spark import driver as rta_spark
+from rta_writers.write.batching import Regroup
 from tests.support import samples
 
 ROWS = 30_000

@@ -4,7 +4,7 @@ from typing import Any
 
 import redis
 
-from rta_supervisor.archive.waiting import Waiting
+from rta_supervisor.retention.archive_queue import Waiting
 from rta_wire import keys
 
 NAMES = keys.Keys()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rta_supervisor import cli
+from rta_supervisor.cli import entry as cli_entry
 from tests.support.waiting import wait_until
 
 
@@ -32,7 +32,7 @@ def run(url: str, *words: str) -> Ran:
     """A command from its words to its exit code. Without a URL it is left to the environment."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = cli.main([*words, *(("--redis-url", url) if url else ())])
+        code = cli_entry.main([*words, *(("--redis-url", url) if url else ())])
     return Ran(code, out.getvalue(), err.getvalue())
 
 

@@ -6,9 +6,10 @@ from typing import Any
 import redis
 
 import rta_writers
-from rta_wire import control, control_pb2
-from rta_wire.totals import Totals
-from rta_writers.append import Appender
+from rta_wire.control import messages
+from rta_wire.control.totals import Totals
+from rta_wire.pb import control_pb2
+from rta_writers.write.exactly_once import Appender
 from tests.support import samples
 
 
@@ -47,8 +48,8 @@ def progress(session: rta_writers.Session, unit: str, totals: Totals) -> control
     )
 
 
-def send(client: redis.Redis, message: control.Message, *, lane: str = "ctl") -> None:
-    client.xadd(f"rtas:{lane}:default", {"m": control.pack(message)})
+def send(client: redis.Redis, message: messages.Message, *, lane: str = "ctl") -> None:
+    client.xadd(f"rtas:{lane}:default", {"m": messages.pack(message)})
 
 
 def dead_letters(client: redis.Redis) -> list[dict[bytes, bytes]]:

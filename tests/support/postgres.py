@@ -18,8 +18,8 @@ import msgspec
 import psycopg
 import pytest
 
-from rta_supervisor import settings
 from rta_supervisor.embedded.server import free_port
+from rta_supervisor.settings import settings
 from tests.support.waiting import wait_until
 
 NOBODY = "nobody"

@@ -6,7 +6,8 @@ import lz4.block
 import numpy as np
 import redis
 
-from rta_wire import encode, stream_pb2
+from rta_wire.codec import encode
+from rta_wire.pb import stream_pb2
 
 START_NS = 1_700_000_000_000_000_000
 

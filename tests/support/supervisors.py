@@ -13,8 +13,8 @@ from typing import cast
 
 import msgspec
 
-from rta_supervisor.demo.processes import Ready
-from tests.support import forking
+from rta_supervisor.embedded.processes import Ready
+from tests.support import fork_server
 from tests.support.waiting import wait_until
 
 QUICK = {
@@ -28,7 +28,7 @@ QUICK = {
 }
 """Settings that make a test wait less for the same behaviour."""
 
-FORKED = ("rta_supervisor", "tests.support.killable", "tests.support.freezable")
+FORKED = ("rta_supervisor", "tests.support.killable_supervisor", "tests.chaos.freezable_supervisor")
 """Programs that change nothing before the daemon is loaded."""
 
 
@@ -44,7 +44,7 @@ class Supervisor:
         is_fresh: bool = False,
     ) -> None:
         """`is_fresh`: an interpreter of its own, as systemd starts it."""
-        self.process: forking.Fork | subprocess.Popen[bytes]
+        self.process: fork_server.Fork | subprocess.Popen[bytes]
         self.directory = Path(tempfile.mkdtemp(prefix="rtas-test-"))
         own = {"NOTIFY_SOCKET": str(self.directory / "ready"), "XDG_STATE_HOME": str(self.directory)}
         self.log_path = self.directory / "log"
@@ -52,7 +52,7 @@ class Supervisor:
             words = ["run", *(("--redis-url", url) if url else ()), "--log-format", "json"]
             env = {**os.environ, **QUICK, **own, **(environment or {})}
             if module in FORKED and not is_fresh:
-                self.process = forking.Fork(module, words, env, log)
+                self.process = fork_server.Fork(module, words, env, log)
             else:
                 command = [sys.executable, "-m", module, *words]
                 self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env)

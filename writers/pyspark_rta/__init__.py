@@ -4,6 +4,6 @@ So `format("rta")` works where the package is installed. `rta_writers.register(s
 batches, filters that reach the reader, and counters.
 """
 
-from rta_writers.source import RtaDataSource as DefaultSource
+from rta_writers.spark.source import RtaDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

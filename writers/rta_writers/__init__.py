@@ -10,17 +10,17 @@ with rta_writers.SessionClient(url).session("run-17", stream="rocket-engine") as
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from rta_writers import shipped
+from rta_writers.spark import shipped
 
 shipped.activate()
 
-from rta_writers.client import Session, SessionClient  # noqa: E402 - what was shipped has to be found first
+from rta_writers.control.client import Session, SessionClient  # noqa: E402 - what was shipped has to be found first
 
 if TYPE_CHECKING:
-    from rta_writers.burst_writer import BurstWriter, write_partition
-    from rta_writers.group import SessionGroup, sessions
-    from rta_writers.shipping import ship
-    from rta_writers.spark import deterministic, register, tune
+    from rta_writers.control.group import SessionGroup, sessions
+    from rta_writers.spark.driver import deterministic, register, tune
+    from rta_writers.spark.ship import ship
+    from rta_writers.write.burst_writer import BurstWriter, write_partition
 
 __all__ = [
     "BurstWriter",
@@ -36,14 +36,14 @@ __all__ = [
 ]
 
 _LATER: Final = {
-    "register": "rta_writers.spark",
-    "tune": "rta_writers.spark",
-    "deterministic": "rta_writers.spark",
-    "ship": "rta_writers.shipping",
-    "BurstWriter": "rta_writers.burst_writer",
-    "write_partition": "rta_writers.burst_writer",
-    "SessionGroup": "rta_writers.group",
-    "sessions": "rta_writers.group",
+    "register": "rta_writers.spark.driver",
+    "tune": "rta_writers.spark.driver",
+    "deterministic": "rta_writers.spark.driver",
+    "ship": "rta_writers.spark.ship",
+    "BurstWriter": "rta_writers.write.burst_writer",
+    "write_partition": "rta_writers.write.burst_writer",
+    "SessionGroup": "rta_writers.control.group",
+    "sessions": "rta_writers.control.group",
 }
 """Where the other names live: they are imported when they are used, and some of them need Spark."""
 

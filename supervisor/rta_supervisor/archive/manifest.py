@@ -7,7 +7,7 @@ from typing import Final, Self
 import msgspec
 
 from rta_supervisor.archive import folders
-from rta_wire import digest, errors
+from rta_wire import content_digest, errors
 
 FORMAT: Final = 1
 
@@ -68,7 +68,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         folders.write(folder / folders.MANIFEST, msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
 
 
-def content(samples: digest.Digest, events: digest.Digest) -> tuple[dict[str, int], dict[str, str]]:
+def content(samples: content_digest.Digest, events: content_digest.Digest) -> tuple[dict[str, int], dict[str, str]]:
     """Rows and sums by kind."""
     kinds = {"samples": samples, "events": events}
     return {kind: one.rows for kind, one in kinds.items()}, {kind: one.text for kind, one in kinds.items()}

@@ -16,12 +16,12 @@ from rich import progress
 from rich.console import Console
 from rich.table import Table
 
-from rta_supervisor import settings
-from rta_supervisor.demo import cars, processes, proof
-from rta_supervisor.embedded import java, server
-from rta_supervisor.link import Link
-from rta_wire import access, errors, keys
-from rta_writers import connection, patience
+from rta_supervisor.demo import cars, proof
+from rta_supervisor.embedded import java, processes, server
+from rta_supervisor.settings import settings
+from rta_supervisor.transport.link import Link
+from rta_wire import credentials, errors, keys
+from rta_writers.connection import redis_client, retry
 
 LOG_TAIL_LINES: Final = 15
 FAILED: Final = 1
@@ -48,7 +48,7 @@ def play(*, redis_url: str | None, port: int | None, keep: bool, as_json: bool) 
         signal.signal(number, interrupt)
     try:
         with tempfile.TemporaryDirectory(prefix="rtas-demo-") as work, _redis(redis_url, port) as url:
-            console.print(f"[bold]server[/]      {access.safe(url)}{'' if redis_url else ' (embedded)'}")
+            console.print(f"[bold]server[/]      {credentials.safe(url)}{'' if redis_url else ' (embedded)'}")
             code = _play_on(url, names, Path(work), console, keep=keep, as_json=as_json)
     except KeyboardInterrupt:
         interrupted = True
@@ -60,16 +60,16 @@ def play(*, redis_url: str | None, port: int | None, keep: bool, as_json: bool) 
 
 def _play_on(url: str, names: cars.Names, work: Path, console: Console, *, keep: bool, as_json: bool) -> int:
     anyio.run(_check, url)
-    with connection.connect(url) as client:
+    with redis_client.connect(url) as client:
         try:
             with _supervisor(url, names, work):
                 console.print("[bold]supervisor[/]  running")
                 seconds = _run_job(url, names, work, console)
             reads = proof.read_all(client, names)
-        except patience.Trouble as error:
-            raise patience.named(url, error) from error
+        except retry.Trouble as error:
+            raise retry.named(url, error) from error
         finally:
-            with contextlib.suppress(*connection.Outage):
+            with contextlib.suppress(*redis_client.Outage):
                 clean_up(client, names, keep=keep)
     result = _result(reads, seconds)
     if as_json:

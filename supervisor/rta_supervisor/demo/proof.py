@@ -9,7 +9,9 @@ import numpy.typing as npt
 import redis
 
 from rta_supervisor.demo import cars
-from rta_wire import data_pb2, decode, errors, keys, session, stream_pb2
+from rta_wire import errors, keys, session
+from rta_wire.codec import decode
+from rta_wire.pb import data_pb2, stream_pb2
 
 PAGE: Final = 500
 

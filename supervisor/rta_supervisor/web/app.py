@@ -4,10 +4,10 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
+from rta_supervisor.http.auth import Door
 from rta_supervisor.web import basics
-from rta_supervisor.web.door import Door
+from rta_supervisor.web.context import Parts
 from rta_supervisor.web.live import routes as live
-from rta_supervisor.web.parts import Parts
 
 
 def routes(parts: Parts) -> list[BaseRoute]:

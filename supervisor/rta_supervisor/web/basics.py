@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from rta_supervisor.web.parts import Parts
+from rta_supervisor.web.context import Parts
 from rta_wire import __version__
 
 

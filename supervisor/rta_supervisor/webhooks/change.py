@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from rta_supervisor.records import Known
+from rta_supervisor.session.model import Known
 from rta_wire import errors, session
 from rta_wire.session import State
 

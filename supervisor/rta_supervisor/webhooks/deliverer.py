@@ -6,10 +6,11 @@ from typing import Any, Final
 
 import anyio
 
-from rta_supervisor import counting, log, progress, settings
-from rta_supervisor.clock import now_ms
-from rta_supervisor.link import DataLost, Link, Trouble
-from rta_supervisor.webhooks import post, signature
+from rta_supervisor.diagnostics import counters, log, loop_watch
+from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.settings import settings
+from rta_supervisor.transport.link import DataLost, Link, Trouble
+from rta_supervisor.webhooks import http_post, signature
 from rta_supervisor.webhooks.breaker import Breaker
 from rta_supervisor.webhooks.outbox import Outbox
 from rta_supervisor.webhooks.queue import Delivery, Queue
@@ -67,7 +68,7 @@ class Deliverer:
         """Until cancelled."""
         while True:
             pause_s = self._breaker.wait_s(anyio.current_time())
-            progress.step(pause_s + self._config.timeout_s + LOOK_S)
+            loop_watch.step(pause_s + self._config.timeout_s + LOOK_S)
             await anyio.sleep(pause_s)
             try:
                 await self._once()
@@ -93,7 +94,7 @@ class Deliverer:
             return
         try:
             await self._post(delivery)
-        except post.NotTaken as error:
+        except http_post.NotTaken as error:
             self._count("failed")
             if self._breaker.failed(anyio.current_time()):
                 self._log.warning("webhook_paused", reason=str(error), pause_s=self._config.breaker_open_s)
@@ -113,7 +114,7 @@ class Deliverer:
             "Rta-Attempt": str(delivery.attempt),
             signature.HEADER: signature.sign(self._secret, delivery.body, at_s),
         }
-        await post.post(self._target.url, delivery.body, headers, timeout_s=self._config.timeout_s)
+        await http_post.post(self._target.url, delivery.body, headers, timeout_s=self._config.timeout_s)
 
     async def _try_later(self, delivery: Delivery, error: errors.RtaError) -> None:
         facts = {"delivery": delivery.id, "attempt": delivery.attempt, "reason": str(error)}
@@ -128,7 +129,7 @@ class Deliverer:
         self._log.error("webhook_dropped", **facts)
 
     def _count(self, outcome: str) -> None:
-        counting.counts.webhooks[self._name, outcome] += 1
+        counters.counts.webhooks[self._name, outcome] += 1
 
     async def _bury(self, delivery: Delivery, error: errors.RtaError) -> None:
         """Keep it where a person can look at it."""

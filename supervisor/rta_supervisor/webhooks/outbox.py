@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from rta_supervisor import log, settings
-from rta_supervisor.link import Link
-from rta_supervisor.records import Known
+from rta_supervisor.diagnostics import log
+from rta_supervisor.session.model import Known
+from rta_supervisor.settings import settings
+from rta_supervisor.transport.link import Link
 from rta_supervisor.webhooks import change
 from rta_supervisor.webhooks.queue import Queue
 from rta_wire import keys

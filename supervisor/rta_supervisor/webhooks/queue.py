@@ -4,8 +4,8 @@ from typing import Final
 
 import msgspec
 
-from rta_supervisor import calls
-from rta_supervisor.link import Link
+from rta_supervisor.transport import commands
+from rta_supervisor.transport.link import Link
 from rta_wire import keys
 
 TTL_S: Final = 7 * 24 * 3600
@@ -37,7 +37,7 @@ class Queue:
     def key(self) -> str:
         return self._names.hook_due(self._target)
 
-    def adding(self, delivery_id: str, body: bytes, *, due_ms: int) -> calls.Call:
+    def adding(self, delivery_id: str, body: bytes, *, due_ms: int) -> commands.Call:
         """Gives the ids that had to make room."""
         return self._call("rtas_hook_add_1", delivery_id, body, due_ms, self._max_pending, TTL_S, of=delivery_id)
 
@@ -57,7 +57,7 @@ class Queue:
     async def settle(self, delivery: Delivery) -> None:
         await self._link.do(*self._call("rtas_hook_settle_1", delivery.id, REMEMBER_S, of=delivery.id))
 
-    def _call(self, function: str, *args: calls.Word, of: str | None = None) -> calls.Call:
+    def _call(self, function: str, *args: commands.Word, of: str | None = None) -> commands.Call:
         names = [self.key, self._names.hook_bodies(self._target), self._names.hook_tries(self._target)]
         if of is not None:
             names.append(self._names.hook_done(self._target, of))

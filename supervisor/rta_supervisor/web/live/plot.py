@@ -8,14 +8,16 @@ import anyio.to_thread
 import msgspec
 import numpy as np
 
-from rta_supervisor import calls
-from rta_supervisor.cold.view import View
-from rta_supervisor.link import Link, Trouble
-from rta_supervisor.records import Ref
-from rta_supervisor.web.live import streaming
+from rta_supervisor.compaction.reader import View
+from rta_supervisor.http import sse
+from rta_supervisor.session.model import Ref
+from rta_supervisor.transport import commands
+from rta_supervisor.transport.link import Link, Trouble
 from rta_supervisor.web.live.envelope import CHANNELS_MAX, Envelope
-from rta_wire import decode, errors, keys, plan, reader
-from rta_wire.opened import Entry
+from rta_wire import errors, keys
+from rta_wire.codec import decode, layout
+from rta_wire.cold.lz4_roundtrip import Entry
+from rta_wire.stream import cursor
 
 EVERY_S: Final = 0.5
 QUIET_S: Final = 10.0
@@ -48,14 +50,14 @@ class Wish(msgspec.Struct, frozen=True):
     channels: tuple[int, ...]
     steps: int
     window_s: float
-    type: plan.SampleType
+    type: layout.SampleType
 
     @classmethod
     def parse(cls, query: dict[str, str]) -> "Wish":
         try:
             channels = tuple(int(word) for word in query.get("channels", "").split(",") if word)
             steps, window_s = int(query.get("steps", "600")), float(query.get("window_s", "60"))
-            type_ = plan.SampleType(query.get("type", "double"))
+            type_ = layout.SampleType(query.get("type", "double"))
         except ValueError as error:
             raise errors.Usage(reason=f"The plot can't be made: {error}") from error
         if len(channels) > CHANNELS_MAX:
@@ -74,7 +76,7 @@ class Plot:
         self._cold = View(link, names, ref.stream)
         self._number = str(ref.stream_session_id).encode()
         self._wish = wish
-        self._layouts = plan.Plan(default=plan.Layout(type=wish.type))
+        self._layouts = layout.Plan(default=layout.Layout(type=wish.type))
         self._envelope = Envelope(wish.steps, max(1, int(wish.window_s * NS / wish.steps)))
         self._chosen = set(wish.channels)
         self._named: set[int] = set()
@@ -96,7 +98,7 @@ class Plot:
                 told = {"problem": str(error) or "Redis does not answer"}
             if told or quiet_s >= QUIET_S:
                 quiet_s = 0.0
-                yield streaming.event(msgspec.json.encode(told))
+                yield sse.event(msgspec.json.encode(told))
             quiet_s += EVERY_S
             with anyio.move_on_after(EVERY_S):
                 await closing.wait()
@@ -153,8 +155,8 @@ class Plot:
             entries += len(found)
             size += sum(len(one.fields[-1]) for one in found)
             page = min(max(PAGE_BYTES * entries // max(size, 1), 1), PAGE * 16)
-        below = calls.HIGHEST_ID if upper == "+" else upper[1:]
-        async for some in self._cold.back(below, self._after or reader.START):
+        below = commands.HIGHEST_ID if upper == "+" else upper[1:]
+        async for some in self._cold.back(below, self._after or cursor.START):
             yield some
 
     def _is_mine(self, fields: Sequence[bytes]) -> bool:
@@ -187,4 +189,4 @@ class Plot:
 
 
 def _ms(entry_id: str) -> int:
-    return reader.parse_id(entry_id)[0]
+    return cursor.parse_id(entry_id)[0]

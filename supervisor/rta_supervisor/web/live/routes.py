@@ -9,14 +9,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from rta_supervisor.link import Trouble
-from rta_supervisor.records import Known
-from rta_supervisor.web.live import streaming
+from rta_supervisor.http import sse
+from rta_supervisor.session.model import Known
+from rta_supervisor.transport.link import Trouble
+from rta_supervisor.web.context import Parts
+from rta_supervisor.web.live.feed import Producer
 from rta_supervisor.web.live.plot import Plot, Wish
-from rta_supervisor.web.live.producer import Producer
-from rta_supervisor.web.parts import Parts
 from rta_wire import errors, keys
-from rta_wire.totals import Totals
+from rta_wire.control.totals import Totals
 
 STATIC: Final = Path(__file__).parent / "static"
 TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -39,7 +39,7 @@ GUARD: Final = {
 def routes(parts: Parts) -> list[BaseRoute]:
     files = {path.name: path for path in STATIC.iterdir() if path.suffix in TYPES}
     producer = Producer(parts)
-    watching, plotting = streaming.Seats(PAGES_MAX), streaming.Seats(PLOTS_MAX)
+    watching, plotting = sse.Seats(PAGES_MAX), sse.Seats(PLOTS_MAX)
 
     async def page(_: Request) -> Response:
         return _file(files["index.html"])
@@ -53,7 +53,7 @@ def routes(parts: Parts) -> list[BaseRoute]:
             return _problem(FOREIGN, 403)
         if watching.are_taken:
             return _problem(f"{PAGES_MAX} pages watch already. Close one of them.", 503)
-        return streaming.EventStream(_changes(producer, parts), watching, GUARD)
+        return sse.EventStream(_changes(producer, parts), watching, GUARD)
 
     async def session(request: Request) -> Response:
         known = await _read(parts, request)
@@ -71,7 +71,7 @@ def routes(parts: Parts) -> list[BaseRoute]:
         known = await _read(parts, request)
         if isinstance(known, Response):
             return known
-        return streaming.EventStream(
+        return sse.EventStream(
             Plot(parts.link, parts.config.keys, known.ref, wish).events(parts.closing), plotting, GUARD
         )
 
@@ -93,7 +93,7 @@ async def _changes(producer: Producer, parts: Parts) -> AsyncIterator[bytes]:
     seen = -1
     while not parts.closing.is_set():
         seen, body = await producer.after(seen)
-        yield streaming.event(body)
+        yield sse.event(body)
 
 
 async def _read(parts: Parts, request: Request) -> Known | Response:

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rta_supervisor.overview import LaneLine, NodeLine, ServerLine, SessionLine, StreamLine
-from rta_supervisor.recent import Happening
+from rta_supervisor.diagnostics.recent_events import Happening
+from rta_supervisor.observe.queries import LaneLine, NodeLine, ServerLine, SessionLine, StreamLine
 
 HISTORY: Final = 60
 """Rates that a sparkline has, one for each look."""

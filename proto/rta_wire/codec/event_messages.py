@@ -1,0 +1,68 @@
+"""Events: one by one, or from Arrow record batches with a row each."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from rta_wire import errors
+from rta_wire.codec import burst, columns
+from rta_wire.pb import data_pb2, stream_pb2
+
+
+def event(
+    definition_id: int,
+    time_ns: int,
+    *,
+    app_name: str = "",
+    status_text: str = "",
+    raw_data: Sequence[float] = (),
+) -> data_pb2.Event:
+    """One event, checked."""
+    try:
+        return data_pb2.Event(
+            event_definition_id=definition_id,
+            app_name=app_name,
+            timestamp=time_ns,
+            status_text=status_text,
+            raw_data=raw_data,
+        )
+    except (TypeError, ValueError) as error:
+        raise errors.BadSamples(reason=f"event {definition_id!r} at {time_ns!r} can't be encoded: {error}") from error
+
+
+def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[data_pb2.Event]:
+    """Rows with `event_definition_id` and `time`, and where they exist `app_name`, `status_text` and `raw_data`.
+
+    Texts and lists that are null are empty; a definition or a time that is null is an error, as is a null in a list.
+    """
+    first_row = 0
+    for batch in batches:
+        times = columns.times_ns(columns.named(batch, "time"), first_row).tolist()
+        ids = columns.named(batch, "event_definition_id").to_pylist()
+        rest = [
+            batch.column(name).to_pylist() if name in batch.schema.names else [None] * len(ids)
+            for name in ("app_name", "status_text", "raw_data")
+        ]
+        for row, (definition, time_ns, app_name, text, raw) in enumerate(
+            zip(ids, times, *rest, strict=True), first_row
+        ):
+            if definition is None:
+                raise errors.BadSamples(reason=f"row {row}: the event definition is null", row=row)
+            try:
+                yield event(definition, time_ns, app_name=app_name or "", status_text=text or "", raw_data=raw or ())
+            except errors.BadSamples as error:
+                raise errors.BadSamples(reason=f"row {row}: {error.facts['reason']}", row=row) from error
+        first_row += len(ids)
+
+
+def block(events: Sequence[data_pb2.Event]) -> burst.Block:
+    """Messages that hold one event each."""
+    heads = [
+        stream_pb2.StreamDataBurst(data=[stream_pb2.StreamData(event=event)]).SerializeToString() for event in events
+    ]
+    pieces: list[bytes | memoryview] = [b""] * (burst.PIECES * len(heads))
+    pieces[0 :: burst.PIECES] = heads
+    sizes = np.array([len(head) for head in heads], np.int64)
+    times = np.array([event.timestamp for event in events], np.int64)
+    return burst.Block(pieces, sizes, np.zeros(len(events), np.int64), times, times, len(events))

@@ -1,0 +1,1 @@
+"""Messages between writers and supervisor: requests, reports, and the totals that they carry."""

@@ -1,0 +1,127 @@
+"""Control messages and replies to bytes and back, checked at the edge."""
+
+import re
+import uuid
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from rta_wire import errors, keys, limits
+from rta_wire.pb import control_pb2
+from rta_wire.session import FINAL_STATES, State
+
+VERSION: Final = 1
+
+_CHECKSUM: Final = re.compile(r"[0-9a-f]{64}")
+_REQUEST_ID: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{limits.REQUEST_ID_MAX_CHARS}}}")
+
+SessionRequest = (
+    control_pb2.OpenSession
+    | control_pb2.UpdateSession
+    | control_pb2.CloseSession
+    | control_pb2.ResurrectSession
+    | control_pb2.NoteArchived
+)
+Request = SessionRequest | control_pb2.CancelRequest
+Report = control_pb2.Progress | control_pb2.Heartbeat
+Message = Request | Report
+
+_FIELD: Final = {
+    control_pb2.OpenSession: "open",
+    control_pb2.UpdateSession: "update",
+    control_pb2.CloseSession: "close",
+    control_pb2.CancelRequest: "cancel",
+    control_pb2.ResurrectSession: "resurrect",
+    control_pb2.NoteArchived: "archived",
+    control_pb2.Progress: "progress",
+    control_pb2.Heartbeat: "heartbeat",
+}
+
+
+def new_request_id() -> str:
+    return uuid.uuid4().hex
+
+
+def pack(message: Message) -> bytes:
+    """The field `m` of an entry in a control stream."""
+    control = control_pb2.Control(version=VERSION)
+    getattr(control, _FIELD[type(message)]).CopyFrom(message)
+    raw = control.SerializeToString()
+    if len(raw) > limits.CONTROL_MAX_BYTES:
+        raise errors.BadMessage(reason=f"it has {len(raw)} bytes, more than {limits.CONTROL_MAX_BYTES}")
+    return raw
+
+
+def unpack(raw: bytes | None) -> Message:
+    """A message of a version and kind that we know. `check` looks at what it says."""
+    if raw is None:
+        raise errors.BadMessage(reason="the entry has no field 'm'")
+    if len(raw) > limits.CONTROL_MAX_BYTES:
+        raise errors.BadMessage(reason=f"it has {len(raw)} bytes, more than {limits.CONTROL_MAX_BYTES}")
+    try:
+        control = control_pb2.Control.FromString(raw)
+    except DecodeError as error:
+        raise errors.BadMessage(reason="it is not a Control message") from error
+    if control.version != VERSION:
+        raise errors.BadMessage(reason=f"its version is {control.version}, not {VERSION}")
+    kind = control.WhichOneof("body")
+    if kind is None:
+        raise errors.BadMessage(reason="it has no body that this version knows")
+    message: Message = getattr(control, kind)
+    if isinstance(message, Request) and not _REQUEST_ID.fullmatch(message.request_id):
+        raise errors.BadMessage(reason=f"the request id {message.request_id!r} is not one")
+    return message
+
+
+def check(message: Message) -> Message:
+    """The message itself, if every name and number in it is valid."""
+    if isinstance(message, control_pb2.CancelRequest):
+        if not _REQUEST_ID.fullmatch(message.target_request_id):
+            raise errors.BadMessage(reason=f"the request id {message.target_request_id!r} is not one")
+        return message
+    keys.check_identity(message.identity)
+    if isinstance(message, control_pb2.OpenSession):
+        keys.check_stream_name(message.stream)
+        if message.external_id:
+            keys.check_external_id(message.external_id)
+    elif isinstance(message, control_pb2.UpdateSession):
+        if message.state not in ("", State.WAITING, State.OPEN):
+            raise errors.BadMessage(reason=f"a session can't be updated to be {message.state!r}")
+    elif isinstance(message, control_pb2.CloseSession):
+        if message.state not in FINAL_STATES:
+            raise errors.BadMessage(reason=f"a session can't be closed as {message.state!r}")
+    elif isinstance(message, control_pb2.NoteArchived):
+        if not _CHECKSUM.fullmatch(message.checksum):
+            raise errors.BadMessage(reason=f"the checksum {message.checksum[: keys.SHOWN_CHARS]!r} is not one")
+    elif isinstance(message, control_pb2.Progress):
+        _check_progress(message)
+    return message
+
+
+def _check_progress(message: control_pb2.Progress) -> None:
+    keys.check_unit(message.unit)
+    totals = message.totals
+    if totals.start_time > totals.end_time and totals.HasField("start_time") and totals.HasField("end_time"):
+        raise errors.BadMessage(reason="the time range ends before it starts")
+
+
+def pack_reply(request_id: str, outcome: control_pb2.SessionReply | errors.RtaError) -> bytes:
+    reply = control_pb2.Reply(version=VERSION, request_id=request_id)
+    if isinstance(outcome, errors.RtaError):
+        reply.error.code = type(outcome).__name__
+        reply.error.message = str(outcome)
+        reply.error.retriable = outcome.retriable
+    else:
+        reply.session.CopyFrom(outcome)
+    return reply.SerializeToString()
+
+
+def unpack_reply(raw: bytes) -> control_pb2.SessionReply:
+    """What the supervisor answered; an error that it reports is raised here."""
+    try:
+        reply = control_pb2.Reply.FromString(raw)
+    except DecodeError as error:
+        raise errors.BadMessage(reason="it is not a Reply message") from error
+    if reply.HasField("error"):
+        raise errors.from_reply(reply.error.code, reply.error.message, retriable=reply.error.retriable)
+    return reply.session

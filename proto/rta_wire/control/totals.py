@@ -1,0 +1,178 @@
+"""What a writing unit has appended so far, and its mark: the same totals with the place of the last burst.
+
+Totals are cumulative, so joining them in any order and any number of times gives the same result.
+"""
+
+from typing import Final, Self
+
+import msgspec
+
+from rta_wire import errors, limits
+from rta_wire.codec.encode import Burst
+from rta_wire.pb import control_pb2
+
+_NONE: Final = "-"
+
+EVERY_ROW: Final = 2**63 - 1
+COUNT_MAX: Final = 2**64 - 1
+SHOWN_CHARS: Final = 100
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """Counts only grow, the time range only widens."""
+
+    bursts: int = 0
+    samples: int = 0
+    raw_bytes: int = 0
+    stored_bytes: int = 0
+    start_ns: int | None = None
+    end_ns: int | None = None
+
+    def plus(self, burst: Burst) -> Self:
+        """These totals and one more burst."""
+        span = _widest(self.time_range_ns, (burst.start_ns, burst.end_ns) if burst.samples or burst.events else None)
+        return type(self)(
+            self.bursts + 1,
+            self.samples + burst.samples,
+            self.raw_bytes + burst.raw_bytes,
+            self.stored_bytes + len(burst.data),
+            *(span or (None, None)),
+        )
+
+    def joined(self, other: "Totals") -> Self:
+        """The later of two reports of one unit, whichever came first."""
+        if self.covers_all_of(other):
+            return self
+        span = _widest(self.time_range_ns, other.time_range_ns)
+        return type(self)(
+            max(self.bursts, other.bursts),
+            max(self.samples, other.samples),
+            max(self.raw_bytes, other.raw_bytes),
+            max(self.stored_bytes, other.stored_bytes),
+            *(span or (None, None)),
+        )
+
+    def covers_all_of(self, other: "Totals") -> bool:
+        """Whether joining the other would change nothing, as with reports that come in order."""
+        if (
+            self.bursts < other.bursts
+            or self.samples < other.samples
+            or self.raw_bytes < other.raw_bytes
+            or self.stored_bytes < other.stored_bytes
+        ):
+            return False
+        if other.start_ns is None or other.end_ns is None:
+            return True
+        if self.start_ns is None or self.end_ns is None:
+            return False
+        return self.start_ns <= other.start_ns and self.end_ns >= other.end_ns
+
+    def added(self, other: "Totals") -> Self:
+        """The sum over two units."""
+        span = _widest(self.time_range_ns, other.time_range_ns)
+        return type(self)(
+            self.bursts + other.bursts,
+            self.samples + other.samples,
+            self.raw_bytes + other.raw_bytes,
+            self.stored_bytes + other.stored_bytes,
+            *(span or (None, None)),
+        )
+
+    def covers(self, expected: "Totals") -> bool:
+        """Whether everything that is expected has arrived."""
+        return self.bursts >= expected.bursts and self.samples >= expected.samples
+
+    def short_of(self, expected: "Totals") -> "Totals | None":
+        """What has not arrived of what is expected, None where nothing is missing."""
+        bursts, samples = max(0, expected.bursts - self.bursts), max(0, expected.samples - self.samples)
+        return Totals(bursts, samples) if bursts or samples else None
+
+    def is_in_line_with(self, other: "Totals") -> bool:
+        """Whether one of two reports of a unit can be the earlier one: ahead in nothing, or behind in nothing."""
+        is_ahead = (
+            self.bursts > other.bursts
+            or self.samples > other.samples
+            or self.raw_bytes > other.raw_bytes
+            or self.stored_bytes > other.stored_bytes
+        )
+        is_behind = (
+            self.bursts < other.bursts
+            or self.samples < other.samples
+            or self.raw_bytes < other.raw_bytes
+            or self.stored_bytes < other.stored_bytes
+        )
+        return not (is_ahead and is_behind)
+
+    @property
+    def time_range_ns(self) -> tuple[int, int] | None:
+        return None if self.start_ns is None or self.end_ns is None else (self.start_ns, self.end_ns)
+
+    def words(self) -> list[str]:
+        """As decimal texts, which is how Redis and Lua keep them: nanoseconds do not survive as doubles."""
+        return [_NONE if number is None else str(number) for number in msgspec.structs.astuple(self)]
+
+    @classmethod
+    def from_words(cls, words: list[str]) -> Self:
+        try:
+            bursts, samples, raw_bytes, stored_bytes, start_ns, end_ns = (
+                None if word == _NONE else int(word) for word in words
+            )
+        except ValueError as error:
+            raise errors.BadMessage(reason=f"{' '.join(words)[:SHOWN_CHARS]!r} are not totals") from error
+        if min(counts := (bursts or 0, samples or 0, raw_bytes or 0, stored_bytes or 0)) < 0 or max(counts) > COUNT_MAX:
+            raise errors.BadMessage(reason=f"{counts!r} are impossible totals")
+        if any(not limits.TIME_NS_MIN <= ns <= limits.TIME_NS_MAX for ns in (start_ns or 0, end_ns or 0)):
+            raise errors.BadMessage(reason=f"{start_ns} to {end_ns} is an impossible time range")
+        return cls(bursts or 0, samples or 0, raw_bytes or 0, stored_bytes or 0, start_ns, end_ns)
+
+    def to_message(self) -> control_pb2.Totals:
+        return control_pb2.Totals(
+            bursts=self.bursts,
+            samples=self.samples,
+            raw_bytes=self.raw_bytes,
+            stored_bytes=self.stored_bytes,
+            start_time=self.start_ns,
+            end_time=self.end_ns,
+        )
+
+    @classmethod
+    def from_message(cls, message: control_pb2.Totals) -> Self:
+        start_ns, end_ns = message.start_time, message.end_time
+        # A time that is not 0 is there: asking costs as much as reading.
+        has_range = (start_ns or message.HasField("start_time")) and (end_ns or message.HasField("end_time"))
+        counts = (message.bursts, message.samples, message.raw_bytes, message.stored_bytes)
+        return cls(*counts, start_ns, end_ns) if has_range else cls(*counts)
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """How far a unit has come: the first `rows` rows of `epoch` stand in the stream, and all of the epochs before.
+
+    Rows are counted and not bursts, because a task that is cut short ends in a shorter burst than its next attempt.
+    """
+
+    epoch: int = -1
+    rows: int = 0
+    totals: Totals = Totals()
+
+    def text(self) -> str:
+        return " ".join([str(self.epoch), str(self.rows), *self.totals.words()])
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        try:
+            epoch, rows, *words = text.split()
+            return cls(int(epoch), int(rows), Totals.from_words(words))
+        except ValueError as error:
+            raise errors.BadMessage(reason=f"{text[:SHOWN_CHARS]!r} is not a mark") from error
+
+    def done(self, epoch: int) -> int:
+        """How many rows of an epoch stand in the stream: none of a later one, every one of an earlier one."""
+        if epoch == self.epoch:
+            return self.rows
+        return 0 if epoch > self.epoch else EVERY_ROW
+
+
+def _widest(a: tuple[int, int] | None, b: tuple[int, int] | None) -> tuple[int, int] | None:
+    if a is None or b is None:
+        return a or b
+    return min(a[0], b[0]), max(a[1], b[1])

@@ -1,0 +1,76 @@
+"""Notes that the archive has a session: in the catalogue, in the session's state, in the list of those that wait."""
+
+from rta_supervisor.catalogue.model import Catalogue, Place
+from rta_supervisor.diagnostics import counters, log
+from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.retention.archive_queue import NO_POSITION, Waiting
+from rta_supervisor.session.model import Known
+from rta_supervisor.session.service import reply_of
+from rta_supervisor.session.store import Sessions
+from rta_supervisor.settings import settings
+from rta_supervisor.transport import commands
+from rta_supervisor.transport.link import Link
+from rta_wire import errors, keys
+from rta_wire.pb import control_pb2
+
+FILES = "files"
+
+
+class Marker:
+    """Does what an operator asks for whose files are in their place. Repeating it changes nothing."""
+
+    def __init__(self, link: Link, config: settings.Settings, sessions: Sessions, catalogue: Catalogue) -> None:
+        self._link = link
+        self._keys = config.keys
+        self._operators = config.control.operators
+        self._closed_ttl_s = config.session.closed_ttl_s
+        self._sessions = sessions
+        self._catalogue = catalogue
+        self._log = log.get()
+
+    def reconfigure(self, config: settings.Settings) -> None:
+        self._closed_ttl_s = config.session.closed_ttl_s
+
+    async def mark(self, principal: str, request: control_pb2.NoteArchived) -> control_pb2.SessionReply:
+        """The catalogue first: it is where people look for files, and a mark lets everything else go."""
+        known = await self._sessions.read(request.identity)
+        if known is None or known.ref.stream_session_id != request.stream_session_id:
+            raise errors.UnknownSession(identity=request.identity)
+        if principal not in self._operators:
+            raise errors.SessionConflict(
+                identity=request.identity, what="an archive of", theirs=", ".join(self._operators), ours=principal
+            )
+        await self._catalogue.save_places([_place(known, request)])
+        outcome = (await self._link.do(*commands.archived(self._keys, request, ttl_s=self._closed_ttl_s))).decode()
+        if outcome == "unknown":
+            raise errors.UnknownSession(identity=request.identity)
+        if outcome == "open":
+            reason = f"it is {known.state}. Close it first"
+            raise errors.NotArchivable(identity=request.identity, reason=reason)
+        if outcome == "changed":
+            raise errors.ArchiveStale(identity=request.identity)
+        await self._unlist(known)
+        counters.counts.archived += 1
+        self._log.info("session_archived", stream=known.ref.stream, location=request.location, bytes=request.size_bytes)
+        return reply_of(known)
+
+    async def _unlist(self, known: Known) -> None:
+        ref = known.ref
+        position = await self._link.do("HGET", self._keys.session(ref.identity), keys.STREAM_POSITION)
+        places = {NO_POSITION, "0-0" if position is None else position.decode()}
+        members = [Waiting(ref.stream_session_id, ref.stream, place, ref.identity).member for place in sorted(places)]
+        await self._link.do("ZREM", self._keys.unarchived(), *members)
+
+
+def _place(known: Known, request: control_pb2.NoteArchived) -> Place:
+    return Place(
+        stream=known.ref.stream,
+        stream_session_id=known.ref.stream_session_id,
+        kind=FILES,
+        location=request.location,
+        first_id=request.first_id,
+        last_id=request.last_id,
+        entries=request.entries,
+        size_bytes=request.size_bytes,
+        noted_ms=now_ms(),
+    )

@@ -1,0 +1,47 @@
+"""How the tables of a SQLite file came to be what they are: what makes each schema of the one before it."""
+
+import sqlite3
+from typing import Final
+
+from rta_supervisor.catalogue import search_text
+
+_FIRST: Final = (
+    """CREATE TABLE sessions (
+        identity TEXT NOT NULL, stream_session_id INTEGER NOT NULL, stream TEXT NOT NULL, principal TEXT NOT NULL,
+        state TEXT NOT NULL, closed INTEGER NOT NULL, json TEXT NOT NULL, version INTEGER NOT NULL,
+        bursts INTEGER NOT NULL, samples INTEGER NOT NULL, raw_bytes INTEGER NOT NULL, stored_bytes INTEGER NOT NULL,
+        start_ns INTEGER, end_ns INTEGER, opened_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL,
+        PRIMARY KEY (identity, stream_session_id))""",
+    "CREATE INDEX sessions_by_id ON sessions (stream_session_id)",
+    "CREATE INDEX sessions_unfinished ON sessions (stream_session_id) WHERE closed = 0",
+)
+_SECOND: Final = (
+    "ALTER TABLE sessions ADD COLUMN position TEXT NOT NULL DEFAULT '0-0'",
+    "ALTER TABLE sessions ADD COLUMN words TEXT NOT NULL DEFAULT ''",
+    "UPDATE sessions SET words = words_of(identity, json)",
+    "DROP INDEX sessions_by_id",
+    # Everything that can be asked for is in it: a search reads no row that it does not give.
+    """CREATE INDEX sessions_by_id ON sessions
+        (stream_session_id, identity, state, stream, start_ns, end_ns, opened_ms, words)""",
+    """CREATE TABLE places (
+        stream TEXT NOT NULL, stream_session_id INTEGER NOT NULL, kind TEXT NOT NULL, location TEXT NOT NULL,
+        first_id TEXT NOT NULL, last_id TEXT NOT NULL, entries INTEGER NOT NULL, size_bytes INTEGER NOT NULL,
+        noted_ms INTEGER NOT NULL, PRIMARY KEY (stream, stream_session_id, kind)) WITHOUT ROWID""",
+)
+_STEPS: Final = (_FIRST, _SECOND)
+LATEST: Final = len(_STEPS)
+
+
+def found(connection: sqlite3.Connection) -> int:
+    """Which one a file has, 0 for a new file."""
+    number: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return number
+
+
+def raise_to_latest(connection: sqlite3.Connection) -> None:
+    """In a transaction. Another process may have been faster."""
+    connection.create_function("words_of", 2, search_text.of, deterministic=True)
+    for step in _STEPS[found(connection) :]:
+        for statement in step:
+            connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {LATEST}")

@@ -1,0 +1,106 @@
+"""`rta-supervisor compact`: what is cold, and whether more becomes so."""
+
+import getpass
+
+import click
+import msgspec
+
+from rta_supervisor.cli import options, output
+from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.settings import settings
+from rta_supervisor.transport import one_shot
+from rta_supervisor.transport.link import Link, pairs
+from rta_wire.stream import cold_index
+
+
+class ColdLine(msgspec.Struct, frozen=True):
+    """The cold part of one stream."""
+
+    stream: str
+    entries: int
+    batches: int
+    raw_bytes: int
+    live_bytes: int
+    cold_bytes: int
+    first_id: str
+    last_id: str
+    moved_ms: int
+
+
+@click.group("compact")
+def command() -> None:
+    """Look at compaction, pause it and let it go on. When and how fast is set in [compact].
+
+    \b
+    Examples:  rta-supervisor compact status
+               rta-supervisor compact pause
+               rta-supervisor compact resume
+    """
+
+
+@command.command()
+@options.as_json
+@options.configured
+def status(loaded: settings.Settings, as_json: bool) -> None:
+    """Streams of which a part is cold, and whether compaction is paused.
+
+    \b
+    Examples:  rta-supervisor compact status
+               rta-supervisor compact status --json | jq '[.streams[].cold_bytes] | add'
+    """
+    paused_by, lines = one_shot.run(loaded, lambda link: _look(link, loaded))
+    if as_json:
+        output.json({"paused_by": paused_by or None, "streams": lines})
+        return
+    numbers = ("entries", "batches", "live", "cold", "times smaller", "moved")
+    made = output.table("stream", *numbers, right=numbers)
+    for line in lines:
+        made.add_row(
+            *(line.stream, output.count(line.entries), output.count(line.batches)),
+            *(output.size(line.live_bytes), output.size(line.cold_bytes)),
+            *(f"{line.live_bytes / max(line.cold_bytes, 1):.2f}", f"{output.ago(line.moved_ms, now_ms())} ago"),
+        )
+    console = output.console()
+    console.print(made if lines else "nothing is cold")
+    if paused_by:
+        console.print(f"paused by {output.safe(paused_by)}: rta-supervisor compact resume")
+
+
+@command.command()
+@options.configured
+def pause(loaded: settings.Settings) -> None:
+    """Stop after the batch that is being moved, on every host, until `resume`.
+
+    \b
+    Examples:  rta-supervisor compact pause
+    """
+    one_shot.run(loaded, lambda link: link.do("SET", loaded.keys.cold_pause(), getpass.getuser()))
+    click.echo("compaction is paused")
+
+
+@command.command()
+@options.configured
+def resume(loaded: settings.Settings) -> None:
+    """Go on where it stopped.
+
+    \b
+    Examples:  rta-supervisor compact resume
+    """
+    one_shot.run(loaded, lambda link: link.do("SET", loaded.keys.cold_pause(), ""))
+    click.echo("compaction goes on" if loaded.compact.after_s else "compaction goes on once compact.after_s is set")
+
+
+async def _look(link: Link, loaded: settings.Settings) -> tuple[str, list[ColdLine]]:
+    paused_by = await link.do("GET", loaded.keys.cold_pause()) or b""
+    found = pairs(await link.do("HGETALL", loaded.keys.cold_index()))
+    lines = []
+    for name, raw in sorted(found.items()):
+        one = cold_index.parse(raw)
+        assert one is not None
+        lines.append(
+            ColdLine(
+                *(name.decode(), one.entries, one.batches, one.raw_bytes, one.live_bytes, one.size_bytes),
+                *(one.first_id, one.last_id, one.noted_ms),
+            )
+        )
+    return paused_by.decode(), lines

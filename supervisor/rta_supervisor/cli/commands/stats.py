@@ -1,0 +1,67 @@
+"""`rta-supervisor stats`: what went on in the last minutes, hours or day."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from rta_supervisor.cli import options, output
+from rta_supervisor.observe import history
+from rta_supervisor.settings import settings
+from rta_supervisor.transport import one_shot
+
+BARS: Final = "▁▂▃▄▅▆▇█"
+NOTHING: Final = "·"
+WIDTH: Final = 60
+"""Columns of a line of bars; more slots than that share one."""
+
+TITLES: Final = {
+    "opened": "sessions opened",
+    "closed": "sessions closed",
+    "requests": "requests",
+    "reports": "reports",
+    "bursts": "bursts",
+    "samples": "samples",
+    "bytes": "bytes stored",
+    "trimmed": "entries trimmed",
+    "dead_letters": "dead letters",
+    "redelivered": "redelivered",
+    "evicted": "evicted unread",
+    "data_losses": "losses of data",
+}
+
+
+@click.command("stats")
+@click.option("--last", type=click.Choice(list(history.SCALES)), default="5m", show_default=True, help="How far back.")
+@options.as_json
+@options.configured
+def command(loaded: settings.Settings, last: str, as_json: bool) -> None:
+    """What went on lately: counts of all supervisors, as bars.
+
+    Kept in Redis for a day, in steps of 5 s, 100 s and 1000 s. No Prometheus is needed.
+
+    \b
+    Examples:  rta-supervisor stats
+               rta-supervisor stats --last 24h
+               rta-supervisor stats --last 2h --json | jq .counts.samples
+    """
+    past = one_shot.run(loaded, lambda link: history.read(link, loaded.keys, history.SCALES[last]))
+    if as_json:
+        output.json(past)
+        return
+    table = output.table(
+        "", f"last {last}, {past.slot_s} s a slot", "total", "most a second", right=("total", "most a second")
+    )
+    for name, counts in past.counts.items():
+        fastest = max(counts) / past.slot_s
+        rate = f"{fastest:,.0f}" if fastest >= 10 else f"{fastest:.2g}" if fastest else output.NOTHING
+        table.add_row(TITLES.get(name, output.safe(name)), sparkline(counts), f"{sum(counts):,}", rate)
+    output.console().print(table)
+
+
+def sparkline(counts: Sequence[int], width: int = WIDTH) -> str:
+    """Bars in proportion to the highest. Where something was, there is at least the lowest bar."""
+    step = max(-(-len(counts) // width), 1)
+    sums = [sum(counts[at : at + step]) for at in range(0, len(counts), step)]
+    highest = max(sums, default=0)
+    return "".join(NOTHING if not one else BARS[(one * len(BARS) - 1) // highest] for one in sums)

@@ -1,0 +1,114 @@
+"""The command line. A mistake of the user ends in one sentence and an exit code after sysexits, never a traceback."""
+
+import functools
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import anyio
+import click
+
+from rta_supervisor.cli import commands, options
+from rta_supervisor.diagnostics import log
+from rta_supervisor.settings import redaction, settings
+from rta_wire import __version__, errors
+
+NAME: Final = "rta-supervisor"
+
+
+@click.group(cls=commands.Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name=NAME)
+def cli() -> None:
+    """Live telemetry sessions from Spark.
+
+    \b
+    Try it, nothing else needed:    rta-supervisor demo
+    Serve sessions on a host:       rta-supervisor run --redis-url redis://127.0.0.1:6379/0
+    See what is going on:           rta-supervisor status
+    Find out what is wrong:         rta-supervisor doctor
+    \b
+    Exit codes: 0 done, 64 usage, 66 no such session or message, 69 unavailable, 70 refused or a
+    fault of ours, 77 not permitted, 78 configuration, 130 interrupted or not confirmed.
+    """
+
+
+@cli.command()
+@options.config
+@options.redis_url
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="What to log.")
+@click.option("--log-format", type=click.Choice(["auto", "json", "console"]), help="auto: console on a terminal.")
+def run(config: Path | None, redis_url: str | None, log_level: str | None, log_format: str | None) -> None:
+    """Run the supervisor until SIGTERM.
+
+    \b
+    Settings come from the file, then from the environment (RTA_REDIS__URL and so on), then from
+    the options here; the last one wins. A password for Redis comes from redis.password_file, from
+    RTA_REDIS_PASSWORD or from the systemd credential redis-password.
+    \b
+    Example:  rta-supervisor run --config /etc/rta-supervisor/supervisor.toml
+    """
+    from rta_supervisor.runtime import daemon  # noqa: PLC0415 - other commands start faster without it
+
+    overrides = {"redis.url": redis_url, "log.level": log_level, "log.format": log_format}
+    load = functools.partial(settings.load, config, overrides=overrides)
+    loaded = load()
+    log.configure(loaded.log, redaction.secrets(loaded))
+    try:
+        anyio.run(daemon.Daemon(loaded, load).run)
+    except Exception as error:
+        if not isinstance(error, errors.RtaError):
+            log.get().exception("supervisor_crashed")
+            raise click.exceptions.Exit(errors.RtaError.exit_code) from error
+        raise
+
+
+@cli.command()
+@options.redis_url
+@click.option(
+    "--port", type=click.IntRange(1, 65535), help="Loopback port for the embedded server; else a unix socket."
+)
+@click.option("--keep", is_flag=True, help="Leave the data in the server that --redis-url names.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def demo(redis_url: str | None, port: int | None, keep: bool, as_json: bool) -> None:
+    """Stream three cars through Spark and prove that every sample arrived once.
+
+    \b
+    Starts an embedded server, a supervisor and a local Spark job, reads everything back, prints a
+    table and removes every trace.
+    \b
+    Examples:  rta-supervisor demo
+               rta-supervisor demo --redis-url redis://127.0.0.1:6379/0 --keep
+    """
+    from rta_supervisor.demo import play  # noqa: PLC0415 - needs the extra `demo`; `run` does not
+
+    if keep and redis_url is None:
+        raise errors.Usage(
+            reason="--keep needs --redis-url: the embedded server ends with the demo, and its data with it."
+        )
+    if port is not None and redis_url is not None:
+        raise errors.Usage(reason="--port is for the embedded server; --redis-url names another one. Use one of them.")
+    sys.exit(play.play(redis_url=redis_url, port=port, keep=keep, as_json=as_json))
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Entry point of the console script. `words`: what follows its name, else as Python was given it."""
+    try:
+        code = cli.main(words, prog_name=NAME, standalone_mode=False)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.Abort:
+        return 130
+    except click.UsageError as error:
+        error.show()
+        return errors.Usage.exit_code
+    except errors.RtaError as error:
+        click.echo(f"{NAME}: {error}", err=True)
+        return error.exit_code
+    except BrokenPipeError:
+        # Who read our output has enough. Python would complain once more when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    return code if isinstance(code, int) else 0

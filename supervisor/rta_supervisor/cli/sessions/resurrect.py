@@ -1,0 +1,53 @@
+"""`rta-supervisor sessions resurrect`: a session that Redis forgot, published again from the catalogue."""
+
+import click
+import msgspec
+from rich.text import Text
+
+from rta_supervisor.cli import options, output
+from rta_supervisor.control import client as control_client
+from rta_supervisor.observe import queries
+from rta_supervisor.settings import settings
+from rta_supervisor.transport import one_shot
+from rta_supervisor.transport.link import Link
+from rta_wire.control import messages
+from rta_wire.pb import control_pb2
+
+
+class Resurrected(msgspec.Struct, frozen=True):
+    """What `--json` prints."""
+
+    identity: str
+    state: str
+    stream: str
+    stream_session_id: int
+    was_there: bool
+    samples: int
+
+
+@click.command()
+@click.argument("identity")
+@control_client.timeout
+@options.as_json
+@options.configured
+def resurrect(loaded: settings.Settings, identity: str, timeout_s: float, as_json: bool) -> None:
+    """Publish a session that Redis forgot, as the catalogue of the supervisors has it.
+
+    A closed one can be read for another day; one that was open goes on. One that is there stays as it is.
+
+    \b
+    Example:  rta-supervisor sessions resurrect run-17
+    """
+    found = one_shot.run(loaded, lambda link: _ask(link, loaded, identity, timeout_s=timeout_s))
+    if as_json:
+        output.json(found)
+        return
+    how = "was there all the time" if found.was_there else f"is back in {found.stream}"
+    output.console().print(Text(f"{output.safe(identity)} {how}: ") + output.state(found.state))
+
+
+async def _ask(link: Link, loaded: settings.Settings, identity: str, *, timeout_s: float) -> Resurrected:
+    was_there = await queries.Overview(link, loaded).session(identity) is not None
+    request = control_pb2.ResurrectSession(request_id=messages.new_request_id(), identity=identity)
+    reply = await control_client.Asker(link, loaded, timeout_s=timeout_s).ask(request)
+    return Resurrected(identity, reply.state, reply.stream, reply.stream_session_id, was_there, reply.totals.samples)

@@ -1,0 +1,153 @@
+"""Dead letters: control messages that could not be applied. Lists them, sends one again, removes one."""
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from google.protobuf import json_format
+
+from rta_supervisor.settings import settings
+from rta_supervisor.transport import commands
+from rta_supervisor.transport.link import Link, pairs
+from rta_wire import errors, keys
+from rta_wire.control import messages
+
+PAGE: Final = 100
+AGAIN_TTL_S: Final = 24 * 3600
+"""How long it is known that a letter was sent again. It is removed right after that: this outlives a crash between."""
+
+_ENTRY_ID: Final = re.compile(r"\d{1,20}-\d{1,20}")
+
+
+class Letter(msgspec.Struct, frozen=True):
+    """One message, and why it could not be applied."""
+
+    letter: str
+    """Its id among the dead letters."""
+    buried_ms: int
+    lane: str
+    entry: str
+    """Its id in the lane that it came from."""
+    code: str
+    reason: str
+    kind: str
+    """Which message it is; empty where that can't be told."""
+    session: str
+    size_bytes: int
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A letter with what is in it."""
+
+    letter: Letter
+    message: Any
+    """Fields of the message, or None where it can't be understood."""
+    hex: str
+
+
+class SentAgain(msgspec.Struct, frozen=True):
+    """Where a letter went; an empty entry where it had been sent before."""
+
+    letter: str
+    lane: str
+    entry: str
+
+
+class Letters:
+    """All of one deployment."""
+
+    def __init__(self, link: Link, config: settings.Settings) -> None:
+        self._link = link
+        self._keys = config.keys
+        control_ = config.control
+        self._lanes = {self._keys.requests(one) for one in control_.askers}
+        self._lanes |= {self._keys.reports(one) for one in control_.principals}
+
+    async def count(self) -> int:
+        count: int = await self._link.do("XLEN", self._keys.dead_letters())
+        return count
+
+    async def newest(self, count: int) -> list[Letter]:
+        entries = await self._link.do("XREVRANGE", self._keys.dead_letters(), "+", "-", "COUNT", count)
+        return [_letter(entry_id, pairs(flat)) for entry_id, flat in entries]
+
+    async def everything(self) -> AsyncIterator[Letter]:
+        """All that are there now, oldest first. Those that come while we look are left for the next time."""
+        last = await self._link.do("XREVRANGE", self._keys.dead_letters(), "+", "-", "COUNT", 1)
+        if not last:
+            return
+        end, after = last[0][0], "-"
+        while page := await self._link.do("XRANGE", self._keys.dead_letters(), after, end, "COUNT", PAGE):
+            for entry_id, flat in page:
+                yield _letter(entry_id, pairs(flat))
+            after = f"({page[-1][0].decode()}"
+
+    async def get(self, letter_id: str) -> Opened:
+        fields = await self._fields(letter_id)
+        raw = fields.get(keys.CONTROL_FIELD, b"")
+        return Opened(_letter(letter_id.encode(), fields), _contents(raw), raw.hex())
+
+    async def send_again(self, letter_id: str) -> SentAgain:
+        """Put it back on the lane that it came from, once, and remove it here."""
+        fields = await self._fields(letter_id)
+        lane = fields.get(b"source", b"").decode(errors="replace")
+        if lane not in self._lanes:
+            raise errors.LetterUnusable(entry=letter_id, reason=f"it came from {lane!r}, which no supervisor reads")
+        raw = _as_new(letter_id, fields.get(keys.CONTROL_FIELD, b""))
+        entry = await self._link.do(*commands.again(self._keys, lane, letter_id, raw, ttl_s=AGAIN_TTL_S))
+        await self.drop([letter_id])
+        return SentAgain(letter_id, lane, entry.decode())
+
+    async def drop(self, letter_ids: Sequence[str]) -> int:
+        """How many of them were there."""
+        count: int = await self._link.do("XDEL", self._keys.dead_letters(), *letter_ids)
+        return count
+
+    async def _fields(self, letter_id: str) -> dict[bytes, bytes]:
+        found = []
+        if _ENTRY_ID.fullmatch(letter_id):
+            found = await self._link.do("XRANGE", self._keys.dead_letters(), letter_id, letter_id)
+        if not found:
+            raise errors.NoSuchLetter(entry=letter_id)
+        return pairs(found[0][1])
+
+
+def _letter(letter_id: bytes, fields: dict[bytes, bytes]) -> Letter:
+    raw = fields.get(keys.CONTROL_FIELD, b"")
+    message = _message(raw)
+    return Letter(
+        letter=letter_id.decode(),
+        buried_ms=int(letter_id.partition(b"-")[0]),
+        lane=fields.get(b"source", b"").decode(errors="replace"),
+        entry=fields.get(b"entry", b"").decode(errors="replace"),
+        code=fields.get(b"code", b"").decode(errors="replace"),
+        reason=fields.get(b"reason", b"").decode(errors="replace"),
+        kind="" if message is None else type(message).__name__,
+        session=getattr(message, "identity", ""),
+        size_bytes=len(raw),
+    )
+
+
+def _message(raw: bytes) -> messages.Message | None:
+    try:
+        return messages.unpack(raw)
+    except errors.BadMessage:
+        return None
+
+
+def _contents(raw: bytes) -> Any:
+    message = _message(raw)
+    return None if message is None else json_format.MessageToDict(message, preserving_proto_field_name=True)
+
+
+def _as_new(letter_id: str, raw: bytes) -> bytes:
+    """The message to send. A request gets another id: its own has been answered, and an answer is final."""
+    try:
+        message = messages.unpack(raw)
+    except errors.BadMessage as error:
+        raise errors.LetterUnusable(entry=letter_id, reason=str(error).rstrip(".")) from error
+    if isinstance(message, messages.Request):
+        message.request_id = f"again-{letter_id}"
+        return messages.pack(message)
+    return raw

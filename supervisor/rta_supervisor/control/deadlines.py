@@ -1,0 +1,47 @@
+"""What time does to sessions and messages. Pure: a snapshot and a time go in, a decision comes out."""
+
+import enum
+
+import msgspec
+
+from rta_supervisor.settings import settings
+from rta_wire import limits
+
+
+class Silence(msgspec.Struct, frozen=True):
+    """When somebody was last heard of. All in ms since the Unix epoch."""
+
+    heard_ms: int
+    """Last report of the session: data or a heartbeat."""
+
+    listening_since_ms: int
+    """Since when we could have heard anything: before that, silence is ours and not the writer's."""
+
+
+class Verdict(enum.Enum):
+    """What to do with a message."""
+
+    SERVE = enum.auto()
+    TOO_LATE = enum.auto()
+
+
+def is_abandoned(silence: Silence, now_ms: int, config: settings.SessionSettings) -> bool:
+    """Whether a writer has been silent for so long that it counts as gone."""
+    return now_ms - max(silence.heard_ms, silence.listening_since_ms) >= config.writer_silent_s * 1000
+
+
+def may_still_come(asked_ms: int, now_ms: int, config: settings.SessionSettings) -> bool:
+    """Whether a close goes on waiting for data that it expects."""
+    return now_ms < asked_ms + config.close_grace_s * 1000
+
+
+def request(sent_ms: int, now_ms: int, *, waited_for_us: bool, config: settings.ControlSettings) -> Verdict:
+    """Whether to serve a request. One that nobody picked up in time belongs to a client that is gone by now."""
+    limit_s = config.expire_s if waited_for_us else config.pickup_s
+    return Verdict.TOO_LATE if now_ms - sent_ms >= limit_s * 1000 else Verdict.SERVE
+
+
+def plausible_ns(now_ms: int, config: settings.SessionSettings) -> tuple[int, int]:
+    """Between which times samples can have been taken. A range can't be undone, so the doubtful stays out."""
+    latest_ns = (now_ms + int(config.max_ahead_s * 1000)) * 1_000_000
+    return limits.TIME_NS_MIN if config.allow_before_1970 else 0, latest_ns

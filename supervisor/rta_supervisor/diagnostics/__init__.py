@@ -1,0 +1,1 @@
+"""What the daemon says of itself: log, counters, recent events, and loops that stand still."""

@@ -1,0 +1,1 @@
+"""The HTTP server and what every page stands on: sockets, tokens, bounds, event streams."""

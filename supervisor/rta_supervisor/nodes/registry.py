@@ -1,0 +1,55 @@
+"""This supervisor in the registry of those that run, so that clients know that somebody listens."""
+
+import os
+import socket
+import uuid
+
+import anyio
+
+from rta_supervisor.diagnostics import loop_watch
+from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.settings import settings
+from rta_supervisor.transport.link import Link, Trouble
+from rta_wire import __version__
+
+
+class Node:
+    """One running supervisor."""
+
+    def __init__(self, link: Link, config: settings.Settings) -> None:
+        self.id = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+        self._link = link
+        self._keys = config.keys
+        self._config = config.node
+
+    async def register(self) -> None:
+        key = self._keys.node(self.id)
+        facts = ("version", __version__, "host", socket.gethostname(), "pid", os.getpid(), "seenMs", now_ms())
+        await self._link.do_all(
+            [
+                ("HSET", key, *facts),
+                ("EXPIRE", key, self._config.ttl_s),
+                ("ZADD", self._keys.nodes(), now_ms() + self._config.ttl_s * 1000, self.id),
+            ]
+        )
+        # Not in a full Redis, which renews nobody: the others are alive as well.
+        await self._link.do("ZREMRANGEBYSCORE", self._keys.nodes(), "-inf", now_ms() - self._config.ttl_s * 1000)
+
+    async def unregister(self) -> None:
+        await self._link.do_all(
+            [
+                ("UNLINK", self._keys.node(self.id)),
+                ("UNLINK", self._keys.beat(self.id)),
+                ("ZREM", self._keys.nodes(), self.id),
+            ]
+        )
+
+    async def run(self) -> None:
+        """Renew the registration until cancelled."""
+        while True:
+            loop_watch.step(self._config.renew_s)
+            await anyio.sleep(self._config.renew_s)
+            try:
+                await self.register()
+            except Trouble as error:
+                self._link.complaints.note(error)

@@ -1,0 +1,1 @@
+"""What operators see: queries, samples, metrics, health, and a stream as it grows. Changes nothing."""

@@ -1,0 +1,86 @@
+"""Whether the supervisor can do its work: asks Redis on a connection of its own, so that a busy one says nothing.
+
+One answer that does not come is an accident, two in a row are an outage.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import anyio
+import msgspec
+import redis.exceptions
+
+from rta_supervisor.settings import settings
+from rta_supervisor.transport.link import Link, Trouble
+
+EVERY_S: Final = 1.0
+TIMEOUT_S: Final = 2.0
+STRIKES: Final = 2
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What `/health` says."""
+
+    is_ready: bool
+    reason: str
+    round_trip_ms: float | None = None
+
+    def to_json(self) -> dict[str, object]:
+        status = "ready" if self.is_ready else "unavailable"
+        return {"status": status, "reason": self.reason, "redisRoundTripMs": self.round_trip_ms}
+
+
+class Health:
+    """Looks at Redis all the time; asking costs nothing."""
+
+    def __init__(self, config: settings.RedisSettings, stuck: Callable[[], Mapping[str, float]]) -> None:
+        """`stuck`: loops that get nowhere."""
+        self._stuck = stuck
+        self._link = Link(msgspec.structs.replace(config, timeout_s=min(TIMEOUT_S, config.timeout_s)))
+        self._strikes = STRIKES
+        self._error = "nobody has asked Redis yet"
+        self._round_trip_ms: float | None = None
+        self._hindrance = "starting"
+
+    @property
+    def round_trip_ms(self) -> float | None:
+        return self._round_trip_ms
+
+    @property
+    def is_redis_there(self) -> bool:
+        return self._strikes < STRIKES
+
+    def hinder(self, reason: str) -> None:
+        """Not ready for another reason than Redis; empty: no more."""
+        self._hindrance = reason
+
+    def verdict(self) -> Verdict:
+        if not self.is_redis_there:
+            return Verdict(False, f"Redis does not answer: {self._error}")
+        if stuck := self._stuck():
+            return Verdict(False, f"loops get nowhere: {', '.join(stuck)}", self._round_trip_ms)
+        return Verdict(not self._hindrance, self._hindrance, self._round_trip_ms)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        try:
+            while True:
+                await self.look()
+                await anyio.sleep(EVERY_S)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._link.close()
+
+    async def look(self) -> None:
+        """One round trip."""
+        began_s = anyio.current_time()
+        try:
+            with anyio.fail_after(self._link.config.timeout_s):
+                await self._link.do("PING")
+        except (redis.exceptions.RedisError, OSError, *Trouble) as error:
+            self._strikes += 1
+            self._error = str(error) or type(error).__name__
+            self._round_trip_ms = None
+            return
+        self._strikes = 0
+        self._round_trip_ms = round((anyio.current_time() - began_s) * 1000, 3)

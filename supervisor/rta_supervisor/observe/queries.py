@@ -1,0 +1,323 @@
+"""What stands in Redis now, for people and scripts: sessions, streams, lanes, nodes. Only reads, and never scans.
+
+Holds nothing: each call looks anew. Fields are named as `--json` prints them, with their units.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import redis.exceptions
+
+from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.session import model as session_model
+from rta_supervisor.settings import settings
+from rta_supervisor.transport.link import Link, pairs, parse_info
+from rta_wire import day_streams, keys
+from rta_wire.session import State
+from rta_wire.stream import cold_index
+
+SLICE: Final = 500
+"""Sessions that are asked for in one round trip."""
+
+
+class SessionLine(msgspec.Struct, frozen=True):
+    """One session in a list."""
+
+    identity: str
+    state: State
+    stream: str
+    stream_session_id: int
+    principal: str
+    opened_ms: int
+    heard_ms: int | None
+    """When its writer was last heard of; None for a session that is put away."""
+    bursts: int
+    samples: int
+    raw_bytes: int
+    stored_bytes: int
+    start_ns: int | None
+    end_ns: int | None
+    lost_data: bool
+
+
+class StreamLine(msgspec.Struct, frozen=True):
+    """One stream."""
+
+    stream: str
+    source: str
+    day: str | None
+    """The day that it is called after, as YYYY-MM-DD."""
+    entries: int
+    entries_added: int
+    memory_bytes: int | None
+    first_ms: int | None
+    last_ms: int | None
+    open_sessions: int
+    max_entries: int
+    cold_entries: int = 0
+    cold_bytes: int = 0
+    """What is cold of it, which comes before what is live."""
+
+    @property
+    def removed(self) -> int:
+        """Entries that nobody can read any more."""
+        return max(self.entries_added - self.entries - self.cold_entries, 0)
+
+
+class LaneLine(msgspec.Struct, frozen=True):
+    """One control stream."""
+
+    key: str
+    principal: str
+    lane: str
+    waiting: int
+    """Messages that no supervisor has read yet."""
+    unacknowledged: int
+    oldest_ms: int | None
+    evicted: int
+    is_read: bool
+    """Whether supervisors know it."""
+
+
+class NodeLine(msgspec.Struct, frozen=True):
+    """One running supervisor."""
+
+    node: str
+    host: str
+    pid: int
+    version: str
+    seen_ms: int
+    unacknowledged: int
+
+
+class ServerLine(msgspec.Struct, frozen=True):
+    """What Redis says of itself."""
+
+    product: str
+    version: str
+    role: str
+    policy: str
+    used_bytes: int
+    max_bytes: int
+    uptime_s: int
+    clock_ahead_ms: int
+    """By how much its clock is ahead of ours."""
+
+
+_FIELDS: Final = (keys.STREAM_NAME, keys.STREAM_SESSION_ID, "principal", "state", "openedMs", "lost", keys.TOTALS)
+
+
+class Overview:
+    """Everything that can be seen of one deployment."""
+
+    def __init__(self, link: Link, config: settings.Settings) -> None:
+        self._link = link
+        self._config = config
+        self._keys = config.keys
+
+    async def identities(self) -> dict[str, int]:
+        """Live sessions with the time at which they were last heard of, newest first."""
+        flat = await self._link.do("ZRANGE", self._keys.index(), 0, -1, "REV", "WITHSCORES")
+        return {identity.decode(): int(float(score)) for identity, score in pairs(flat).items()}
+
+    async def session(self, identity: str) -> SessionLine | None:
+        """One of them, also after it has left the list of live ones and until it expires."""
+        fields, score = await self._link.do_all(
+            [("HMGET", self._keys.state(identity), *_FIELDS), ("ZSCORE", self._keys.index(), identity)]
+        )
+        if fields[0] is None:
+            return None
+        return _session(identity, fields, None if score is None else int(float(score)))
+
+    async def sessions(self) -> list[SessionLine]:
+        """Live ones: open, and closed a moment ago. The one that was heard of last comes first."""
+        heard = await self.identities()
+        return await self.some_sessions(heard, heard)
+
+    async def some_sessions(self, identities: Iterable[str], heard: Mapping[str, int]) -> list[SessionLine]:
+        """Those of them that there are."""
+        wanted = list(identities)
+        lines: list[SessionLine] = []
+        for at in range(0, len(wanted), SLICE):
+            part = wanted[at : at + SLICE]
+            answers = await self._link.do_all([("HMGET", self._keys.state(identity), *_FIELDS) for identity in part])
+            found = zip(part, answers, strict=True)
+            lines += [_session(one, fields, heard.get(one)) for one, fields in found if fields[0] is not None]
+        return lines
+
+    async def streams(self, sessions: Iterable[SessionLine]) -> list[StreamLine]:
+        """Streams that sessions of ours used, the largest first."""
+        names = sorted(raw.decode() for raw in await self._link.do("ZRANGE", self._keys.streams_used(), 0, -1))
+        busy: dict[str, int] = {}
+        for one in sessions:
+            if not one.state.is_closed:
+                busy[one.stream] = busy.get(one.stream, 0) + 1
+        answers = await self._link.try_all(
+            [
+                call
+                for name in names
+                for call in (("XINFO", "STREAM", keys.stream(name)), ("MEMORY", "USAGE", keys.stream(name)))
+            ]
+        )
+        cold = await self._cold()
+        lines = [
+            self._stream(name, info, memory, busy.get(name, 0), cold.get(name))
+            for name, info, memory in zip(names, answers[::2], answers[1::2], strict=True)
+        ]
+        return sorted(lines, key=lambda line: (-(line.memory_bytes or 0) - line.cold_bytes, line.stream))
+
+    async def _cold(self) -> dict[str, cold_index.Held | None]:
+        found = pairs(await self._link.do("HGETALL", self._keys.cold_index()))
+        return {name.decode(): cold_index.parse(raw) for name, raw in found.items()}
+
+    def _stream(
+        self, name: str, info: Any, memory: Any, open_sessions: int, cold: cold_index.Held | None
+    ) -> StreamLine:
+        found = _there(info) or {}
+        first = found.get(b"first-entry")
+        return StreamLine(
+            stream=name,
+            source=day_streams.source_of(name),
+            day=None if (day := day_streams.parse(name)) is None else day.date.isoformat(),
+            entries=found.get(b"length", 0),
+            entries_added=found.get(b"entries-added", 0),
+            memory_bytes=memory if isinstance(memory, int) else None,
+            first_ms=_ms(cold.first_id.encode()) if cold else _ms(first[0]) if first else None,
+            last_ms=_ms(found[b"last-generated-id"]) if found.get(b"length") or cold else None,
+            open_sessions=open_sessions,
+            max_entries=self._config.trim.of(name).max_entries,
+            cold_entries=cold.entries if cold else 0,
+            cold_bytes=cold.size_bytes if cold else 0,
+        )
+
+    async def lanes(self) -> list[LaneLine]:
+        """Every control stream of a principal in the settings: requests first."""
+        control = self._config.control
+        wanted = [(self._keys.requests(one), one, "requests") for one in control.askers]
+        wanted += [(self._keys.reports(one), one, "reports") for one in control.principals]
+        answers = await self._link.try_all(
+            [
+                call
+                for key, _, _ in wanted
+                for call in (
+                    ("XINFO", "STREAM", key),
+                    ("XINFO", "GROUPS", key),
+                    ("HGET", self._keys.lane_count(key), "evicted"),
+                )
+            ]
+        )
+        found = zip(wanted, answers[::3], answers[1::3], answers[2::3], strict=True)
+        return [_lane(place, info, groups, evicted) for place, info, groups, evicted in found]
+
+    async def nodes(self) -> list[NodeLine]:
+        """Supervisors that are registered and alive."""
+        ids = [raw.decode() for raw in await self._link.do("ZRANGE", self._keys.nodes(), 0, -1)]
+        answers = await self._link.do_all([("HGETALL", self._keys.node(one)) for one in ids])
+        pending = await self._pending_by_consumer()
+        return [_node(one, pairs(flat), pending.get(one, 0)) for one, flat in zip(ids, answers, strict=True) if flat]
+
+    async def _pending_by_consumer(self) -> dict[str, int]:
+        lanes = [lane for lane in await self.lanes() if lane.is_read]
+        answers = await self._link.do_all([("XPENDING", lane.key, keys.CONTROL_GROUP) for lane in lanes])
+        found: dict[str, int] = {}
+        for name, count in (pair for *_, consumers in answers for pair in consumers or ()):
+            found[name.decode()] = found.get(name.decode(), 0) + int(count)
+        return found
+
+    async def dead_letters(self) -> int:
+        count: int = await self._link.do("XLEN", self._keys.dead_letters())
+        return count
+
+    async def server(self) -> ServerLine:
+        """Of a Cluster: memory of all primaries, the rest of the first."""
+        before_ns = time.time_ns()
+        seconds, micros = await self._link.do("TIME")
+        ours_ms = (before_ns + time.time_ns()) // 2_000_000
+        infos = [parse_info(raw) for raw in await self._link.everywhere("INFO", "everything")]
+        info = infos[0]
+        is_valkey = "valkey_version" in info
+        return ServerLine(
+            product="Valkey" if is_valkey else "Redis",
+            version=info["valkey_version" if is_valkey else "redis_version"],
+            role={"slave": "replica", "master": "primary"}.get(info.get("role", ""), info.get("role", "")),
+            policy=info.get("maxmemory_policy", "noeviction"),
+            used_bytes=sum(int(one.get("used_memory", 0)) for one in infos),
+            max_bytes=sum(int(one.get("maxmemory", 0)) for one in infos),
+            uptime_s=int(info.get("uptime_in_seconds", 0)),
+            clock_ahead_ms=int(seconds) * 1000 + int(micros) // 1000 - ours_ms,
+        )
+
+
+def by_state(sessions: Iterable[SessionLine]) -> dict[str, int]:
+    """How many there are in each state, open ones first."""
+    found = {State.OPEN.value: 0, State.WAITING.value: 0}
+    for one in sessions:
+        found[one.state.value] = found.get(one.state.value, 0) + 1
+    return found
+
+
+def _session(identity: str, fields: Sequence[bytes | None], heard_ms: int | None) -> SessionLine:
+    stream, number, principal, state, opened_ms, lost = ("" if raw is None else raw.decode() for raw in fields[:-1])
+    return SessionLine(
+        identity=identity,
+        state=State(state),
+        stream=stream,
+        stream_session_id=int(number),
+        principal=principal,
+        opened_ms=int(opened_ms),
+        heard_ms=heard_ms,
+        **msgspec.structs.asdict(session_model.totals_of(fields[-1])),
+        lost_data=bool(lost),
+    )
+
+
+def _lane(place: tuple[str, str, str], info: Any, groups: Any, evicted: Any) -> LaneLine:
+    key, principal, lane = place
+    stream = _there(info) or {}
+    length, first = stream.get(b"length", 0), stream.get(b"first-entry")
+    known = [] if isinstance(groups, Exception) else [pairs(flat) for flat in groups]
+    ours = [group for group in known if group[b"name"] == keys.CONTROL_GROUP.encode()]
+    unacknowledged = sum(int(group[b"pending"]) for group in ours)
+    return LaneLine(
+        key=key,
+        principal=principal,
+        lane=lane,
+        # Handled messages are deleted: what is there is being handled or waits.
+        waiting=max(length - unacknowledged, 0),
+        unacknowledged=unacknowledged,
+        oldest_ms=_ms(first[0]) if first else None,
+        evicted=int(evicted or 0),
+        is_read=bool(ours),
+    )
+
+
+def _node(node_id: str, fields: Mapping[bytes, bytes], unacknowledged: int) -> NodeLine:
+    return NodeLine(
+        node=node_id,
+        host=fields.get(b"host", b"").decode(),
+        pid=int(fields.get(b"pid", 0)),
+        version=fields.get(b"version", b"").decode(),
+        seen_ms=int(fields.get(b"seenMs", 0)),
+        unacknowledged=unacknowledged,
+    )
+
+
+def _there(info: Any) -> dict[bytes, Any] | None:
+    """What XINFO says, None for a key that is not there."""
+    if isinstance(info, redis.exceptions.ResponseError):
+        if "no such key" in str(info):
+            return None
+        raise info
+    return pairs(info)
+
+
+def _ms(entry_id: bytes) -> int:
+    return int(entry_id.partition(b"-")[0])
+
+
+def ages_s(lanes: Iterable[LaneLine], at_ms: int | None = None) -> float:
+    """How long the oldest message has been waiting, in any lane."""
+    at_ms = now_ms() if at_ms is None else at_ms
+    return max(((at_ms - lane.oldest_ms) / 1000 for lane in lanes if lane.oldest_ms is not None), default=0.0)

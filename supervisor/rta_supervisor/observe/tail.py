@@ -1,0 +1,145 @@
+"""Follows one session in its stream, live and cold alike: every entry of it once, gaps where entries were trimmed,
+outages waited out.
+
+How places and gaps are found is `rta_wire.stream.cursor`'s; this reads from Redis and waits.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final
+
+import anyio
+import msgspec
+import redis.exceptions
+
+from rta_supervisor.compaction.reader import View
+from rta_supervisor.session.store import end_of, last_id_in
+from rta_supervisor.settings import settings
+from rta_supervisor.transport import commands
+from rta_supervisor.transport.link import Link, Outage, Refusal, checked, pairs
+from rta_wire import errors, keys
+from rta_wire.session import State
+from rta_wire.stream import cursor
+
+READ_ENTRIES: Final = 100
+BLOCK_MS: Final = 1000
+OUTAGE_PAUSE_S: Final = 0.2
+GONE_PATIENCE_S: Final = 30.0
+"""How long a session may be unknown: a supervisor publishes it again where Redis lost it."""
+
+
+class Away(msgspec.Struct, frozen=True):
+    """Redis does not answer. Comes once for an outage."""
+
+    reason: str
+
+
+class Idle(msgspec.Struct, frozen=True):
+    """Everything that there was has been read."""
+
+
+Happening = cursor.Entry | cursor.Gap | errors.BadBurst | Away | Idle
+
+
+class Following:
+    """A place in the stream of one session."""
+
+    def __init__(self, link: Link, config: settings.Settings, identity: str) -> None:
+        self._link = link
+        self._keys = config.keys
+        self._identity = identity
+        self._found = cursor.NO_STREAM
+        self._stream_key = ""
+        self._cold = View(link, config.keys, "")
+        self.stream_session_id = 0
+
+    async def happenings(self, *, from_start: bool) -> AsyncIterator[Happening]:
+        """Until the session has ended and everything of it was read. The caller ends it sooner where it likes to."""
+        follower = await self._begin(from_start=from_start)
+        is_away = is_over = False
+        gone_since_s: float | None = None
+        while True:
+            try:
+                # The state first: what a closed session has is in its stream by then, but for its last entry.
+                state = await self._state()
+                self._found = await self._read(follower.position)
+            except (*Outage, *Refusal) as error:
+                if not is_away:
+                    yield Away(str(error).splitlines()[0])
+                is_away = True
+                await anyio.sleep(OUTAGE_PAUSE_S)
+                continue
+            is_away = False
+            for one in _step(follower):
+                if not isinstance(one, cursor.Entry) or one.stream_session_id == self.stream_session_id:
+                    yield one
+            if not self._found.complete:
+                continue
+            if is_over:
+                return
+            yield Idle()
+            is_over = state is not None and state.is_closed
+            gone_since_s = None if state is not None else gone_since_s or anyio.current_time()
+            if gone_since_s is not None and anyio.current_time() - gone_since_s > GONE_PATIENCE_S:
+                raise errors.NoSuchSession(identity=self._identity, nearest=": it expired or Redis lost it")
+            await self._wait(follower.position)
+
+    async def _begin(self, *, from_start: bool) -> cursor.Follower:
+        fields = pairs(await self._link.do("HGETALL", self._keys.session(self._identity)))
+        if not fields:
+            raise errors.NoSuchSession(identity=self._identity, nearest="")
+        stream = fields[keys.STREAM_NAME.encode()].decode()
+        self.stream_session_id = int(fields[keys.STREAM_SESSION_ID.encode()])
+        self._stream_key = keys.stream(stream)
+        self._cold = View(self._link, self._keys, stream)
+        if from_start:
+            after = fields[keys.STREAM_POSITION.encode()].decode()
+        else:
+            [info] = await self._link.try_all([end_of(stream)])
+            after = last_id_in(info)
+        return cursor.Follower(lambda _: self._found, after)
+
+    async def _read(self, after: str) -> cursor.Part:
+        """What comes next: live unless the index, which is asked after that, says that it is cold."""
+        live = await self._read_live(after)
+        return await self._cold.joined(live, after)
+
+    async def _read_live(self, after: str) -> cursor.Part:
+        """Entries and counters from one moment: looked at again where the stream grew in between."""
+        about: commands.Call = ("XINFO", "STREAM", self._stream_key)
+        words = ("XRANGE", self._stream_key, f"({after}", "+", "COUNT", READ_ENTRIES)
+        while True:
+            before, entries, info = await self._link.try_all([about, words, about])
+            if isinstance(info, redis.exceptions.ResponseError):
+                if "no such key" not in str(info):
+                    raise checked(info)
+                return cursor.NO_STREAM
+            if isinstance(entries, redis.exceptions.ResponseError):
+                raise checked(entries)
+            if info == before:
+                part = [(entry_id, pairs(flat)) for entry_id, flat in entries]
+                return cursor.part(_named(info), part, asked=READ_ENTRIES)
+
+    async def _state(self) -> State | None:
+        raw = await self._link.do("HGET", self._keys.state(self._identity), "state")
+        return None if raw is None else State(raw.decode())
+
+    async def _wait(self, after: str) -> None:
+        """For an entry, or a moment: the stream may have been made again with lower ids, which wakes nobody."""
+        try:
+            await self._link.do("XREAD", "COUNT", 1, "BLOCK", BLOCK_MS, "STREAMS", self._stream_key, after)
+        except (*Outage, *Refusal):
+            await anyio.sleep(OUTAGE_PAUSE_S)
+
+
+def _step(follower: cursor.Follower) -> list[cursor.Entry | cursor.Gap | errors.BadBurst]:
+    """One step, a bad entry included: what comes after it is read again in the next one."""
+    found: list[cursor.Entry | cursor.Gap | errors.BadBurst] = []
+    try:
+        found.extend(follower.step())
+    except errors.BadBurst as error:
+        found.append(error)
+    return found
+
+
+def _named(flat: Sequence[Any]) -> Mapping[str, Any]:
+    return {name.decode(): value for name, value in pairs(flat).items()}

@@ -1,0 +1,38 @@
+"""What writers reported lately, in memory: the catalogue is a moment behind, and Redis may lose that moment."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from rta_wire.control.totals import Totals
+
+KEEP_S: Final = 30.0
+"""Reports are kept for once or twice this long, many times what the catalogue is behind."""
+
+Key = tuple[str, int]
+"""Identity and stream session id."""
+
+
+class Witness:
+    """Remembers the latest totals of each unit."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._turned_s = clock_s()
+        self._recent: dict[Key, dict[str, Totals]] = {}
+        self._older: dict[Key, dict[str, Totals]] = {}
+
+    def note(self, reports: Mapping[Key, Mapping[str, Totals]]) -> None:
+        """Reports that Redis has taken."""
+        if self._clock_s() - self._turned_s > KEEP_S:
+            self._turned_s = self._clock_s()
+            self._older, self._recent = self._recent, {}
+        for key, units in reports.items():
+            if key in self._recent:
+                self._recent[key].update(units)
+            else:
+                self._recent[key] = dict(units)
+
+    def reported(self) -> dict[Key, dict[str, Totals]]:
+        """All that is remembered."""
+        return {key: self._older.get(key, {}) | self._recent.get(key, {}) for key in (self._older | self._recent)}

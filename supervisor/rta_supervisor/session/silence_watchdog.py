@@ -1,0 +1,83 @@
+"""Ends sessions whose writers are gone: silent for long, and nothing came from them either."""
+
+from collections.abc import Callable
+
+import redis.exceptions
+
+from rta_supervisor.control import deadlines
+from rta_supervisor.diagnostics import log, loop_watch
+from rta_supervisor.nodes import leases
+from rta_supervisor.nodes.time_sync import Clock, now_ms
+from rta_supervisor.session.service import Life
+from rta_supervisor.session.state_machine import Event
+from rta_supervisor.session.store import Sessions
+from rta_supervisor.settings import settings
+from rta_supervisor.transport import commands
+from rta_supervisor.transport.link import Trouble
+
+LOOKS_PER_DEADLINE = 6
+
+
+class Watchdog:
+    """Looks at the sessions that were not heard of for the longest time."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        life: Life,
+        config: settings.SessionSettings,
+        listening_since_ms: Callable[[], int],
+        clock: Clock = now_ms,
+    ) -> None:
+        self._sessions = sessions
+        self._life = life
+        self._config = config
+        self._listening_since_ms = listening_since_ms
+        self._clock = clock
+        self._log = log.get()
+
+    def reconfigure(self, config: settings.Settings) -> None:
+        self._config = config.session
+
+    async def run(self, turns: leases.Turns = leases.ALWAYS) -> None:
+        """Until cancelled."""
+        while True:
+            pause_s = self._config.writer_silent_s / LOOKS_PER_DEADLINE
+            loop_watch.step(pause_s)
+            until_ms = await turns.next(pause_s)
+            if until_ms is None:
+                continue
+            try:
+                await self.look(until_ms)
+            except leases.Over:
+                self._log.warning("lease_lost", duty="watchdog")
+            except Trouble as error:
+                self._sessions.complaints.note(error)
+
+    async def look(self, until_ms: int = commands.FOREVER) -> None:
+        """One round, under a lease that ends then."""
+        at_ms = self._clock()
+        silent = await self._sessions.silent_since(at_ms - int(self._config.writer_silent_s * 1000))
+        for identity, heard_ms in silent.items():
+            silence = deadlines.Silence(heard_ms, self._listening_since_ms())
+            if deadlines.is_abandoned(silence, at_ms, self._config):
+                try:
+                    await self._abandon(identity, silent_ms=at_ms - heard_ms, until_ms=until_ms)
+                except redis.exceptions.ResponseError as error:
+                    self._sessions.give_up(identity, error)
+
+    async def _abandon(self, identity: str, *, silent_ms: int, until_ms: int) -> None:
+        known = await self._sessions.read(identity)
+        if known is None:
+            return
+        if known.state.is_closed:
+            await self._life.finish_off(known)
+            return
+        marks = await self._sessions.marks(known.ref)
+        if any(known.units.get(unit) != " ".join(totals.words()) for unit, totals in marks.items()):
+            # Data came, only nobody reported it: somebody writes. Noted before it is folded, when it is news no more.
+            await self._sessions.heard_of([known.ref])
+            if await self._sessions.fold_marks(known.ref):
+                return
+        self._log.warning("writer_silent", session=identity, stream=known.ref.stream, silent_s=silent_ms // 1000)
+        await self._life.end(known, Event.ABANDON, until_ms=until_ms)

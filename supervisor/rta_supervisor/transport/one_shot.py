@@ -1,0 +1,55 @@
+"""How a command talks to Redis: one connection for its length, and a sentence for everything that can go wrong."""
+
+import asyncio
+import contextlib
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
+
+import anyio
+import redis.exceptions
+
+from rta_supervisor.settings import settings
+from rta_supervisor.transport.link import DataLost, Link, Outage, Refusal, safe_url
+from rta_wire import errors
+
+T = TypeVar("T")
+
+
+def run(loaded: settings.Settings, work: Callable[[Link], Awaitable[T]]) -> T:
+    """What `work` gives, or an error with a name and an exit code."""
+
+    async def connected() -> T:
+        link = Link(loaded.redis)
+        try:
+            with _interruptible():
+                return await work(link)
+        except (*Outage, *Refusal, DataLost, redis.exceptions.ResponseError) as error:
+            raise named(link, error) from error
+        finally:
+            await link.close()
+
+    return anyio.run(connected)
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C ends what is in the block. A scope insists: asyncio's own way is lost where somebody swallows it once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    with anyio.CancelScope() as scope:
+        loop.add_signal_handler(signal.SIGINT, scope.cancel)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+    if scope.cancelled_caught:
+        raise KeyboardInterrupt
+
+
+def named(link: Link, error: Exception) -> errors.RtaError:
+    """What to tell a person. What a supervisor loads is not there where none has run."""
+    return errors.NoSupervisor(url=safe_url(link.config.url)) if isinstance(error, DataLost) else link.named(error)

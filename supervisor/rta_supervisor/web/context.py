@@ -1,0 +1,28 @@
+"""What pages may look at."""
+
+import dataclasses
+
+import anyio
+from prometheus_client import CollectorRegistry
+
+from rta_supervisor.catalogue.model import Catalogue
+from rta_supervisor.observe.health import Health
+from rta_supervisor.session.store import Sessions
+from rta_supervisor.settings import settings
+from rta_supervisor.transport.link import Link
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """The daemon, as far as it concerns a page."""
+
+    config: settings.Settings
+    node_id: str
+    link: Link
+    sessions: Sessions
+    catalogue: Catalogue
+    health: Health
+    registry: CollectorRegistry
+    """Metrics."""
+    closing: anyio.Event
+    """Set when the server is about to end: a page that streams has to end by itself then."""

@@ -1,0 +1,373 @@
+"""The archive on a real server: who waits for it, what is noted, and what a run leaves that ends at any step."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pyarrow.parquet as pq
+import pytest
+import redis
+
+import rta_writers
+from rta_supervisor.archive import manifest, spark_process
+from rta_supervisor.archive.record import Marker
+from rta_supervisor.catalogue.sqlite import SqliteCatalogue
+from rta_supervisor.session.store import Sessions
+from rta_supervisor.settings import settings
+from rta_supervisor.transport import commands as transport_commands
+from rta_supervisor.transport.link import Link
+from rta_wire import archive_spec, errors, keys
+from rta_wire.control import messages
+from rta_wire.pb import control_pb2
+from tests.support import archive_job_without_spark, commands, supervisors
+from tests.support.archives import waiting
+from tests.support.control import write
+from tests.support.proxy import Proxy
+from tests.support.waiting import wait_until
+
+NAMES = keys.Keys()
+REQUIRED = {"RTA_ARCHIVE__REQUIRED": "true", "RTA_ARCHIVE__PATH": "/nowhere"}
+
+
+@contextlib.contextmanager
+def sessions_of(url: str, **environment: str) -> Iterator[rta_writers.SessionClient]:
+    with supervisors.running(url, environment):
+        yield rta_writers.SessionClient(url, timeout_s=20)
+
+
+def closed(
+    client: redis.Redis,
+    sessions: rta_writers.SessionClient,
+    identity: str = "run-1",
+    bursts: int = 5,
+) -> rta_writers.Session:
+    """A session that came and went, and is listed."""
+    session = sessions.open(identity, stream="rig")
+    write(client, session, bursts)
+    session.close()
+    wait_until(lambda: identity in [one.identity for one in waiting(client)], what=f"{identity} on the list")
+    return session
+
+
+def state(client: redis.Redis, identity: str = "run-1") -> dict[str, str]:
+    found: Any = client.hgetall(NAMES.state(identity))
+    return {name.decode(): value.decode() for name, value in found.items()}
+
+
+@pytest.fixture
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks of the job run here, one after the other."""
+    monkeypatch.setattr(spark_process, "answers", archive_job_without_spark.answers)
+
+
+def archive(url: str, path: Path, *words: str) -> commands.Ran:
+    return commands.run(url, "archive", "--path", str(path), *words)
+
+
+def folders_in(path: Path) -> list[Path]:
+    return sorted(found.parent for found in path.glob("date=*/source=*/session=*/manifest.json"))
+
+
+def rows_in(folder: Path) -> list[tuple[int, int, float]]:
+    tables = [pq.read_table(path) for path in folder.glob("part-*.parquet")]
+    columns = ("channel", "time", "value")
+    return sorted(row for table in tables for row in zip(*(table[name].to_pylist() for name in columns), strict=True))
+
+
+def process(url: str, path: Path, *words: str, kill_at: str = "") -> "subprocess.CompletedProcess[str]":
+    """The command as a process of its own that may end itself."""
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "tests.support.archive_job_without_spark",
+            "archive",
+            "--path",
+            str(path),
+            "--redis-url",
+            url,
+            *words,
+        ],
+        env={**os.environ, "RTA_TEST_KILL_AT": kill_at},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_a_session_is_archived_noted_and_taken_off_the_list(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """Files with every row, a mark in its state, a place in the catalogue; asking again changes nothing."""
+    database = tmp_path / "catalogue.sqlite"
+    with sessions_of(url, RTA_CATALOGUE__PATH=str(database)) as sessions:
+        session = closed(client, sessions)
+        other = sessions.open("run-2", stream="rig")
+        planned = archive(url, tmp_path, "--dry-run", "--json").json()["sessions"]
+        assert [(one["identity"], one["samples"]) for one in planned] == [("run-1", 5)]
+        [done] = archive(url, tmp_path, "--json").json()["sessions"]
+        [folder] = folders_in(tmp_path)
+        assert (done["outcome"], done["complete"], done["folder"]) == ("archived", True, str(folder))
+        assert [value for _, _, value in rows_in(folder)] == [0.0, 1.0, 2.0, 3.0, 4.0]
+        assert json.loads((folder / "session.json").read_text())["state"] == "closed"
+        made = manifest.read(folder, "run-1")
+        assert made is not None
+        assert state(client)["archived"] == made.checksum == done["checksum"]
+        assert waiting(client) == []
+        before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+        assert archive(url, tmp_path, "--json").json() == {"sessions": []}
+        [again] = archive(url, tmp_path, "--session", "run-1", "--json").json()["sessions"]
+        assert (again["outcome"], again["checksum"]) == ("noted", done["checksum"])
+        assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+        commands.refused(archive(url, tmp_path, "--session", "run-2"), 65, "it is open. Close it first")
+        commands.refused(archive(url, tmp_path, "--session", "run-9"), 66, "There is no session 'run-9'")
+        other.close()
+
+    async def places() -> list[Any]:
+        catalogue = SqliteCatalogue(database)
+        try:
+            return await catalogue.places("rig")
+        finally:
+            await catalogue.close()
+
+    [place] = anyio.run(places)
+    assert (place.kind, place.location, place.stream_session_id) == (
+        "files",
+        str(folder),
+        session.target.stream_session_id,
+    )
+    assert (place.first_id, place.last_id, place.entries) == (made.first_id, made.last_id, made.entries)
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_json_that_changes_after_the_archive_is_written_anew(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """The session waits again, for its JSON alone: no data is held for it and the files stay."""
+    with sessions_of(url) as sessions:
+        session = closed(client, sessions)
+        [first] = archive(url, tmp_path, "--json").json()["sessions"]
+        session.update(identifier="renamed")
+        wait_until(lambda: waiting(client), what="the session on the list")
+        assert not waiting(client)[0].holds_data
+        client.xtrim("stream:rig", maxlen=0)
+        [second] = archive(url, tmp_path, "--json").json()["sessions"]
+        assert (second["outcome"], second["samples"], second["complete"]) == ("noted", 5, True)
+        assert second["checksum"] != first["checksum"]
+        assert json.loads((Path(second["folder"]) / "session.json").read_text())["identifier"] == "renamed"
+        assert waiting(client) == []
+        assert state(client)["archived"] == second["checksum"]
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_json_that_changes_during_a_run_is_in_it(
+    client: redis.Redis, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark is refused for the older version; the run writes the JSON anew and asks again."""
+    with sessions_of(url) as sessions:
+        session = closed(client, sessions)
+
+        def changing(order: Any, aside: Path) -> Iterator[Any]:
+            for answer in archive_job_without_spark.answers(order, aside):
+                session.update(identifier="renamed")
+                yield answer
+
+        monkeypatch.setattr(spark_process, "answers", changing)
+        [done] = archive(url, tmp_path, "--json").json()["sessions"]
+        assert json.loads((Path(done["folder"]) / "session.json").read_text())["identifier"] == "renamed"
+        assert state(client)["archived"] == done["checksum"]
+        assert state(client)["archivedVersion"] == state(client)["version"]
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_what_is_gone_is_said_or_refused(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """A trimmed front: archived as far as it goes, with a warning, or left alone."""
+    with sessions_of(url) as sessions:
+        closed(client, sessions, bursts=10)
+        client.xtrim("stream:rig", maxlen=6, approximate=False)
+        refused = archive(url, tmp_path, "--refuse-incomplete")
+        assert refused.code == 65
+        assert "it lacks entries before" in refused.err
+        assert folders_in(tmp_path) == []
+        ran = archive(url, tmp_path)
+        assert ran.code == 0
+        assert "warning: run-1: it lacks entries before" in ran.err
+        [folder] = folders_in(tmp_path)
+        made = manifest.read(folder, "run-1")
+        assert made is not None
+        assert not made.complete
+        assert made.missing[1] == f"{10 - made.rows['samples']} of 10 samples that were reported"
+        assert 0 < made.rows["samples"] < 10
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_a_broken_session_spoils_no_other(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """Exit code 65, a sentence that names the entry, and the others are archived."""
+    with sessions_of(url) as sessions:
+        broken = sessions.open("run-1", stream="rig")
+        client.xadd("stream:rig", {"id": broken.target.stream_session_id, "data": b"junk"})
+        broken.close()
+        closed(client, sessions, "run-2")
+        wait_until(lambda: len(waiting(client)) == 2, what="both on the list")
+        ran = archive(url, tmp_path)
+        assert ran.code == 65
+        assert "failed: Session 'run-1' can't be archived: A burst can't be decoded: entry" in ran.err
+        assert "1 sessions archived, 1 failed" in ran.out
+        assert [one.identity for one in waiting(client)] == ["run-1"]
+        assert len(folders_in(tmp_path)) == 1
+
+
+def test_a_run_that_is_killed_at_any_step_is_gone_on_with(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """Nothing lost, nothing twice, nothing left aside; and until the mark stands, the session is held."""
+    with sessions_of(url, **REQUIRED) as sessions:
+        closed(client, sessions)
+        for step in archive_job_without_spark.STEPS:
+            killed = process(url, tmp_path, kill_at=step)
+            assert killed.returncode == -signal.SIGKILL, (step, killed)
+            assert len(waiting(client)) == (0 if step == "noted" else 1), step
+            assert ("archived" in state(client)) == (step == "noted"), step
+            assert len(folders_in(tmp_path)) == (1 if step in ("renamed", "noted") else 0), step
+            assert len(list(tmp_path.glob(".tmp-*"))) == 1, step
+        resumed = process(url, tmp_path, "--json")
+        assert resumed.returncode == 0, resumed
+        assert list(tmp_path.glob(".tmp-*")) == []
+        [folder] = folders_in(tmp_path)
+        assert [value for _, _, value in rows_in(folder)] == [0.0, 1.0, 2.0, 3.0, 4.0]
+        made = manifest.read(folder, "run-1")
+        assert made is not None
+        assert state(client)["archived"] == made.checksum
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_redis_that_goes_away_in_the_middle_loses_nothing(
+    url: str, client: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are in their place, the error is one sentence, the session still waits; the next run only notes it."""
+    with sessions_of(url) as sessions:
+        closed(client, sessions)
+        proxy = Proxy(url.removeprefix("unix://"))
+
+        def cutting(order: Any, aside: Path) -> Iterator[Any]:
+            for answer in archive_job_without_spark.answers(order, aside):
+                if isinstance(answer, archive_spec.PassDone):
+                    proxy.hold()
+                yield answer
+
+        monkeypatch.setattr(spark_process, "answers", cutting)
+        ran = archive(proxy.url, tmp_path, "--timeout-s", "1")
+        assert ran.code == 69, ran
+        assert len(ran.err.splitlines()) == 1
+        proxy.release()
+        proxy.close()
+        assert len(waiting(client)) == 1
+        assert len(folders_in(tmp_path)) == 1
+        monkeypatch.setattr(spark_process, "answers", None)  # not needed any more
+        [done] = archive(url, tmp_path, "--json").json()["sessions"]
+        assert done["outcome"] == "noted"
+        assert waiting(client) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a small file system needs root")
+@pytest.mark.usefixtures("without_spark")
+def test_a_full_disk_is_said_and_loses_nothing(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """Nothing half-written has a name; once there is room, the same command finishes."""
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no tmpfs can be mounted: {mounted.stderr.strip()}")
+    try:
+        with sessions_of(url) as sessions:
+            closed(client, sessions, bursts=200)
+            commands.refused(archive(url, tmp_path), 73, "can't be written: the disk is full")
+            assert folders_in(tmp_path) == []
+            assert len(waiting(client)) == 1
+            subprocess.run(["mount", "-o", "remount,size=8m", str(tmp_path)], check=True)
+            assert archive(url, tmp_path).code == 0
+            assert len(rows_in(folders_in(tmp_path)[0])) == 200
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_what_is_wrong_is_said_before_anything_is_done(
+    client: redis.Redis, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No supervisor, no folder, a folder that can't be, no Spark, no Java."""
+    commands.refused(archive(url, tmp_path), 69, "No supervisor is running")
+    with sessions_of(url) as sessions:
+        commands.refused(commands.run(url, "archive"), 78, "archive.path: it is empty")
+        assert "0 sessions archived" in archive(url, tmp_path).out
+        sessions.open("run-1", stream="rig").close()
+        wait_until(lambda: waiting(client), what="a session that waits")
+        file = tmp_path / "file"
+        file.touch()
+        commands.refused(archive(url, file / "below"), 73, "can't be written")
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+        commands.refused(archive(url, tmp_path), 78, "holds no bin/java that runs")
+        monkeypatch.setitem(sys.modules, "pyspark", None)
+        monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+        commands.refused(archive(url, tmp_path), 69, "pip install 'rta-supervisor[spark]'")
+
+
+def test_only_operators_note_an_archive(client: redis.Redis, url: str) -> None:
+    """A writer that says so is refused, and so is a checksum that is none."""
+    with sessions_of(url) as sessions:
+        session = closed(client, sessions)
+        note = control_pb2.NoteArchived(
+            request_id=messages.new_request_id(),
+            identity="run-1",
+            stream_session_id=session.target.stream_session_id,
+            version=2,
+            checksum="a" * 64,
+        )
+        with pytest.raises(errors.SessionConflict, match="operator"):
+            ask(client, note, "default")
+        note.request_id, note.checksum = messages.new_request_id(), "short"
+        with pytest.raises(errors.BadMessage, match="checksum"):
+            ask(client, note, "operator")
+        assert "archived" not in state(client)
+
+
+async def test_nothing_is_marked_that_the_catalogue_does_not_have(client: redis.Redis, url: str) -> None:
+    """A mark lets everything else go: people would not find the files."""
+
+    class Away:
+        async def save_places(self, places: Any) -> None:
+            raise errors.CatalogueUnavailable(path="x", reason=f"it is away, with {len(places)} places")
+
+    made = settings.Settings(redis=settings.RedisSettings(url=url))
+    link = Link(made.redis)
+    await link.load_functions()
+    new = {"stream_session_id": 1, "stream": "rig", "position": "0-0", "json": "{}", "state": "closed"}
+    life = {"principal": "p", "now_ms": 1, "ttl_s": 100, "channel": "c", "further": {}}
+    await link.do(*transport_commands.open_session(NAMES, "run-1", **new, **life))  # type: ignore[arg-type]
+    note = control_pb2.NoteArchived(identity="run-1", stream_session_id=1, version=1, checksum="a" * 64)
+    marker = Marker(link, made, Sessions(link, made), Away())  # type: ignore[arg-type]
+    with pytest.raises(errors.CatalogueUnavailable):
+        await marker.mark("operator", note)
+    assert "archived" not in state(client)
+    await link.close()
+
+
+def ask(client: redis.Redis, note: control_pb2.NoteArchived, principal: str) -> control_pb2.SessionReply:
+    client.xadd(NAMES.requests(principal), {"m": messages.pack(note)})
+    raw: Any = client.blmove(NAMES.reply(note.request_id), NAMES.reply(note.request_id), 20, "LEFT", "RIGHT")
+    return messages.unpack_reply(raw)
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_a_session_expires_after_the_archive_has_it(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """Where it is required: a long life while it waits, the usual one once it is marked."""
+    with sessions_of(url, **REQUIRED) as sessions:
+        closed(client, sessions)
+        day_s = settings.DAY_S
+        assert client.ttl(NAMES.session("run-1")) > 6 * day_s
+        assert client.ttl(NAMES.state("run-1")) > 6 * day_s
+        assert archive(url, tmp_path).code == 0
+        assert client.ttl(NAMES.session("run-1")) <= day_s
+        assert client.ttl(NAMES.state("run-1")) <= day_s

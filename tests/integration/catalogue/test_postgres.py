@@ -1,0 +1,318 @@
+"""The catalogue on a real PostgreSQL, with real faults: gone, frozen, read-only, locked, full, restarted, refused."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+import msgspec
+import psycopg
+import pytest
+import redis
+
+import rta_writers
+from rta_supervisor.catalogue import factory
+from rta_supervisor.catalogue.model import Query
+from rta_supervisor.catalogue.postgres import PostgresCatalogue
+from rta_supervisor.settings import redaction, settings
+from rta_supervisor.settings.sections import postgres_dsn
+from rta_wire import errors
+from rta_wire.control import messages
+from rta_wire.pb import control_pb2
+from tests.support import postgres, supervisors
+from tests.support.catalogue_rows import ROW, named
+from tests.support.waiting import wait_until
+
+Config = settings.CatalogueSettings
+
+
+@pytest.fixture
+def config(shared_postgres: postgres.Server) -> Iterator[Config]:
+    with shared_postgres.schema() as own:
+        yield own
+
+
+@pytest.fixture
+async def catalogue(config: Config) -> AsyncIterator[PostgresCatalogue]:
+    catalogue = PostgresCatalogue(config)
+    yield catalogue
+    await catalogue.close()
+
+
+def changed(config: Config, **changes: Any) -> Config:
+    return msgspec.structs.replace(config, **changes)
+
+
+async def test_restarted_between_two_calls(shared_postgres: postgres.Server, catalogue: PostgresCatalogue) -> None:
+    """Nobody hears of it: the call makes a new connection. What was committed before a crash is there."""
+    for how in (signal.SIGINT, signal.SIGQUIT):
+        await catalogue.save([ROW])
+        shared_postgres.stop(how)
+        shared_postgres.start()
+        assert await catalogue.unfinished() == [ROW]
+
+
+async def test_gone_and_back(shared_postgres: postgres.Server, catalogue: PostgresCatalogue) -> None:
+    """A named error while it is away, and all well afterwards without anybody's help."""
+    await catalogue.save([ROW])
+    shared_postgres.stop()
+    try:
+        for _ in range(2):
+            with pytest.raises(errors.CatalogueUnavailable, match="can't be used") as caught:
+                await catalogue.save([named(2)])
+            assert caught.value.retriable
+    finally:
+        shared_postgres.start()
+    assert await catalogue.unfinished() == [ROW]
+    await catalogue.save([named(2)])
+    assert len(await catalogue.unfinished()) == 2
+
+
+async def test_a_server_that_stands_still(
+    shared_postgres: postgres.Server, config: Config, catalogue: PostgresCatalogue
+) -> None:
+    """Neither a call on an old connection nor a new one waits for ever, and the loop goes on meanwhile."""
+    quick = PostgresCatalogue(changed(config, timeout_s=0.2))
+    await quick.save([ROW])
+    began_s = time.monotonic()
+    with shared_postgres.frozen():
+        async with anyio.create_task_group() as tasks:
+
+            async def fail() -> None:
+                with pytest.raises(
+                    errors.CatalogueUnavailable, match=r"it does not answer: nothing came within 0\.4 s"
+                ):
+                    await quick.save([named(2)])
+
+            tasks.start_soon(fail)
+            await anyio.wait_all_tasks_blocked()
+        with pytest.raises(errors.CatalogueUnavailable, match="timeout"):
+            await quick.open()
+    assert time.monotonic() - began_s < 10
+    await quick.save([named(3)])
+    assert named(3) in await catalogue.unfinished()
+    await quick.close()
+
+
+async def test_locked_by_somebody_else(config: Config, catalogue: PostgresCatalogue) -> None:
+    """A named error after a moment, nothing changed; reading goes on meanwhile."""
+    await catalogue.save([ROW])
+    hasty = PostgresCatalogue(changed(config, timeout_s=0.2))
+    with psycopg.connect(config.url) as other:
+        other.execute(f"LOCK TABLE {config.schema}.sessions IN EXCLUSIVE MODE".encode())
+        with pytest.raises(errors.CatalogueUnavailable, match="somebody else has locked it"):
+            await hasty.save([named(2)])
+        assert await hasty.unfinished() == [ROW]
+    await hasty.save([named(2)])
+    assert len(await catalogue.unfinished()) == 2
+    await hasty.close()
+
+
+async def test_read_only(config: Config, catalogue: PostgresCatalogue) -> None:
+    """As a standby is: what is there can be read, and a write is a named error."""
+    await catalogue.save([ROW])
+    standby = PostgresCatalogue(changed(config, url=f"{config.url}&options=-c%20default_transaction_read_only%3Don"))
+    assert await standby.get("run-1") == ROW
+    with pytest.raises(errors.CatalogueUnavailable, match="it is read-only"):
+        await standby.save([named(2)])
+    assert await standby.unfinished() == [ROW]
+    await standby.close()
+
+
+async def test_a_full_disk(shared_postgres: postgres.Server, config: Config, catalogue: PostgresCatalogue) -> None:
+    """A write that does not fit changes nothing at all, and one that fits again is taken."""
+    await catalogue.save([ROW])
+    with small_disk(shared_postgres) as directory:
+        shared_postgres.execute(f"CREATE TABLESPACE small LOCATION '{directory}'")
+        shared_postgres.execute(f"ALTER TABLE {config.schema}.sessions SET TABLESPACE small")
+        try:
+            with pytest.raises(errors.CatalogueUnavailable, match="the disk is full"):
+                await catalogue.save([named(2), *(named(number, json="x" * 1500) for number in range(3, 3000))])
+            assert await catalogue.unfinished() == [ROW]
+            await catalogue.save([named(2)])
+            assert await catalogue.unfinished() == [ROW, named(2)]
+        finally:
+            await catalogue.close()
+            shared_postgres.execute(f"DROP SCHEMA {config.schema} CASCADE")
+            shared_postgres.execute("DROP TABLESPACE small")
+
+
+@contextlib.contextmanager
+def small_disk(server: postgres.Server) -> Iterator[Path]:
+    """A megabyte."""
+    directory = server.directory / "small"
+    directory.mkdir()
+    options = "size=1m,uid=65534,gid=65534,mode=700"
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(directory)], check=False)
+    if mounted.returncode != 0:
+        directory.rmdir()
+        pytest.skip("no small disk can be made without the right to mount")
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", str(directory)], check=True)
+        directory.rmdir()
+
+
+async def test_a_schema_of_a_later_version(config: Config, catalogue: PostgresCatalogue) -> None:
+    """It is left alone, with what to do about it."""
+    await catalogue.save([ROW])
+    await catalogue.close()
+    with psycopg.connect(config.url, autocommit=True) as other:
+        other.execute(f"UPDATE {config.schema}.version SET number = 99".encode())  # noqa: S608 - our own name
+    with pytest.raises(errors.CatalogueTooNew, match=r"schema 99 .* Upgrade the supervisor") as caught:
+        await catalogue.save([named(2)])
+    assert (caught.value.retriable, caught.value.exit_code) == (False, 78)
+
+
+async def test_tables_that_somebody_dropped(config: Config, catalogue: PostgresCatalogue) -> None:
+    """The first call says so, the next one makes them anew."""
+    await catalogue.save([ROW])
+    with psycopg.connect(config.url, autocommit=True) as other:
+        other.execute(f"DROP SCHEMA {config.schema} CASCADE".encode())
+    with pytest.raises(errors.CatalogueUnavailable, match="its tables are gone"):
+        await catalogue.save([named(2)])
+    await catalogue.save([named(3)])
+    assert await catalogue.unfinished() == [named(3)]
+
+
+async def test_ten_hosts_start_at_once(config: Config) -> None:
+    """One makes the tables, the others find them."""
+    hosts = [PostgresCatalogue(config) for _ in range(10)]
+    async with anyio.create_task_group() as tasks:
+        for number, host in enumerate(hosts, 1):
+            tasks.start_soon(host.save, [named(number)])
+    assert len(await hosts[0].unfinished()) == 10
+    for host in hosts:
+        await host.close()
+
+
+async def test_hosts_that_save_the_same_rows_in_another_order(config: Config) -> None:
+    """They wait for each other, and never both."""
+    hosts = [PostgresCatalogue(changed(config, timeout_s=10)) for _ in range(4)]
+    rows = [named(number) for number in range(1, 200)]
+    await hosts[0].open()
+    async with anyio.create_task_group() as tasks:
+        for turn in range(3):
+            for host in hosts:
+                rows.reverse()
+                tasks.start_soon(host.save, [msgspec.structs.replace(row, version=turn) for row in rows])
+    assert len(await hosts[0].unfinished()) == 199
+    for host in hosts:
+        await host.close()
+
+
+def guarded(server: postgres.Server, password: str = "") -> str:
+    account = postgres.GUARDED + (f":{quote(password, safe='')}" if password else "")
+    return f"postgresql://{account}@127.0.0.1:{server.port}/postgres"
+
+
+@pytest.mark.parametrize("way", ["url", "file", "environment", "credential"])
+async def test_where_the_password_comes_from(
+    shared_postgres: postgres.Server, config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """From any of four places; a wrong one is named as such, and is nowhere in what is said."""
+    file = tmp_path / postgres_dsn.CREDENTIAL
+    for password in (postgres.PASSWORD, "wrong-one"):
+        file.write_text(f"{password}\n")
+        given = changed(config, url=guarded(shared_postgres, password if way == "url" else ""))
+        if way == "file":
+            given = changed(given, password_file=str(file))
+        if way == "environment":
+            monkeypatch.setenv(postgres_dsn.PASSWORD_VARIABLE, password)
+        if way == "credential":
+            monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+        catalogue = PostgresCatalogue(given)
+        right = password == postgres.PASSWORD
+        # Let in, and then not allowed to make anything.
+        with pytest.raises(
+            errors.CatalogueUnavailable, match="may not do that" if right else "password is wrong"
+        ) as caught:
+            await catalogue.open()
+        assert password not in f"{caught.value!r} {catalogue.name}"
+        await catalogue.close()
+
+
+async def test_a_user_that_may_only_use_its_own_schema(shared_postgres: postgres.Server, config: Config) -> None:
+    """An operator who makes the schema for it need not let it make others."""
+    shared_postgres.execute(f"CREATE SCHEMA {config.schema} AUTHORIZATION {postgres.GUARDED}")
+    catalogue = PostgresCatalogue(changed(config, url=guarded(shared_postgres, postgres.PASSWORD)))
+    await catalogue.save([ROW])
+    assert await catalogue.find(Query(text="run"), limit=5) == [ROW]
+    await catalogue.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "where", "reason"),
+    [
+        ({"url": "mysql://h/db"}, "catalogue.url", "does not begin with postgresql://"),
+        ({"url": "postgresql://h/db", "path": "/c.sqlite"}, "catalogue.url", "catalogue.path too"),
+        ({"url": "postgresql://u:p@h/db", "password_file": "/p"}, "catalogue.password_file", "a password too"),
+        ({"password_file": "/p"}, "catalogue.password_file", "name one"),
+        ({"url": "postgresql://h/db", "schema": 'x"; DROP'}, "catalogue.schema", "other characters"),
+        ({"url": "postgresql://h/db", "timeout_s": "0"}, "catalogue.timeout_s", "not above 0"),
+    ],
+)
+def test_settings_that_can_not_be(given: dict[str, str], where: str, reason: str) -> None:
+    """Each is refused before anything starts."""
+    environ = {f"RTA_CATALOGUE__{name.upper()}": value for name, value in given.items()}
+    with pytest.raises(errors.BadConfiguration, match=reason) as caught:
+        settings.load(None, environ)
+    assert where in str(caught.value)
+
+
+def test_an_address_that_can_not_be_is_said_without_its_password() -> None:
+    """What libpq says of it would quote a part."""
+    with pytest.raises(errors.BadConfiguration, match="it is no URL of a PostgreSQL") as caught:
+        PostgresCatalogue(Config(url="postgresql://u:se/cret@h:5432/db?nonsense=1"))
+    assert "cret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_passwords_of_the_catalogue_are_hidden() -> None:
+    """In an address before the host or behind the question mark, as it is written and as it is."""
+    config = settings.Settings(catalogue=Config(url="postgresql://u:ros%65bud@h/db?password=kane1"))
+    assert set(redaction.secrets(config)) == {"ros%65bud", "rosebud", "kane1"}
+    assert redaction.shown("url", config.catalogue.url) == "postgresql://u:***@h/db?password=***"
+
+
+def test_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sentence with what to install; a file needs none of it."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    for name in [name for name in sys.modules if name.startswith("rta_supervisor.catalogue.postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr("rta_supervisor.catalogue.postgres", raising=False)
+    with pytest.raises(errors.BadConfiguration, match=r"rta-supervisor\[postgres\]"):
+        factory.configured(settings.Settings(catalogue=Config(url="postgresql://h/db")))
+    factory.configured(settings.Settings(catalogue=Config(path="c.sqlite")))
+
+
+def test_the_driver_is_not_imported_for_a_file() -> None:
+    """Who has a file does not pay for what it does not use."""
+    modules = "rta_supervisor.runtime.daemon, rta_supervisor.cli.sessions.list"
+    code = f"import sys, {modules}; sys.exit('psycopg' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_catalogue_that_is_away_holds_up_nobody(
+    url: str, client: redis.Redis, shared_postgres: postgres.Server
+) -> None:
+    """Who asks for a session that is forgotten is told why; who opens one does not wait for that."""
+    with shared_postgres.schema() as config:
+        slow = {**postgres.environment(config), "RTA_CATALOGUE__TIMEOUT_S": "0.3"}
+        with supervisors.running(url, slow):
+            sessions = rta_writers.SessionClient(url, timeout_s=20)
+            with shared_postgres.frozen():
+                request = control_pb2.ResurrectSession(request_id="slow", identity="run-9")
+                client.xadd("rtas:req:operator", {"m": messages.pack(request)})
+                sessions.session("run-1", stream="rig").close()
+                assert not client.exists("rtas:reply:slow"), "the session was opened and closed before that is known"
+                raw: Any = wait_until(lambda: client.lrange("rtas:reply:slow", 0, 0), what="a reply")
+            with pytest.raises(errors.CatalogueUnavailable, match="can't be used"):
+                messages.unpack_reply(raw[0])

@@ -1,0 +1,217 @@
+"""The catalogue on real files, with real faults: other processes, kill -9, permissions, a full disk, junk."""
+
+import contextlib
+import os
+import sqlite3
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from rta_supervisor.catalogue import sqlite, sqlite_schema
+from rta_supervisor.catalogue.sqlite import SqliteCatalogue
+from rta_supervisor.settings import settings
+from rta_wire import errors, keys
+from tests.support import unprivileged
+from tests.support.catalogue_rows import PLACE, ROW, named
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+async def catalogue(tmp_path: Path) -> AsyncIterator[SqliteCatalogue]:
+    catalogue = SqliteCatalogue(tmp_path / "c.sqlite", busy_timeout_s=0.05)
+    yield catalogue
+    await catalogue.close()
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A directory that every user can get to."""
+    with tempfile.TemporaryDirectory(prefix="rtas-test-") as name:
+        allow(Path(name), 0o755)
+        yield Path(name)
+        allow(Path(name), 0o755)
+
+
+def allow(path: Path, mode: int) -> None:
+    path.chmod(mode)
+
+
+async def test_locked_by_another_connection(catalogue: SqliteCatalogue) -> None:
+    """A named error after a moment, nothing changed, and all well once the lock is gone; reading goes on meanwhile."""
+    await catalogue.save([ROW])
+    other = sqlite3.connect(catalogue.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(errors.CatalogueUnavailable, match="another process has locked it") as caught:
+        await catalogue.save([named(2)])
+    assert caught.value.retriable
+    assert await catalogue.unfinished() == [ROW]
+    other.execute("ROLLBACK")
+    other.close()
+    await catalogue.save([named(2)])
+    assert len(await catalogue.unfinished()) == 2
+
+
+async def test_a_new_file_that_somebody_has_locked(catalogue: SqliteCatalogue) -> None:
+    """Even the first step on a file waits for a lock and then has a name for it."""
+    other = sqlite3.connect(catalogue.path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(errors.CatalogueUnavailable, match="another process has locked it"):
+        await catalogue.open()
+    other.close()
+    await catalogue.open()
+
+
+async def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+    """An error with the path, and no directory made behind the operator's back."""
+    catalogue = SqliteCatalogue(tmp_path / "gone" / "c.sqlite")
+    with pytest.raises(errors.CatalogueUnavailable, match=r"gone/c\.sqlite can't be used: .*directory must exist"):
+        await catalogue.open()
+    assert not (tmp_path / "gone").exists()
+    (tmp_path / "gone").mkdir()
+    await catalogue.save([ROW])
+    assert await catalogue.get("run-1") == ROW
+    await catalogue.close()
+
+
+async def test_a_directory_that_may_not_be_written(open_directory: Path) -> None:
+    """The same for a directory of somebody else, given or to be made."""
+    allow(open_directory, 0o555)
+    for catalogue in (
+        SqliteCatalogue(open_directory / "c.sqlite"),
+        SqliteCatalogue(open_directory / "new" / "c.sqlite", make_directory=True),
+    ):
+        with unprivileged.unprivileged():
+            with pytest.raises(errors.CatalogueUnavailable, match=r"can't be (opened|made)"):
+                await catalogue.save([ROW])
+            await catalogue.close()
+
+
+async def test_a_file_that_may_not_be_written(open_directory: Path) -> None:
+    """A read-only file is named as such and keeps what it has."""
+    path = open_directory / "c.sqlite"
+    catalogue = SqliteCatalogue(path)
+    await catalogue.save([ROW])
+    await catalogue.close()
+    allow(path, 0o444)
+    allow(open_directory, 0o777)
+    with unprivileged.unprivileged():
+        with pytest.raises(errors.CatalogueUnavailable, match="it is read-only"):
+            await catalogue.save([named(2)])
+        await catalogue.close()
+    allow(path, 0o644)
+    assert await catalogue.unfinished() == [ROW]
+    await catalogue.close()
+
+
+async def test_a_full_disk(catalogue: SqliteCatalogue) -> None:
+    """A write that does not fit changes nothing at all, and one that fits again is taken."""
+    await catalogue.save([ROW])
+    assert catalogue._connection is not None
+    pages = catalogue._connection.execute("PRAGMA page_count").fetchone()[0]
+    catalogue._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+    with pytest.raises(errors.CatalogueUnavailable, match="the disk is full"):
+        await catalogue.save([named(2), *(named(number, json="x" * 5000) for number in range(3, 20))])
+    assert await catalogue.unfinished() == [ROW]
+    await catalogue.save([named(2)])
+    assert await catalogue.unfinished() == [ROW, named(2)]
+
+
+async def test_files_that_are_no_catalogue(tmp_path: Path) -> None:
+    """Junk and damage are told apart from each other, and are left as they were found."""
+    junk = tmp_path / "junk.sqlite"
+    junk.write_bytes(b"certainly not a database" * 1000)
+    catalogue = SqliteCatalogue(junk)
+    with pytest.raises(errors.CatalogueUnavailable, match="is not a catalogue"):
+        await catalogue.unfinished()
+    assert junk.read_bytes() == b"certainly not a database" * 1000
+    damaged = tmp_path / "damaged.sqlite"
+    catalogue = SqliteCatalogue(damaged)
+    await catalogue.save([named(number, json="x" * 1000) for number in range(1, 200)])
+    await catalogue.close()
+    raw = bytearray(damaged.read_bytes())
+    raw[4096:] = os.urandom(len(raw) - 4096)
+    damaged.write_bytes(raw)
+    with pytest.raises(errors.CatalogueUnavailable, match="is damaged"):
+        await catalogue.unfinished()
+    damaged.unlink()
+    await catalogue.save([ROW])
+    assert await catalogue.unfinished() == [ROW]
+    await catalogue.close()
+
+
+async def test_a_file_of_a_later_version(catalogue: SqliteCatalogue) -> None:
+    """A schema that we do not know is left alone, with what to do about it."""
+    await catalogue.save([ROW])
+    await catalogue.close()
+    raw = sqlite3.connect(catalogue.path)
+    raw.execute(f"PRAGMA user_version = {sqlite_schema.LATEST + 1}")
+    raw.close()
+    with pytest.raises(errors.CatalogueTooNew, match=rf"schema {sqlite_schema.LATEST + 1} .* Upgrade") as caught:
+        await catalogue.save([named(2)])
+    assert (caught.value.retriable, caught.value.exit_code) == (False, 78)
+
+
+async def test_the_loop_goes_on_while_sql_waits(catalogue: SqliteCatalogue) -> None:
+    """A lock that is waited for blocks the worker thread and not the event loop."""
+    patient = SqliteCatalogue(catalogue.path, busy_timeout_s=10)
+    await patient.save([ROW])
+    other = sqlite3.connect(catalogue.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(patient.save, [named(2)])
+        await anyio.wait_all_tasks_blocked()
+        other.execute("ROLLBACK")
+    other.close()
+    assert await patient.get("run-2") == named(2)
+    await patient.close()
+
+
+@pytest.mark.parametrize(
+    ("environ", "path", "wanted"),
+    [
+        ({"STATE_DIRECTORY": "/var/lib/x:/var/lib/y", "HOME": "/h"}, "", "/var/lib/x/catalogue-3c2b.sqlite"),
+        ({"XDG_STATE_HOME": "/state", "HOME": "/h"}, "", "/state/rta-supervisor/catalogue-3c2b.sqlite"),
+        ({"HOME": "/h"}, "", "/h/.local/state/rta-supervisor/catalogue-3c2b.sqlite"),
+        ({"STATE_DIRECTORY": "/var/lib/x"}, "/elsewhere/c.db", "/elsewhere/c.db"),
+    ],
+)
+def test_where_the_file_is(environ: dict[str, str], path: str, wanted: str) -> None:
+    """As configured, else where systemd says, else where the user keeps state."""
+    config = settings.Settings(catalogue=settings.CatalogueSettings(path=path))
+    found = sqlite.place(config, environ)
+    tag = sqlite.deployment(config)
+    assert found == Path(wanted.replace("3c2b", tag))
+
+
+def test_each_redis_has_a_file_of_its_own() -> None:
+    """Sessions of one server are never put back into another; a password makes no difference."""
+    urls = ["redis://h/0", "redis://h/1", "redis://me:secret@h/0"]
+    tags = [sqlite.deployment(settings.Settings(redis=settings.RedisSettings(url=url))) for url in urls]
+    assert tags[0] == tags[2] != tags[1]
+    other = settings.Settings(keys=keys.Keys(prefix="other:"))
+    assert sqlite.deployment(other) != sqlite.deployment(settings.Settings())
+
+
+async def test_the_default_directory_is_made(tmp_path: Path) -> None:
+    """A first start on a laptop needs no preparation, and nobody else can read the sessions."""
+    catalogue = SqliteCatalogue.configured(settings.Settings(), {"XDG_STATE_HOME": str(tmp_path / "state")})
+    await catalogue.open()
+    assert catalogue.path.exists()
+    assert catalogue.path.parent.stat().st_mode & 0o777 == 0o700
+    await catalogue.close()
+
+
+async def test_a_file_of_the_first_version(tmp_path: Path) -> None:
+    """It gets what is new, by whichever of two gets there first, and keeps every row."""
+    path = tmp_path / "c.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as raw, raw:
+        raw.executescript((ROOT / "tests" / "integration" / "catalogue" / "schema-1.sql").read_text())
+    for catalogue in (SqliteCatalogue(path), SqliteCatalogue(path)):
+        assert await catalogue.get("run-1") == ROW
+        await catalogue.save_places([PLACE])
+        assert await catalogue.places("rig") == [PLACE]
+        await catalogue.close()

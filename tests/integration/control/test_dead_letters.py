@@ -1,0 +1,95 @@
+"""Messages that nobody could read, as an operator sees them and sends them again."""
+
+from typing import Any
+
+import redis
+
+import rta_writers
+from rta_supervisor.cli.commands import dlq
+from rta_supervisor.control.dead_letters import Letter, Opened, SentAgain
+from rta_supervisor.transport import commands
+from rta_wire import keys
+from rta_wire.control import messages
+from rta_wire.control.totals import Totals
+from rta_wire.pb import control_pb2
+from tests.support import samples
+from tests.support.commands import convert, refused, run
+from tests.support.control import dead_letters, folded, send
+from tests.support.supervisors import Supervisor
+from tests.support.waiting import wait_until
+
+NOWHERE = "unix:///nonexistent/socket"
+
+
+def lane_added(client: redis.Redis, key: str) -> int:
+    info: Any = client.xinfo_stream(key)
+    return int(info["entries-added"])
+
+
+def test_a_dead_letter_is_sent_again_once(client: redis.Redis, url: str, sessions: rta_writers.SessionClient) -> None:
+    """A report that came before its session counts when it is sent again; after a crash it is not sent twice."""
+    report = control_pb2.Progress(
+        identity="run-1",
+        stream_session_id=1,
+        unit="u",
+        totals=Totals(2, 7, 10, 10, samples.START_NS, samples.START_NS + 1).to_message(),
+    )
+    send(client, report)
+    wait_until(lambda: dead_letters(client), what="the dead letter")
+    listed = run(url, "dlq", "list", "--json").json()
+    [letter] = convert(listed["letters"], list[Letter])
+    assert (letter.code, letter.kind, letter.session) == ("UnknownSession", "Progress", "run-1")
+    found = convert(run(url, "dlq", "show", letter.letter, "--json").json(), Opened)
+    assert found.message["totals"]["samples"] == "7"
+    assert "There is no session 'run-1'" in run(url, "dlq", "list").out
+    assert '"samples": "7"' in run(url, "dlq", "show", letter.letter).out
+    opened = sessions.open("run-1", stream="rig")
+    assert opened.target.stream_session_id == 1
+
+    added = lane_added(client, "rtas:ctl:default")
+    raw = dead_letters(client)[0][b"m"]
+    again = commands.again(keys.Keys(), "rtas:ctl:default", letter.letter, raw, ttl_s=60)
+    client.execute_command(*again)  # an operator's command that was killed before it removed the letter
+    ran = run(url, "dlq", "retry", letter.letter, "--json").json()
+    assert convert(ran["sent"], list[SentAgain]) == [SentAgain(letter.letter, "rtas:ctl:default", "")]
+    assert lane_added(client, "rtas:ctl:default") == added + 1
+    wait_until(lambda: folded(client, "run-1").samples == 7, what="the report")
+    assert dead_letters(client) == []
+    refused(run(url, "dlq", "retry", letter.letter), 66, "There is no dead letter")
+
+
+def test_a_request_is_sent_again_with_another_id(
+    client: redis.Redis, url: str, sessions: rta_writers.SessionClient
+) -> None:
+    """It was answered with an error, and an answer is final: under its old id nothing would happen."""
+    request = control_pb2.OpenSession(
+        request_id="first", identity="run-1", stream="rig",
+        session_json='{"identity":"run-1","identifier":"Run 1","state":"open","timestamp":"2026-01-01T00:00:00Z"}',
+    )  # fmt: skip
+    client.xadd("rtas:req:default", {"m": messages.pack(request)}, id="1000-1")  # sent in 1970, so it is too late
+    wait_until(lambda: dead_letters(client), what="the dead letter")
+    ran = run(url, "dlq", "retry", "--all", "--yes")
+    assert "sent to rtas:req:default" in ran.out
+    wait_until(lambda: client.exists("sessions:run-1"), what="the session")
+    assert sessions.open("run-1", stream="rig").identity == "run-1"
+
+
+def test_what_cannot_be_sent_again_stays(client: redis.Redis, url: str, supervisor: Supervisor) -> None:
+    """Nonsense and letters from lanes that nobody reads; they can be dropped."""
+    client.xadd("rtas:ctl:default", {"m": b"nonsense"})
+    wait_until(lambda: dead_letters(client), what="the dead letter")
+    client.xadd("rtas:dlq", {"source": "lastStreamSessionId", "entry": "1-1", "code": "X", "reason": "?", "m": b""})
+    entries: Any = client.xrange("rtas:dlq")
+    ids = [entry.decode() for entry, _ in entries]
+    refused(run(url, "dlq", "retry", ids[0]), 65, "it is not a Control message")
+    refused(run(url, "dlq", "retry", ids[1]), 65, "which no supervisor reads")
+    left = run(url, "dlq", "retry", "--all", "--yes", "--json").json()["left"]
+    assert [one.letter for one in convert(left, list[dlq.Unsendable])] == ids
+    assert "6e6f6e73656e7365" in run(url, "dlq", "show", ids[0]).out
+    refused(run(url, "dlq", "retry"), 64, "--all")
+    refused(run(url, "dlq", "drop", ids[0]), 64, "say --yes")
+    refused(run(url, "dlq", "drop", ids[0], "1-1", "--yes"), 66, "'1-1'")
+    assert run(url, "dlq", "drop", ids[0], "--yes", "--json").json() == {"dropped": [ids[0]]}
+    assert "1 removed" in run(url, "dlq", "drop", "--all", "--yes").out
+    assert "no dead letters" in run(url, "dlq", "list").out
+    assert supervisor.process.poll() is None

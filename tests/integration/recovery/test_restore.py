@@ -1,0 +1,206 @@
+"""What a start and a loss put right, step by step, on a real server: what is whole stays as it is."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+import anyio.lowlevel
+import msgspec
+import pytest
+import redis
+
+from rta_supervisor.catalogue.sqlite import SqliteCatalogue
+from rta_supervisor.catalogue.sync import Follower
+from rta_supervisor.catalogue.writer import Archivist
+from rta_supervisor.recovery.restore import Recovery
+from rta_supervisor.recovery.resurrect import Resurrection
+from rta_supervisor.session.model import Known, Ref
+from rta_supervisor.session.service import Life
+from rta_supervisor.session.state_machine import Event
+from rta_supervisor.session.store import Sessions
+from rta_supervisor.settings import settings
+from rta_supervisor.transport.link import Link
+from rta_wire import keys, session
+from rta_wire.control.totals import Totals
+from rta_wire.pb import control_pb2
+from rta_wire.session import State
+
+NAMES = keys.Keys()
+
+
+class World(NamedTuple):
+    """A supervisor without its tasks."""
+
+    link: Link
+    sessions: Sessions
+    catalogue: SqliteCatalogue
+    archivist: Archivist
+    life: Life
+    recovery: Recovery
+
+    async def open(self, identity: str = "run-1") -> Ref:
+        """A session that the catalogue has."""
+        text = session.dump(session.build(identity)).decode()
+        await self.life.open("default", control_pb2.OpenSession(identity=identity, stream="rig", session_json=text))
+        await self.archivist.flush()
+        return (await self.known(identity)).ref
+
+    async def known(self, identity: str = "run-1") -> Known:
+        found = await self.sessions.read(identity)
+        assert found is not None
+        return found
+
+    async def save(self, identity: str = "run-1", **changes: object) -> None:
+        """The catalogue knows more of a session than Redis."""
+        row = await self.catalogue.get(identity)
+        assert row is not None
+        await self.catalogue.save([msgspec.structs.replace(row, version=row.version + 1, **changes)])
+
+    async def unfinished(self) -> list[str]:
+        return [row.identity for row in await self.catalogue.unfinished()]
+
+
+@pytest.fixture
+async def world(url: str, tmp_path: Path) -> AsyncIterator[World]:
+    made = settings.Settings(redis=settings.RedisSettings(url=url))
+    link = Link(made.redis)
+    await link.load_functions()
+    sessions = Sessions(link, made)
+    catalogue = SqliteCatalogue(tmp_path / "catalogue.sqlite")
+    archivist = Archivist(link, sessions, catalogue, made)
+    life = Life(link, made, sessions, archivist.note)
+    recovery = Recovery(link, sessions, life, catalogue, is_catalogue_required=True, prepare=())
+    yield World(link, sessions, catalogue, archivist, life, recovery)
+    await catalogue.close()
+    await link.close()
+
+
+def forget(client: redis.Redis, identity: str = "run-1") -> None:
+    client.delete(NAMES.session(identity), NAMES.state(identity))
+
+
+@pytest.mark.parametrize("is_start", [True, False])
+async def test_what_is_whole_stays_as_it_is(client: redis.Redis, world: World, is_start: bool) -> None:
+    """In Redis and in the catalogue: a session that is there has not ended elsewhere."""
+    await world.open()
+    before = (client.xlen("stream:rig"), client.hgetall(NAMES.state("run-1")))
+    assert await world.recovery.make_whole(is_start=is_start) == (0, 0)
+    assert (client.xlen("stream:rig"), client.hgetall(NAMES.state("run-1"))) == before
+    assert await world.unfinished() == ["run-1"]
+
+
+async def test_what_stands_beside_a_session_is_put_back(client: redis.Redis, world: World) -> None:
+    """In a Cluster each of them may be lost with another server."""
+    ref = await world.open()
+    gate = NAMES.gate(ref.stream, ref.stream_session_id)
+    for lost in (gate, keys.STREAMS, NAMES.index()):
+        client.delete(lost)
+        await world.recovery.make_whole()
+        assert client.get(gate) == b"open", lost
+        assert client.sismember(keys.STREAMS, "rig"), lost
+        assert client.zscore(NAMES.index(), "run-1") is not None, lost
+
+
+async def test_who_is_gone_is_back_after_a_loss_and_has_ended_before_a_start(client: redis.Redis, world: World) -> None:
+    """While a supervisor runs nothing ends without it; while it was away others may have ended a session."""
+    ref = await world.open()
+    forget(client)
+    assert await world.recovery.make_whole() == (1, 0)
+    assert (await world.known()).ref == ref
+    forget(client)
+    assert await world.recovery.make_whole(is_start=True) == (0, 0)
+    assert await world.sessions.read("run-1") is None
+    assert await world.unfinished() == []
+
+
+async def test_what_redis_knows_less_of_is_put_right(world: World) -> None:
+    """Newer JSON of the catalogue counts, and more samples than there are is a loss."""
+    await world.open()
+    newer = session.dump(session.build("run-1", group="newer")).decode()
+    await world.save(json=newer)
+    assert await world.recovery.make_whole() == (0, 0)
+    assert session.parse((await world.known()).document) == session.parse(newer)
+    await world.save(totals=Totals(1, 5, 1, 1, 1, 2))
+    assert await world.recovery.make_whole() == (0, 1)
+    assert (await world.known()).lost_data
+
+
+async def test_a_later_session_does_not_end_with_an_earlier_one(client: redis.Redis, world: World) -> None:
+    """Of one identity: the catalogue has both."""
+    first = await world.open()
+    await world.save(state=State.CLOSED)
+    forget(client)
+    second = await world.open()
+    assert second.stream_session_id > first.stream_session_id
+    await world.recovery.end_again()
+    assert (await world.known()).state is State.OPEN
+    await world.save(state=State.CLOSED)
+    await world.recovery.end_again()
+    assert (await world.known()).state is State.CLOSED
+
+
+async def test_a_host_follows_in_both_directions(client: redis.Redis, world: World) -> None:
+    """What another one ended and let go is over here too, and what only this one knows to be over ends there."""
+    for identity in ("let-go", "over-here"):
+        await world.open(identity)
+    elsewhere = Life(world.link, settings.Settings(), world.sessions, lambda _: None)
+    await elsewhere.end(await world.known("let-go"), Event.CLOSE)
+    client.zrem(NAMES.index(), "let-go")
+    await world.save("over-here", state=State.FAILED)
+    further = {"note": world.archivist.note, "end_again": world.recovery.end_again}
+    follower = Follower(world.link, world.sessions, world.catalogue, settings.Settings(), **further)  # type: ignore[arg-type]
+    await follower.follow()
+    await world.archivist.flush()
+    assert await world.unfinished() == []
+    assert (await world.known("over-here")).state is State.FAILED
+
+
+async def test_a_closed_session_gets_newer_json_where_somebody_asks(world: World) -> None:
+    """Redis came back with a snapshot from before the last change: what the catalogue has of it counts."""
+    await world.open()
+    await world.life.end(await world.known(), Event.CLOSE)
+    await world.archivist.flush()
+    newer = session.dump({**session.parse((await world.known()).document), "group": "newer"}).decode()
+    await world.save(json=newer)
+    asked = Resurrection(world.link, world.sessions, world.recovery, world.catalogue, settings.Settings())
+    request = control_pb2.ResurrectSession(request_id="one", identity="run-1")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(asked.run)
+        reply = None
+        with anyio.fail_after(10):
+            while reply is None:
+                await anyio.lowlevel.checkpoint()
+                reply = await asked.serve("operator", request)
+        tasks.cancel_scope.cancel()
+    assert reply is not None
+    assert reply.state == "closed"
+    assert session.parse((await world.known()).document) == session.parse(newer)
+
+
+@pytest.mark.parametrize("spoilt", ["run-1", "run-2"])
+async def test_a_spoilt_session_keeps_no_other_from_ending(client: redis.Redis, world: World, spoilt: str) -> None:
+    """A writer made something else of the gate of its session."""
+    refs = [await world.open(identity) for identity in ("run-1", "run-2")]
+    for ref in refs:
+        await world.save(ref.identity, state=State.CLOSED)
+        if ref.identity == spoilt:
+            gate = NAMES.gate(ref.stream, ref.stream_session_id)
+            client.delete(gate)
+            client.hset(gate, "spoilt", 1)
+            client.expire(gate, 100)
+    await world.recovery.end_again()
+    [other] = [ref.identity for ref in refs if ref.identity != spoilt]
+    assert (await world.known(other)).state is State.CLOSED
+
+
+@pytest.mark.parametrize(("told", "version"), [("7 - -", 8), ("1 - -", 2), ("junk", 2), (" ", 2)])
+async def test_json_that_comes_back_is_newer_than_what_was_told(
+    client: redis.Redis, world: World, told: str, version: int
+) -> None:
+    """Else nobody would be told of the next change. What a writer made up tells nothing."""
+    ref = await world.open()
+    forget(client)
+    client.set(NAMES.shown(ref.stream, ref.stream_session_id), told, ex=100)
+    assert await world.recovery.make_whole() == (1, 0)
+    assert (await world.known()).version == version

@@ -1,0 +1,45 @@
+"""The same request in the hands of two supervisors: it was redelivered while the first was only slow."""
+
+from typing import Any
+
+import redis
+
+from rta_supervisor.session.model import Ref
+from rta_supervisor.session.service import Life
+from rta_supervisor.session.store import Sessions
+from rta_supervisor.settings import settings
+from rta_supervisor.transport.link import Link
+from rta_wire import session
+from rta_wire.pb import control_pb2
+from tests.support import samples
+
+
+class Overtaken(Sessions):
+    """Somebody else is faster, just after we looked."""
+
+    other: Any = None
+
+    async def fold_marks(self, ref: Ref, *args: Any) -> bool:
+        other, self.other = self.other, None
+        if other is not None:
+            await other()
+        return await super().fold_marks(ref, *args)
+
+
+async def test_who_is_overtaken_in_a_close_tells_how_the_session_ended(url: str, client: redis.Redis) -> None:
+    """Both give the same reply, and the last entry is written once."""
+    config = settings.Settings(redis=settings.RedisSettings(url=url))
+    link = Link(config.redis)
+    await link.load_functions()
+    slow_sessions = Overtaken(link, config)
+    slow = Life(link, config, slow_sessions, lambda _: None)
+    fast = Life(link, config, Sessions(link, config), lambda _: None)
+    document = session.dump(session.build("run-1")).decode()
+    opened = await slow.open("p", control_pb2.OpenSession(identity="run-1", stream="rig", session_json=document))
+    request = control_pb2.CloseSession(identity="run-1", state="closed")
+    slow_sessions.other = lambda: fast.close("p", request, asked_ms=0)
+    reply = await slow.close("p", request, asked_ms=0)
+    await link.close()
+    assert reply is not None
+    assert reply.state == "closed"
+    assert samples.kinds(client, "rig", opened.stream_session_id) == ["session_json", "session_json"]

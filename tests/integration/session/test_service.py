@@ -1,0 +1,263 @@
+"""Updates, pauses, external ids, waiting, cancelling and abandoning, on a running supervisor."""
+
+import threading
+from typing import Any
+
+import pytest
+import redis
+
+import rta_writers
+from rta_wire import errors
+from rta_wire.control import messages
+from rta_wire.control.totals import Totals
+from rta_wire.pb import control_pb2
+from tests.support import samples, supervisors
+from tests.support.control import dead_letters, document, fields, progress, send, write
+from tests.support.supervisors import Supervisor
+from tests.support.waiting import wait_until
+
+
+def test_properties_are_merged_and_streamed(client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
+    """An update replaces what it names, takes away what it sets to None and keeps the rest, unknown ones included."""
+    session = sessions.session("run-1", stream="rig", details={"a": 1}, group="g", vendor={"x": [1]})
+    session.update(details={"b": 2}, group=None, quality=0.5)
+    found = document(client, "run-1")
+    assert (found["details"], found["quality"], found["vendor"]) == ({"b": 2}, 0.5, {"x": [1]})
+    assert "group" not in found
+    order = samples.kinds(client, "rig", session.target.stream_session_id)
+    assert order == ["session_json", "session_json"]
+    last = samples.messages(client, "rig")[-1][1].data[0].session_json
+    assert last == fields(client, "run-1")["json"]
+    session.close()
+
+
+def test_a_late_update_changes_nothing_that_a_newer_one_set(
+    client: redis.Redis, sessions: rta_writers.SessionClient
+) -> None:
+    """Updates are ordered by their place in the control stream, however late they are handled."""
+    session = sessions.session("run-1", stream="rig")
+    session.update(group="new")
+    late = control_pb2.UpdateSession(
+        request_id="late", identity="run-1", properties_json='{"group": "old", "type": "only here"}'
+    )
+    # As after a fail-over to a server whose clock is behind: the stream begins anew with lower ids.
+    client.delete("rtas:req:default")
+    now: Any = client.time()
+    early_id = f"{(now[0] - 60) * 1000}-0"
+    client.execute_command("XADD", "rtas:req:default", early_id, "m", messages.pack(late))
+    wait_until(lambda: client.exists("rtas:reply:late"), what="the reply")
+    found = document(client, "run-1")
+    assert (found["group"], found["type"]) == ("new", "only here")
+    session.close()
+
+
+@pytest.mark.parametrize(
+    ("properties", "where"),
+    [
+        ('{"state": "closed"}', "state"),
+        ('{"identity": "x"}', "identity"),
+        ('{"timeRange": {}}', "timeRange"),
+        ('{"quality": 7}', "quality"),
+        ('{"identifier": null}', "identifier"),
+        ("[]", "not an object"),
+        ('{"a": NaN}', "NaN"),
+    ],
+)
+def test_an_update_that_breaks_the_json_is_refused(
+    client: redis.Redis, sessions: rta_writers.SessionClient, properties: str, where: str
+) -> None:
+    """What the supervisor owns, and what the protocol forbids, can't be set; nothing changes."""
+    sessions.session("run-1", stream="rig")
+    before = fields(client, "run-1")["json"]
+    request = control_pb2.UpdateSession(
+        request_id=messages.new_request_id(), identity="run-1", properties_json=properties
+    )
+    with pytest.raises(errors.BadSessionJson, match=where):
+        sessions.ask(request)
+    assert fields(client, "run-1")["json"] == before
+    sessions.close("run-1")
+
+
+def test_metadata_may_change_after_closing_and_the_state_may_not(
+    client: redis.Redis, sessions: rta_writers.SessionClient
+) -> None:
+    """A closed session can get a better name; it can't be paused or opened."""
+    session = sessions.session("run-1", stream="rig")
+    session.close()
+    assert sessions.update("run-1", identifier="Better name") == "closed"
+    found = document(client, "run-1")
+    assert (found["identifier"], found["state"]) == ("Better name", "closed")
+    for state in ("waiting", "open"):
+        with pytest.raises(errors.NoSuchTransition, match="closed"):
+            sessions.update("run-1", state=state)
+    assert samples.kinds(client, "rig", session.target.stream_session_id)[-1] == "session_json"
+
+
+def test_pause_and_resume(client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
+    """Waiting and open, as often as one likes; repeating one changes nothing."""
+    session = sessions.session("run-1", stream="rig")
+    for step, state in ((session.pause, "waiting"), (session.pause, "waiting"), (session.resume, "open")):
+        step()
+        assert document(client, "run-1")["state"] == state
+    assert len(samples.kinds(client, "rig", session.target.stream_session_id)) == 3
+    write(client, session, 1)
+    session.pause()
+    assert session.close().state == "closed"
+
+
+def test_a_session_may_begin_as_waiting(client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
+    """Acquisition is starting; but nothing begins as closed."""
+    session = sessions.session("run-1", stream="rig", state="waiting")
+    assert document(client, "run-1")["state"] == "waiting"
+    session.close()
+    with pytest.raises(errors.BadSessionJson, match="can't begin as closed"):
+        sessions.session("run-2", stream="rig", state="closed")
+
+
+def test_an_external_id_gives_the_first_session_again(client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
+    """Whatever identity comes with it later; another external id is another session."""
+    first = sessions.session("run-1", stream="rig", external_id="job 7")
+    again = sessions.session("run-2", stream="rig", external_id="job 7")
+    assert (again.identity, again.target.stream_session_id) == ("run-1", first.target.stream_session_id)
+    assert fields(client, "run-2") == {}
+    assert sessions.session("run-3", stream="rig", external_id="job 8").identity == "run-3"
+    assert 0 < int(str(client.ttl("rtas:ext:default:job 7"))) <= 2 * 24 * 3600
+    for identity in ("run-1", "run-3"):
+        sessions.close(identity)
+
+
+def test_waiting_for_a_state(sessions: rta_writers.SessionClient) -> None:
+    """`wait` returns when the state comes, at once where it is there, and says what it found where it never comes."""
+    waiter = threading.Thread(target=sessions.wait, args=("run-1", "closed"), kwargs={"timeout_s": 20})
+    waiter.start()
+    session = sessions.session("run-1", stream="rig")
+    sessions.wait("run-1", "open", timeout_s=5)
+    with pytest.raises(errors.NotInTime, match="is open, and was not waiting"):
+        sessions.wait("run-1", "waiting", timeout_s=0.1)
+    session.close()
+    waiter.join(10)
+    assert not waiter.is_alive()
+    with pytest.raises(errors.SessionClosed):
+        sessions.wait("run-1", "open", timeout_s=5)
+    with pytest.raises(errors.NotInTime, match="unknown"):
+        sessions.wait("nobody", "open", timeout_s=0.1)
+
+
+def test_cancelling_after_pickup(url: str, client: redis.Redis) -> None:
+    """A close that waits for data is taken back: the session stays open and whoever waited is told."""
+    with supervisors.running(url, {"RTA_SESSION__CLOSE_GRACE_S": "60"}):
+        sessions = rta_writers.SessionClient(url)
+        session = sessions.session("run-1", stream="rig")
+        outcome: list[Exception] = []
+
+        def close() -> None:
+            try:
+                sessions.close("run-1", expected=Totals(bursts=1), request_id="to-cancel")
+            except errors.RtaError as error:
+                outcome.append(error)
+
+        closer = threading.Thread(target=close)
+        closer.start()
+        pending: Any = wait_until(
+            lambda: client.xpending("rtas:req:default", "supervisors")["pending"],
+            what="the close being picked up",
+        )
+        assert pending == 1
+        sessions.cancel("to-cancel")
+        closer.join(10)
+        assert [type(error) for error in outcome] == [errors.RequestCancelled]
+        wait_until(lambda: client.xlen("rtas:req:default") == 0, what="an empty lane")
+        assert document(client, "run-1")["state"] == "open"
+        with pytest.raises(errors.RequestAnswered):
+            sessions.cancel("to-cancel")
+        session.close()
+
+
+def test_cancelling_before_pickup(url: str, client: redis.Redis) -> None:
+    """A request and its cancellation that both wait for a supervisor: nothing is done."""
+    open_ = control_pb2.OpenSession(request_id="o", identity="run-1", stream="rig", session_json="{}")
+    client.xadd("rtas:req:default", {"m": messages.pack(open_)})
+    cancel = control_pb2.CancelRequest(request_id="c", target_request_id="o")
+    client.xadd("rtas:req:default", {"m": messages.pack(cancel)})
+    with supervisors.running(url):
+        wait_until(lambda: client.xlen("rtas:req:default") == 0, what="an empty lane")
+        answer: Any = client.lrange("rtas:reply:o", 0, -1)
+        with pytest.raises(errors.RequestCancelled):
+            messages.unpack_reply(answer[0])
+    assert fields(client, "run-1") == {}
+
+
+def test_implausible_reports_change_nothing(client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
+    """Times before 1970 or far ahead, and totals that fall, go to the dead letters: a maximum can't be undone."""
+    session = sessions.session("run-1", stream="rig")
+    send(client, progress(session, "u", Totals(5, 50, 500, 50, 10, 20)))
+    wait_until(lambda: fields(client, "run-1").get("tEnd") == "20", what="the first report")
+    send(client, progress(session, "u", Totals(6, 60, 600, 60, -5, 20)))
+    send(client, progress(session, "u", Totals(6, 60, 600, 60, 10, 2**62)))
+    send(client, progress(session, "u", Totals(6, 40, 600, 60, 10, 20)))
+    wait_until(lambda: len(dead_letters(client)) == 3, what="three dead letters")
+    assert {entry[b"code"] for entry in dead_letters(client)} == {b"ImplausibleReport"}
+    ended = session.close()
+    assert (ended.totals.samples, fields(client, "run-1")["tEnd"]) == (50, "20")
+
+
+def test_a_silent_writer_is_abandoned_and_an_idle_one_is_not(url: str, client: redis.Redis) -> None:
+    """No heartbeat and no data ends a session; a heartbeat alone keeps it."""
+    with supervisors.running(url, {"RTA_SESSION__WRITER_SILENT_S": "0.6"}) as supervisor:
+        sessions = rta_writers.SessionClient(url)
+        sessions.session("silent", stream="rig")
+        idle = sessions.session("idle", stream="rig")
+        beat = control_pb2.Heartbeat(identity="idle", stream_session_id=idle.target.stream_session_id)
+
+        def silent_one_is_gone() -> bool:
+            send(client, beat)
+            return bool(document(client, "silent")["state"] == "abandoned")
+
+        wait_until(silent_one_is_gone, what="the silent session being abandoned")
+        assert document(client, "idle")["state"] == "open"
+        assert supervisor.events("writer_silent")
+        with pytest.raises(errors.SessionClosed):
+            sessions.wait("silent", "open", timeout_s=1)
+
+
+def test_data_without_reports_keeps_a_session(url: str, client: redis.Redis) -> None:
+    """The watchdog looks at the marks: a writer whose reports are lost is not gone."""
+    with supervisors.running(url, {"RTA_SESSION__WRITER_SILENT_S": "0.6"}):
+        sessions = rta_writers.SessionClient(url)
+        session = sessions.session("run-1", stream="rig")
+        number = 0
+
+        def refreshed_often() -> bool:
+            nonlocal number
+            number += 1
+            write(client, session, 1, unit=f"u{number}", report=False)
+            return int(fields(client, "run-1").get("tEnd", 0)) > 0 and number > 100
+
+        wait_until(refreshed_often, what="the marks being found")
+        assert document(client, "run-1")["state"] == "open"
+
+
+def test_a_session_is_in_the_catalogue_before_it_may_go(url: str, client: redis.Redis, tmp_path: Any) -> None:
+    """While the catalogue can't be written a closed session keeps its long life; afterwards it gets its short one."""
+    path = tmp_path / "missing" / "catalogue.sqlite"
+    with supervisors.running(url, {"RTA_CATALOGUE__PATH": str(path)}) as supervisor:
+        sessions = rta_writers.SessionClient(url)
+        sessions.session("run-1", stream="rig").close()
+        supervisor.wait_for_event("catalogue_behind")
+        assert int(str(client.ttl("sessions:run-1"))) > 24 * 3600
+        path.parent.mkdir()
+        wait_until(lambda: int(str(client.ttl("sessions:run-1"))) <= 24 * 3600, what="the short life")
+        supervisor.wait_for_event("catalogue_caught_up")
+        wait_until(lambda: client.zcard("rtas:idx") == 0, what="an empty index")
+
+
+def test_truncated_says_what_is_missing(
+    client: redis.Redis, sessions: rta_writers.SessionClient, supervisor: Supervisor
+) -> None:
+    """In the reply and in the log."""
+    session = sessions.session("run-1", stream="rig")
+    write(client, session, 2)
+    ended = session.close(expected=Totals(bursts=5, samples=9))
+    assert ended.missing == Totals(bursts=3, samples=7)
+    event = supervisor.wait_for_event("session_closed")
+    assert (event["state"], event["missing_samples"]) == ("truncated", 7)

@@ -1,0 +1,238 @@
+"""A real Cluster: the whole path, a slot that moves under load, an owner that is killed."""
+
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import redis
+
+import rta_writers
+from rta_supervisor.retention.day_index import Days
+from rta_supervisor.retention.day_sweep import Sweep
+from rta_supervisor.settings import settings
+from rta_supervisor.transport import commands
+from rta_supervisor.transport.link import Link
+from rta_wire import day_streams, errors, keys, redis_url
+from rta_wire.control.totals import Totals
+from rta_writers.connection import redis_client
+from rta_writers.read import batches
+from rta_writers.read import plan as read_plan
+from rta_writers.write.exactly_once import Appender
+from tests.support import clusters, samples, supervisors
+from tests.support import day_streams as by_day
+from tests.support.control import document, fields
+from tests.support.supervisors import Supervisor
+from tests.support.waiting import wait_until
+
+PRINCIPALS = {"RTA_CONTROL__PRINCIPALS": '["default", "a", "b", "c"]', "RTA_NODE__LEASE_S": "1.5"}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[clusters.Cluster]:
+    with clusters.running(3, replicas=1) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def watching(cluster: clusters.Cluster) -> Iterator[Supervisor]:
+    with supervisors.running(cluster.url, PRINCIPALS) as running:
+        yield running
+
+
+@pytest.fixture
+def sessions(cluster: clusters.Cluster, watching: Supervisor) -> rta_writers.SessionClient:  # noqa: ARG001
+    return rta_writers.SessionClient(cluster.url, timeout_s=60)
+
+
+@pytest.fixture
+def client(cluster: clusters.Cluster) -> Iterator[redis.Redis]:
+    with contextlib.closing(redis_client.connect(cluster.url)) as client:
+        yield client
+
+
+@pytest.fixture
+async def link(cluster: clusters.Cluster) -> AsyncIterator[Link]:
+    link = Link(settings.RedisSettings(url=cluster.url))
+    yield link
+    await link.close()
+
+
+class Load:
+    """A writer that appends rows one after another until it is told to stop."""
+
+    def __init__(self, client: redis.Redis, session: rta_writers.Session) -> None:
+        self.appender = Appender(client, session.target, unit="u", epoch=0)
+        self.rows = 0
+        self.error: BaseException | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while not self._over.is_set():
+                first = self.rows
+                self.appender.append(5, lambda skip, first=first: samples.bursts(5 - skip, first=first + skip))  # type: ignore[misc]
+                self.rows += 5
+        except BaseException as error:  # noqa: BLE001 - the test tells it
+            self.error = error
+
+    def stop(self) -> Totals:
+        self._over.set()
+        self._thread.join(60)
+        assert self.error is None, self.error
+        totals = self.appender.totals()
+        self.appender.close()
+        return totals
+
+
+def check(client: redis.Redis, session: rta_writers.Session, ended: Any, load: Load) -> None:
+    """Every row once, in order, and the session as its readers expect it."""
+    assert (ended.state, ended.totals.samples) == ("closed", load.rows)
+    values = [value for _, _, value in samples.rows(client, session.target.stream)]
+    assert values == [float(n) for n in range(load.rows)]
+    kinds = samples.kinds(client, session.target.stream, session.target.stream_session_id)
+    assert (kinds[0], kinds[-1]) == ("session_json", "session_json")
+
+
+async def test_answers_come_in_order_from_all_nodes(link: Link) -> None:
+    """One batch over all slots; errors are where they belong."""
+    names = [f"key-{number}" for number in range(300)]
+    await link.do_all([("SET", name, name, "EX", 60) for name in names])
+    assert await link.do_all([("GET", name) for name in names]) == [name.encode() for name in names]
+    answers = await link.try_all([("GET", "key-1"), ("LPUSH", "key-2", 1), ("ECHO", "x"), ("GET", "key-3")])
+    assert (answers[0], answers[2], answers[3]) == (b"key-1", b"x", b"key-3")
+    assert "WRONGTYPE" in str(answers[1])
+    assert len(await link.everywhere("PING")) == 3
+    slots = [redis_url.slot(f"{{{tag}}}") for tag in await link.route.tags()]
+    assert len(slots) == 3
+
+
+async def test_moved_and_half_moved_slots_are_found(link: Link, cluster: clusters.Cluster) -> None:
+    """A batch goes on where the keys are: before, during and after a move, each command once."""
+    tagged = [f"{{count}}:{number}" for number in range(20)]
+    await link.do_all([("INCR", name) for name in tagged])
+    source = cluster.owner("{count}:0")
+    target = (source + 1) % 3
+    mover = threading.Thread(target=cluster.move, args=("{count}:0", target), kwargs={"pause_s": 0.02})
+    mover.start()
+    rounds = 1
+    while mover.is_alive():
+        await link.do_all([("INCR", name) for name in tagged])
+        rounds += 1
+    mover.join()
+    assert await link.do_all([("INCR", name) for name in tagged]) == [rounds + 1] * 20
+    assert rounds > 2, "the move was over too soon"
+    await link.do_all([("UNLINK", name) for name in tagged])
+
+
+async def test_every_node_has_to_keep_what_it_has(link: Link, cluster: clusters.Cluster) -> None:
+    """One that evicts is enough to refuse the Cluster."""
+    await link.check()
+    cluster.clients[1].config_set("maxmemory-policy", "allkeys-lru")
+    with pytest.raises(errors.RedisUnsuitable, match="noeviction"):
+        await link.check()
+    cluster.clients[1].config_set("maxmemory-policy", "noeviction")
+
+
+def test_a_whole_life_in_a_cluster(
+    client: redis.Redis, cluster: clusters.Cluster, sessions: rta_writers.SessionClient
+) -> None:
+    """Open, write, update, pause, read back, close, for principals whose control streams are in different slots."""
+    slots = {redis_url.slot(keys.Keys().requests(name)) for name in ("default", "a", "b", "c")}
+    assert len(slots) == 4
+    for principal in ("a", "b", "c"):
+        own = rta_writers.SessionClient(cluster.url, principal=principal, timeout_s=60)
+        session = own.session(f"run-{principal}", stream=f"rig-{principal}", details={"Rig": 4})
+        appender = Appender(client, session.target, unit="u", epoch=0)
+        appender.append(7, lambda skip: samples.bursts(7 - skip, first=skip))
+        totals = appender.totals()
+        appender.close()
+        session.update(group="g")
+        session.pause()
+        own.wait(session.identity, "waiting", timeout_s=20)
+        options = read_plan.Options.read({"redisUrl": cluster.url, "stream": f"rig-{principal}"})
+        place = read_plan.find(client, options)
+        # Before it is closed: the index is of live sessions.
+        names = read_plan.identities(client, options, place)
+        ended = session.close(expected=totals)
+        assert (ended.state, ended.totals.samples) == ("closed", 7)
+        assert document(client, session.identity)["group"] == "g"
+        assert fields(client, session.identity)["tEnd"] == str(samples.START_NS + 6)
+        now = read_plan.counters(client, options, place.stream)
+        assert names == {session.target.stream_session_id: session.identity}
+        found = [
+            row["value"]
+            for where in read_plan.ranges(place, now, options, names, now.last_id)
+            for batch in batches.batches(options, where, batches.Bounds())
+            for row in batch.to_pylist()
+        ]
+        assert found == [float(n) for n in range(7)]
+    with pytest.raises(errors.SessionConflict):
+        sessions.update("run-a", group="not mine")
+
+
+async def test_days_in_a_cluster(link: Link, client: redis.Redis, watching: Supervisor) -> None:  # noqa: ARG001
+    """Index, streams and names live in different slots: each step is about one of them, and a day goes as a whole."""
+    made = by_day.config()
+    old, new = day_streams.Day("daily", by_day.TODAY - 3), day_streams.Day("daily", by_day.TODAY)
+    by_day.fill(client, old, cold=True)
+    assert await Days(link, made, by_day.Clock()).stream_for("daily") == new.stream
+    assert await Days(link, made, by_day.Clock(0)).stream_for("daily") == new.stream
+    swept = await Sweep(link, made, by_day.Clock()).sweep({old.stream: old.start_ms}, (), commands.FOREVER)
+    assert swept.removed == (old.stream,)
+    assert by_day.traces(client, old) == set()
+    assert by_day.listed(client, "daily") == [new.stream]
+
+
+def test_a_slot_moves_under_load(
+    client: redis.Redis, cluster: clusters.Cluster, sessions: rta_writers.SessionClient
+) -> None:
+    """Stream, gate, marks and session hash go to another node while a writer appends: rows in are rows out, once."""
+    session = sessions.session("moving", stream="moving")
+    load = Load(client, session)
+    wait_until(lambda: load.rows > 50 or load.error, what="some rows")
+    for key in ("stream:moving", "sessions:moving"):
+        cluster.move(key, (cluster.owner(key) + 1) % 3, pause_s=0.05)
+        cluster.move(key, (cluster.owner(key) + 1) % 3)
+    before = load.rows
+    wait_until(lambda: load.rows > before + 50 or load.error, what="more rows")
+    totals = load.stop()
+    check(client, session, session.close(expected=totals), load)
+
+
+@pytest.mark.timeout(180)
+def test_an_owner_is_killed(
+    client: redis.Redis, cluster: clusters.Cluster, watching: Supervisor, sessions: rta_writers.SessionClient
+) -> None:
+    """Its replica takes over; nothing of what it had is lost here, since the replica was in step, and all go on."""
+    primary = next(
+        number for number in range(3) if client_role(cluster, number) == "master" and has_replica(cluster, number)
+    )
+    name = next(f"rig-{n}" for n in range(1000) if cluster.owner(f"stream:rig-{n}") == primary)
+    session = sessions.session("bereft", stream=name)
+    load = Load(client, session)
+    wait_until(lambda: load.rows > 50 or load.error, what="some rows")
+    load.stop()
+    cluster.clients[primary].execute_command("WAIT", 1, 5000)
+    cluster.nodes[primary].kill()
+    again = Appender(client, session.target, unit="v", epoch=0)
+    again.append(3, lambda skip: samples.bursts(3 - skip, first=load.rows + skip))
+    again.totals()
+    again.close()
+    load.rows += 3
+    watching.wait_for_event("redis_made_whole")
+    assert watching.events("session_lost_data") == []
+    check(client, session, session.close(expected=Totals(samples=load.rows)), load)
+
+
+def client_role(cluster: clusters.Cluster, number: int) -> str:
+    info: Any = cluster.clients[number].info("replication")
+    return str(info["role"])
+
+
+def has_replica(cluster: clusters.Cluster, number: int) -> bool:
+    info: Any = cluster.clients[number].info("replication")
+    return bool(info["connected_slaves"])

@@ -1,0 +1,293 @@
+"""Every row of the table of errors, against the error that a real server gives."""
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+import redis.exceptions
+
+from rta_supervisor.embedded import server
+from rta_wire import redis_errors
+from rta_wire.redis_errors import Sort
+from rta_writers.connection import redis_client
+from tests.support import proxy
+from tests.support.waiting import wait_until
+
+PASSWORD = "a word"  # noqa: S105 - of a server that lives for a minute
+
+SEEN: set[str] = set()
+"""Rows that a test has met: the last test wants all of them."""
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[server.EmbeddedServer]:
+    """A server that tests may break."""
+    options = {"enable-debug-command": "yes", "enable-protected-configs": "yes", "busy-reply-threshold": "1"}
+    with server.running(port=server.free_port(), options=options) as running:
+        yield running
+
+
+@pytest.fixture
+def admin(own: server.EmbeddedServer) -> Iterator[redis.Redis]:
+    with redis_client.connect(f"unix://{own.socket_path}") as client:
+        client.flushall()
+        yield client
+
+
+def connect(own: server.EmbeddedServer, **options: Any) -> redis.Redis:
+    """A client of its own on the same server."""
+    retry = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
+    return redis.Redis.from_url(own.url, socket_timeout=options.pop("socket_timeout", 5), retry=retry, **options)
+
+
+def met(call: Callable[[], object], code: str, sort: Sort) -> redis_errors.Verdict:
+    """The call fails, and the table says what it should of the error."""
+    with pytest.raises((redis.exceptions.RedisError, OSError)) as caught:
+        call()
+    found = redis_errors.verdict(caught.value)
+    assert found is not None
+    assert (found.code, found.sort) == (code, sort), repr(caught.value)
+    assert found.meaning in str(found)
+    SEEN.add(code)
+    return found
+
+
+@contextlib.contextmanager
+def configured(admin: redis.Redis, **options: str) -> Iterator[None]:
+    names = {name.replace("_", "-"): value for name, value in options.items()}
+    before: Any = {name: admin.config_get(name) for name in names}
+    for name, value in names.items():
+        admin.config_set(name, value)
+    try:
+        yield
+    finally:
+        for some in before.values():
+            for name, value in some.items():
+                admin.config_set(name, value)
+
+
+def test_full(admin: redis.Redis) -> None:
+    """A full server has done nothing, neither for a command nor for a transaction nor for a function."""
+    admin.function_load(
+        "#!lua name=t\nredis.register_function('t', function(k) return redis.call('INCR', k[1]) end)", True
+    )
+    with configured(admin, maxmemory="1"):
+        met(lambda: admin.set("a", 1), "OOM", Sort.NOT_DONE)
+        met(lambda: admin.fcall("t", 1, "a"), "OOM", Sort.NOT_DONE)
+        pipe = admin.pipeline(transaction=True)
+        pipe.set("a", 1)
+        met(pipe.execute, "OOM", Sort.NOT_DONE)
+    assert admin.get("a") is None
+
+
+def test_a_transaction_that_was_discarded(admin: redis.Redis) -> None:
+    """What was queued before the mistake is not done either."""
+    line: Any = admin.connection_pool.get_connection()
+    for words in (("MULTI",), ("SET", "a", 1)):
+        line.send_command(*words)
+        line.read_response()
+    line.send_command("NOSUCH")
+    met(line.read_response, "ERR", Sort.NEVER)
+    line.send_command("EXEC")
+    met(line.read_response, "EXECABORT", Sort.NOT_DONE)
+    admin.connection_pool.release(line)
+    assert admin.get("a") is None
+    aborted = redis.exceptions.ExecAbortError("Transaction discarded because of: OOM command not allowed")
+    assert redis_errors.verdict(aborted).code == "OOM"  # type: ignore[union-attr]
+
+
+def test_mistakes_of_ours(own: server.EmbeddedServer, admin: redis.Redis) -> None:
+    """What will fail however often it is tried."""
+    admin.set("text", "x")
+    met(lambda: admin.lpush("text", 1), "WRONGTYPE", Sort.NEVER)
+    met(lambda: admin.execute_command("XADD"), "ERR", Sort.NEVER)
+    met(lambda: admin.evalsha("0" * 40, 0), "NOSCRIPT", Sort.NEVER)
+    met(lambda: admin.execute_command("HELLO", 9), "NOPROTO", Sort.NEVER)
+    met(lambda: admin.fcall("nobody", 0), "NOFUNCTION", Sort.NOT_DONE)
+    met(lambda: admin.xreadgroup("g", "c", {"s": ">"}), "NOGROUP", Sort.NOT_DONE)
+    admin.acl_setuser("small", enabled=True, passwords=[f"+{PASSWORD}"], commands=["+get"], keys=["a"])
+    with connect(own, username="small", password=PASSWORD) as small:
+        met(lambda: small.get("b"), "NOPERM", Sort.NEVER)
+        met(lambda: small.set("a", 1), "NOPERM", Sort.NEVER)
+    with connect(own, username="small", password=PASSWORD + "x") as stranger:
+        met(stranger.ping, "WRONGPASS", Sort.NEVER)
+    with configured(admin, requirepass="secret"):
+        try:
+            with connect(own) as stranger:
+                met(stranger.ping, "NOAUTH", Sort.NEVER)
+        finally:
+            admin.acl_setuser("default", nopass=True, enabled=True)
+
+
+def test_what_passes_by_itself(own: server.EmbeddedServer, admin: redis.Redis) -> None:
+    """Replicas, disks and connections that are missing now."""
+    with configured(admin, min_replicas_to_write="1"):
+        met(lambda: admin.set("a", 1), "NOREPLICAS", Sort.NOT_DONE)
+    with configured(admin, replica_serve_stale_data="no"):
+        admin.replicaof("127.0.0.1", "1")
+        try:
+            met(lambda: admin.get("a"), "MASTERDOWN", Sort.NOT_DONE)
+            admin.config_set("replica-serve-stale-data", "yes")
+            met(lambda: admin.set("a", 1), "READONLY", Sort.NOT_DONE)
+        finally:
+            admin.replicaof("NO", "ONE")
+    (own.directory / "folder" / "x").mkdir(parents=True)
+    with configured(admin, save="1000 1000", dbfilename="folder"):
+        met(admin.save, "ERR", Sort.NEVER)
+        admin.bgsave()
+        wait_until(lambda: admin.info("persistence")["rdb_last_bgsave_status"] == "err", what="a save that failed")
+        met(lambda: admin.set("a", 1), "MISCONF", Sort.NOT_DONE)
+        admin.config_set("dbfilename", "dump.rdb")
+        admin.save()
+    with configured(admin, maxclients=str(len(admin.client_list()))), connect(own) as one_too_many:
+        met(one_too_many.ping, "MAXCLIENTS", Sort.NOT_DONE)
+    assert admin.get("a") is None
+
+
+def test_a_busy_server(own: server.EmbeddedServer, admin: redis.Redis) -> None:
+    """A script that does not end, and a load that takes its time."""
+    with connect(own) as other:
+        script = threading.Thread(target=_fail, args=(lambda: other.eval("while true do end", 0),))
+        script.start()
+        with connect(own) as caller:
+            wait_until(lambda: _code(caller.ping) == "BUSY", what="a busy server")
+            met(lambda: caller.set("a", 1), "BUSY", Sort.NOT_DONE)
+            caller.script_kill()
+        script.join()
+    for number in range(50):
+        admin.set(f"key:{number}", os.urandom(500))
+    with configured(admin, key_load_delay="20000", loading_process_events_interval_bytes="1024"), connect(own) as other:
+        load = threading.Thread(target=_fail, args=(lambda: other.execute_command("DEBUG", "RELOAD"),))
+        load.start()
+        with connect(own) as caller:
+            wait_until(lambda: _code(lambda: caller.set("a", 1)) == "LOADING", what="a server that loads")
+            SEEN.add("LOADING")
+        load.join()
+
+
+def test_a_waiting_command_that_is_ended(own: server.EmbeddedServer, admin: redis.Redis) -> None:
+    """As a failover does it."""
+    with connect(own) as waiter:
+        number = waiter.client_id()
+        end = threading.Thread(
+            target=lambda: wait_until(lambda: admin.client_unblock(number, error=True), what="a client that waits")
+        )
+        end.start()
+        met(lambda: waiter.blpop(["nothing"], timeout=4), "UNBLOCKED", Sort.NOT_DONE)
+        end.join()
+
+
+def test_connections(own: server.EmbeddedServer, admin: redis.Redis) -> None:
+    """Nobody there, cut before and after sending, and silence: only the first is certain."""
+    gone = redis.Redis(port=server.free_port(), retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0))
+    met(gone.ping, "CONNECT", Sort.NOT_DONE)
+    nowhere = redis.Redis(unix_socket_path="/nonexistent/socket", retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0))
+    met(nowhere.ping, "CONNECT", Sort.NOT_DONE)
+    met(
+        lambda: socket.create_connection(("127.0.0.1", gone.connection_pool.connection_kwargs["port"])),
+        "CONNECT",
+        Sort.NOT_DONE,
+    )
+    with connect(own, max_connections=1) as narrow:
+        line = narrow.connection_pool.get_connection()
+        met(narrow.ping, "POOL", Sort.NOT_DONE)
+        narrow.connection_pool.release(line)
+    with connect(own) as cut:
+        line = cut.connection_pool.get_connection()
+        line.send_command("CLIENT", "ID")
+        admin.client_kill_filter(_id=line.read_response())
+        line.send_command("INCR", "before")
+        met(line.read_response, "RESET", Sort.UNKNOWN)
+    assert admin.get("before") is None
+    with proxy.between(str(own.socket_path)) as between:
+        retry = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
+        with redis.Redis.from_url(between.url, retry=retry) as far:
+            far.ping()
+            between.swallow_reply_to(b"after")
+            met(lambda: far.incr("after"), "RESET", Sort.UNKNOWN)
+    assert admin.get("after") == b"1"
+    with connect(own, socket_timeout=0.2) as hasty:
+        hasty.ping()
+        os.kill(own.pid, signal.SIGSTOP)
+        try:
+            met(lambda: hasty.incr("silent"), "TIMEOUT", Sort.UNKNOWN)
+        finally:
+            os.kill(own.pid, signal.SIGCONT)
+    wait_until(lambda: admin.get("silent") == b"1", what="a command that was thought lost")
+
+
+def test_a_cluster() -> None:
+    """Slots that nobody has, that another has, and that are on their way."""
+    with contextlib.ExitStack() as stack:
+        nodes = []
+        for _ in range(2):
+            bus = server.free_port()
+            options = {"cluster-enabled": "yes", "cluster-port": str(bus)}
+            running = stack.enter_context(server.running(port=server.free_port(), options=options))
+            nodes.append(
+                stack.enter_context(redis.Redis.from_url(f"unix://{running.socket_path}", decode_responses=True))
+            )
+            port = running.port
+        one, two = nodes
+        met(lambda: one.set("a", 1), "CLUSTERDOWN", Sort.NOT_DONE)
+        met(lambda: one.mset({"a": 1, "b": 1}), "CROSSSLOT", Sort.NEVER)
+        one.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        one.execute_command("CLUSTER", "MEET", "127.0.0.1", port, bus)
+        wait_until(lambda: "cluster_state:ok" in _info(one) and "cluster_state:ok" in _info(two), what="a cluster")
+        wait_until(lambda: _code(lambda: one.set("{a}1", 1)) is None, what="a cluster that takes writes")
+        met(lambda: two.set("a", 1), "MOVED", Sort.NOT_DONE)
+        slot = one.execute_command("CLUSTER", "KEYSLOT", "a")
+        one.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", two.execute_command("CLUSTER", "MYID"))
+        met(lambda: one.get("{a}2"), "ASK", Sort.NOT_DONE)
+        met(lambda: one.mget("{a}1", "{a}2"), "TRYAGAIN", Sort.NOT_DONE)
+
+
+def test_what_is_not_redis_has_no_row() -> None:
+    """An error of ours is not taken for one of Redis."""
+    assert redis_errors.verdict(KeyError("x")) is None
+
+
+def test_protected_mode_and_tls_by_their_words() -> None:
+    """Not provoked here: protected mode needs another host, and TLS another server: see test_tls.py."""
+    denied = redis.exceptions.ResponseError("DENIED Redis is running in protected mode")
+    met(lambda: _raise(denied), "DENIED", Sort.NEVER)
+    refused = redis.exceptions.ConnectionError(
+        "Error 1 connecting to localhost:6379. [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"
+    )
+    met(lambda: _raise(refused), "TLS", Sort.NEVER)
+
+
+def test_every_row_was_met() -> None:
+    """A row that no test provokes is a guess."""
+    if not SEEN:
+        pytest.skip("run together with the others of this file")
+    assert set(redis_errors.TABLE) == SEEN
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def _info(client: Any) -> str:
+    return str(client.execute_command("CLUSTER", "INFO"))
+
+
+def _code(call: Callable[[], object]) -> str | None:
+    try:
+        call()
+    except (redis.exceptions.RedisError, OSError) as error:
+        found = redis_errors.verdict(error)
+        assert found is not None
+        return found.code
+    return None
+
+
+def _fail(call: Callable[[], object]) -> None:
+    with contextlib.suppress(redis.exceptions.RedisError):
+        call()

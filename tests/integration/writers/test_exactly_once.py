@@ -1,0 +1,301 @@
+"""Appends that happen once, against everything that makes them happen twice or never."""
+
+from collections.abc import Callable
+
+import pytest
+import redis
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rta_supervisor.embedded import server
+from rta_wire import errors, keys
+from rta_wire.control.totals import Mark, Totals
+from rta_writers.connection import redis_client, retry
+from rta_writers.options.target import Target
+from rta_writers.write import acknowledged
+from rta_writers.write.at_least_once import PlainAppender
+from rta_writers.write.exactly_once import Appender
+from tests.support import proxy, samples
+
+Make = Callable[..., Appender]
+
+
+def open_gate(client: redis.Redis, target: Target) -> None:
+    client.set(target.keys.gate(target.stream, target.stream_session_id), "open", ex=60)
+
+
+@pytest.fixture
+def target(url: str, client: redis.Redis) -> Target:
+    target = Target(url, "run", "rig", 7)
+    open_gate(client, target)
+    return target
+
+
+@pytest.fixture
+def appender(client: redis.Redis, target: Target) -> Make:
+    def make(unit: str = "u", epoch: int = 0) -> Appender:
+        return Appender(client, target, unit=unit, epoch=epoch)
+
+    return make
+
+
+def put(appender: Appender, *counts: int, first: int = 0) -> Totals:
+    """One group per count, one row per burst."""
+    for count in counts:
+        append_rows(appender, count, first)
+        first += count
+    totals = appender.totals()
+    appender.close()
+    return totals
+
+
+def put_on(appender: Appender, count: int, first: int) -> None:
+    append_rows(appender, count, first)
+    appender.flush()
+
+
+def append_rows(appender: Appender | PlainAppender, count: int, first: int) -> None:
+    appender.append(count, lambda skip: samples.bursts(count - skip, first=first + skip))
+
+
+def values(client: redis.Redis) -> list[float]:
+    return [value for _, _, value in samples.rows(client, "rig")]
+
+
+def test_bursts_stand_in_the_stream_in_order(client: redis.Redis, appender: Make) -> None:
+    """More than one transaction's worth arrives whole, with the session's id on each entry."""
+    totals = put(appender(), 16, 16, 8)
+    assert values(client) == list(map(float, range(40)))
+    assert {number for number, _ in samples.messages(client, "rig")} == {7}
+    assert (totals.bursts, totals.samples) == (40, 40)
+    assert totals.time_range_ns == (samples.START_NS, samples.START_NS + 39)
+
+
+def test_a_retried_task_changes_nothing(client: redis.Redis, appender: Make) -> None:
+    """A second attempt finds its bursts there, drops them, and reports the same totals."""
+    first = put(appender(), 10, 10)
+    again = appender()
+    assert put(again, 10, 10) == first
+    assert again.duplicate_rows == 20
+    assert values(client) == list(map(float, range(20)))
+
+
+def test_a_retry_goes_on_where_the_first_attempt_ended(client: redis.Redis, appender: Make) -> None:
+    """Only what is missing is added, even where the first attempt stopped in the middle of a group."""
+    put(appender(), 4, 1)
+    again = appender()
+    totals = put(again, 4, 4, 1)
+    assert values(client) == list(map(float, range(9)))
+    assert (totals.bursts, again.duplicate_rows) == (9, 5)
+
+
+def test_epochs_follow_each_other_and_old_ones_are_dropped(client: redis.Redis, appender: Make) -> None:
+    """A later epoch starts anew, may skip empty ones, and makes a replay of an earlier one a duplicate."""
+    put(appender(epoch=1), 2)
+    put(appender(epoch=5), 2, first=2)
+    put(appender(epoch=1), 2)
+    assert values(client) == [0, 1, 2, 3]
+
+
+def test_units_do_not_disturb_each_other(client: redis.Redis, appender: Make) -> None:
+    """Two units write the same session at the same time, each with its own mark."""
+    one, other = appender("one"), appender("other")
+    for n in range(0, 40, 8):
+        append_rows(one, 8, n)
+        append_rows(other, 8, 100 + n)
+    assert (one.totals().bursts, other.totals().bursts) == (40, 40)
+    assert one.duplicate_rows == other.duplicate_rows == 0
+    one.close()
+    other.close()
+    assert sorted(values(client)) == [*map(float, range(40)), *map(float, range(100, 140))]
+
+
+def test_a_frozen_twin_that_wakes_up_adds_nothing(client: redis.Redis, appender: Make) -> None:
+    """A writer watches, stops, its twin writes everything; when it goes on, its transaction fails as a whole."""
+    frozen = appender()
+    frozen._read_mark()
+    put(appender(), 10)
+    assert put(frozen, 10).bursts == 10
+    assert (frozen.duplicate_rows, frozen.refused) == (10, 1)
+    assert values(client) == list(map(float, range(10)))
+
+
+def test_a_frozen_twin_goes_on_where_the_other_stopped(client: redis.Redis, appender: Make) -> None:
+    """Its twin wrote half of its group and died: the other half is added, and only that."""
+    frozen = appender()
+    frozen._read_mark()
+    put(appender(), 4)
+    assert put(frozen, 10).bursts == 10
+    assert values(client) == list(map(float, range(10)))
+
+
+def test_a_close_in_between_refuses_the_burst(client: redis.Redis, appender: Make, target: Target) -> None:
+    """The gate is shut after the writer looked at it and before it sends: nothing gets in behind the last entry."""
+    writer = appender()
+    writer._read_mark()
+    client.set(target.keys.gate("rig", 7), "sealed", ex=60)
+    with pytest.raises(errors.SessionClosed):
+        put(writer, 1)
+    writer.close()
+    assert values(client) == []
+
+
+def test_an_unknown_session_is_refused(client: redis.Redis, appender: Make, target: Target) -> None:
+    """No gate, no session."""
+    client.delete(target.keys.gate("rig", 7))
+    with pytest.raises(errors.UnknownSession):
+        put(appender(), 1)
+    assert client.exists(keys.stream("rig")) == 0
+
+
+def test_a_gap_is_refused_with_the_mark(client: redis.Redis, appender: Make, target: Target) -> None:
+    """Where Redis lost the mark, going on would hide the loss."""
+    writer = appender()
+    append_rows(writer, 3, 0)
+    writer.flush()
+    client.delete(target.keys.marks("rig", 7), target.keys.fence("rig", 7, "u"))
+    with pytest.raises(errors.AppendGap, match="at row 0 of epoch 0: going on at row 3"):
+        put_on(writer, 1, 3)
+    writer.close()
+
+
+def test_a_loss_after_the_last_row_is_noticed_at_the_end(client: redis.Redis, appender: Make, target: Target) -> None:
+    """Nothing more is appended, and still what was acknowledged and is gone is no success."""
+    writer = appender()
+    append_rows(writer, 3, 0)
+    writer.flush()
+    writer.close()
+    client.delete(target.keys.marks("rig", 7), target.keys.fence("rig", 7, "u"))
+    with pytest.raises(errors.AppendGap, match="at row 0 of epoch 0: going on at row 3"):
+        writer.totals()
+    writer.close()
+
+
+@pytest.mark.parametrize("word", [b"EXEC", b"WATCH"])
+def test_a_lost_reply_is_not_a_lost_or_doubled_burst(
+    shared_server: server.EmbeddedServer, client: redis.Redis, target: Target, word: bytes
+) -> None:
+    """The server did what was asked, the connection broke before it said so: the mark tells the truth."""
+    with proxy.between(str(shared_server.socket_path)) as broken, redis_client.connect(broken.url) as through:
+        writer = Appender(through, target, unit="u", epoch=0)
+        for first in range(0, 64, 8):
+            if first % 16 == 8:
+                broken.swallow_reply_to(word)
+            append_rows(writer, 8, first)
+        assert writer.totals().bursts == 64
+        writer.close()
+        assert broken.swallowed == writer.outages == 4
+    assert values(client) == list(map(float, range(64)))
+
+
+def test_at_least_once_sends_again_where_a_reply_is_lost(
+    shared_server: server.EmbeddedServer, client: redis.Redis, target: Target
+) -> None:
+    """It can't know what became of the group: each burst stands there, and those twice whose answer was lost."""
+    with proxy.between(str(shared_server.socket_path)) as broken, redis_client.connect(broken.url) as through:
+        writer = PlainAppender(through, target, unit="u", epoch=0)
+        for first in range(0, 32, 8):
+            if first == 8:
+                writer.flush()
+                broken.swallow_reply_to(b"XADD")
+            append_rows(writer, 8, first)
+        assert writer.totals().bursts == 32
+        writer.close()
+        assert (broken.swallowed, writer.outages) == (1, 1)
+    assert sorted(values(client)) == sorted([*map(float, range(32)), *map(float, range(8, 16))])
+
+
+def test_plain_xadd_doubles_where_a_reply_is_lost(shared_server: server.EmbeddedServer, client: redis.Redis) -> None:
+    """The control: the same fault with redis-py's own retries writes entries twice, so the fault is real."""
+    with proxy.between(str(shared_server.socket_path)) as broken, redis.Redis(port=broken.port) as naive:
+        pipe = naive.pipeline(transaction=False)
+        for burst in samples.bursts(8):
+            pipe.xadd("stream:rig", {"id": "7", "data": burst.data})
+        broken.swallow_reply_to(b"XADD")
+        pipe.execute()
+    assert len(values(client)) == 16
+
+
+def test_a_full_server_is_waited_for_and_then_named(
+    monkeypatch: pytest.MonkeyPatch, client: redis.Redis, appender: Make
+) -> None:
+    """Memory full ends in its own error after the writer's patience, and nothing is half-written."""
+    monkeypatch.setattr(retry, "FULL_PATIENCE_S", 0.3)
+    client.config_set("maxmemory", 1)
+    try:
+        with pytest.raises(errors.RedisFull):
+            put(appender(), 3)
+    finally:
+        client.config_set("maxmemory", 0)
+    assert values(client) == []
+    assert put(appender(), 3).bursts == 3
+
+
+def test_a_server_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch, target: Target) -> None:
+    """Past the patience the error says where nobody answered, and that trying again may help."""
+    monkeypatch.setattr(retry, "OUTAGE_PATIENCE_S", 0.3)
+    with redis_client.connect("unix:///nonexistent/socket") as nowhere:
+        with pytest.raises(errors.RedisUnreachable) as caught:
+            put(Appender(nowhere, target, unit="u", epoch=0), 1)
+        assert caught.value.retriable
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_twins_in_any_order_write_once(shared_server: server.EmbeddedServer, data: st.DataObject) -> None:
+    """However two attempts of one task interleave, each burst stands there once and in order."""
+    with redis_client.connect(shared_server.url) as client:
+        client.flushall()
+        target = Target(shared_server.url, "run", "rig", 1)
+        open_gate(client, target)
+        total = data.draw(st.integers(1, 40))
+        twins = [Appender(client, target, unit="u", epoch=0) for _ in range(2)]
+        at = [0, 0]
+        ends = [data.draw(st.integers(0, total)), total]  # the first may die on the way
+        while left := [which for which in (0, 1) if at[which] < ends[which]]:
+            which = data.draw(st.sampled_from(left))
+            if data.draw(st.booleans()):
+                twins[which].flush()
+                twins[which]._read_mark()
+            count = data.draw(st.integers(1, ends[which] - at[which]))
+            append_rows(twins[which], count, at[which])
+            at[which] += count
+        for twin in twins:
+            twin.flush()
+            twin.close()
+        assert values(client) == list(map(float, range(total)))
+        assert twins[0].duplicate_rows + twins[1].duplicate_rows == ends[0]
+
+
+def test_what_an_earlier_epoch_lost_is_told_by_the_next(client: redis.Redis, appender: Make, target: Target) -> None:
+    """Redis went back to before the end of an epoch. Its writer is at the next one, which would begin without a gap."""
+    put(appender(epoch=3), 5)
+    marks = target.keys.marks(target.stream, target.stream_session_id)
+    old = client.hget(marks, "u")
+    assert old is not None
+    put(appender(epoch=4), 5)
+    client.hset(marks, "u", old)
+    late = appender(epoch=5)
+    with pytest.raises(errors.AppendGap, match="at row 0 of epoch 4: going on at row 5"):
+        put(late, 5)
+    late.close()
+    put(appender(epoch=5), 5)
+    put(appender(epoch=5), 5)
+    put(appender(epoch=6), 5)
+    client.hset(marks, "u", old)
+    put(appender(epoch=6), 5)
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    """The oldest units are forgotten, and what was so long ago that its mark may have expired is no loss."""
+    now_s = 0.0
+    memory = acknowledged.Memory(lambda: now_s)
+    places = [acknowledged.Place("url", "run", "marks", str(unit)) for unit in range(acknowledged.UNITS_MAX + 1)]
+    for place in places:
+        memory.note(place, 1, 1)
+    assert memory.missing(places[0], Mark(), epoch=2) is None
+    assert memory.missing(places[1], Mark(1, 1, Totals()), epoch=2) is None
+    assert memory.missing(places[1], Mark(), epoch=2) == acknowledged.Acknowledged(1, 1, 0.0)
+    assert memory.missing(places[1], Mark(), epoch=2) is None, "told once"
+    now_s = acknowledged.KEEP_S
+    assert memory.missing(places[2], Mark(), epoch=2) is None

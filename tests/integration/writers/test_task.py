@@ -1,0 +1,217 @@
+"""A task from rows to the stream, on a real server and without Spark: forms, deliveries, other ways in."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import redis
+
+import rta_writers
+from rta_wire import errors
+from rta_wire.codec import layout
+from rta_wire.control.totals import Mark
+from rta_writers.options.target import Target
+from rta_writers.options.write import GROUP_ROWS, Options
+from rta_writers.write.task import Task
+from tests.integration.writers.tasks import START_NS, expected, long, run, write
+from tests.support import stream_content
+
+
+def test_names_of_channels_are_mapped(client: redis.Redis, target: Target) -> None:
+    """A string channel becomes its id."""
+    batch = pa.record_batch({"channel": ["rpm", "speed", "rpm"], "time": [1, 2, 3], "value": [1, 2, 3]})
+    write(target, batch, channels="rpm=10,speed=20")
+    assert stream_content.samples(client, "rig", 7) == [(10, 1, 1.0), (10, 3, 3.0), (20, 2, 2.0)]
+
+
+def test_an_unknown_name_is_refused_with_its_row(client: redis.Redis, target: Target) -> None:
+    """Nothing is dropped."""
+    batch = pa.record_batch({"channel": ["rpm", "sped"], "time": [1, 2], "value": [1.0, 2.0]})
+    with pytest.raises(errors.BadSamples, match="row 1 in 'job/0': channel 'sped' is not in option 'channels'"):
+        write(target, batch, channels="rpm=10")
+    assert client.exists("stream:rig") == 0
+
+
+def test_wide_form_and_long_form_store_the_same_samples(client: redis.Redis, target: Target) -> None:
+    """A column per channel, with types and kinds by name; a null is no sample."""
+    rows = 5_000
+    at = np.arange(rows)
+    batch = pa.record_batch(
+        {
+            "time": pa.array(START_NS + at * 1000, pa.timestamp("ns")),
+            "a": pa.array(at / 2),
+            "b": pa.array((at % 100).astype(np.int16), mask=at % 5 == 0),
+            "c": pa.array(at.astype(np.int64)),
+        }
+    )
+    options = {"channels": "a=1,b=2,c=3", "sampleType": "b=int16,c=int64", "kind": "c=periodic"}
+    settings = Options.read({**target.options(), **options})
+    outcome = run(settings, batch)
+    layouts = settings.plan()
+    wanted = [(1, START_NS + n * 1000, n / 2) for n in range(rows)]
+    wanted += [(2, START_NS + n * 1000, n % 100) for n in range(rows) if n % 5]
+    wanted += [(3, START_NS + n * 1000, n) for n in range(rows)]
+    assert stream_content.samples(client, "rig", 7, layouts) == sorted(wanted)
+    assert outcome.effort.samples == len(wanted)
+    assert layouts.layout(3).kind is layout.Kind.PERIODIC
+
+
+def test_events_keep_their_columns_and_widen_the_time_range(client: redis.Redis, target: Target) -> None:
+    """Texts and lists may be null; the times of events count as the session's."""
+    batch = pa.record_batch(
+        {
+            "event_definition_id": [5, 6],
+            "time": [START_NS, START_NS + 1],
+            "app_name": ["rig", None],
+            "status_text": ["up", None],
+            "raw_data": [[1.5, 2.5], None],
+        }
+    )
+    _, outcome = write(target, batch)
+    found = stream_content.events(client, "rig", 7)
+    assert [(one.event_definition_id, one.timestamp, one.app_name, list(one.raw_data)) for one in found] == [
+        (5, START_NS, "rig", [1.5, 2.5]),
+        (6, START_NS + 1, "", []),
+    ]
+    assert outcome.shares[0].totals.time_range_ns == (START_NS, START_NS + 1)
+
+
+def test_row_data_comes_from_arrays(client: redis.Redis, target: Target) -> None:
+    """One message for each row of the frame."""
+    batch = pa.record_batch({"time": [1, 2], "channels": [[1, 2], [1]], "values": [[0.5, 1.5], [2.5]]})
+    write(target, batch)
+    assert stream_content.samples(client, "rig", 7, layout.Plan(default=layout.Layout(kind=layout.Kind.ROW))) == [
+        (1, 1, 0.5),
+        (1, 2, 2.5),
+        (2, 1, 1.5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("channels", "values", "words"),
+    [
+        ([[1], [1, 2]], [[0.5], [1.5]], "row 1 in .*: 2 channels and 1 values"),
+        ([[1], None], [[0.5], None], "row 1 in .*: null channels and null values"),
+        ([[1], [2, -1]], [[0.5], [1.5, 2.5]], "row 1 in .*: the channel does not fit uint32: -1"),
+    ],
+)
+def test_bad_row_data_is_refused_with_its_row(target: Target, channels: Any, values: Any, words: str) -> None:
+    """The row is that of the frame, not that of the flattened arrays."""
+    batch = pa.record_batch({"time": [1, 2], "channels": channels, "values": values})
+    with pytest.raises(errors.BadSamples, match=words):
+        write(target, batch)
+
+
+def test_a_bad_row_far_into_a_task_is_named_by_its_position(client: redis.Redis, target: Target) -> None:
+    """The position counts from the first row of the task, and what was sent before stands there whole."""
+    bad = pa.record_batch({"channel": [1, -5], "time": [1, 2], "value": [1.0, 2.0]})
+    rows = GROUP_ROWS
+    with pytest.raises(errors.BadSamples, match=f"row {rows + 1} in 'job/0': .*-5"):
+        write(target, long(rows), bad)
+    assert len(stream_content.samples(client, "rig", 7)) in (0, rows)
+
+
+@pytest.mark.parametrize("cut", [1, 5_000, GROUP_ROWS, GROUP_ROWS + 5_000, GROUP_ROWS + 30_000])
+def test_an_attempt_that_was_cut_short_is_completed_by_the_next(client: redis.Redis, target: Target, cut: int) -> None:
+    """Wherever the first attempt ended, each row stands there once afterwards."""
+    rows = GROUP_ROWS + 30_000
+    write(target, long(cut))
+    _, outcome = write(target, long(rows))
+    assert stream_content.samples(client, "rig", 7) == expected(rows)
+    assert outcome.effort.duplicate_rows == cut
+    assert outcome.shares[0].totals.samples == rows
+
+
+@pytest.mark.parametrize("changed", [long(3000, first=1), long(3000).slice(1), long(2000), long(1500)])
+def test_an_attempt_with_other_rows_is_refused(client: redis.Redis, target: Target, changed: pa.RecordBatch) -> None:
+    """Rows that came from elsewhere are not mixed in: the error says how to make the job repeatable."""
+    write(target, long(2500))
+    with pytest.raises(errors.RowsChanged, match=r"repeats epoch 0 with other rows.*deterministic\(frame\)"):
+        write(target, changed)
+    assert stream_content.samples(client, "rig", 7) == expected(2500)
+
+
+def test_other_rows_in_a_group_before_the_last_are_noticed(client: redis.Redis, target: Target) -> None:
+    """The fingerprint is of all rows so far, not of those that were sent together."""
+    write(target, long(2500), groupRows="1000")
+    changed = [long(10, first=5000), long(2490, first=10)]
+    with pytest.raises(errors.RowsChanged, match="its first 2500 rows are not those that stand there"):
+        write(target, *changed, groupRows="1000")
+    write(target, long(2500), groupRows="700")
+    assert stream_content.samples(client, "rig", 7) == expected(2500)
+
+
+def test_rows_in_another_order_within_what_stands_there_are_the_same_rows(client: redis.Redis, target: Target) -> None:
+    """Only which rows stand there matters."""
+    write(target, long(2500))
+    write(target, long(2500).take(list(reversed(range(2500)))))
+    assert stream_content.samples(client, "rig", 7) == expected(2500)
+
+
+def test_at_least_once_writes_again(client: redis.Redis, target: Target) -> None:
+    """The control: the same second attempt doubles every row, and the totals say so."""
+    write(target, long(1000), delivery="at-least-once", groupRows="300")
+    _, outcome = write(target, long(1000), delivery="at-least-once")
+    assert stream_content.samples(client, "rig", 7) == sorted(expected(1000) * 2)
+    assert outcome.shares[0].totals.samples == 2000
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once", "staged"])
+def test_a_closed_session_is_refused(client: redis.Redis, target: Target, delivery: str) -> None:
+    """In every delivery, before anything is written."""
+    client.set(target.keys.gate("rig", 7), "sealed", ex=60)
+    with pytest.raises(errors.SessionClosed):
+        write(target, long(10), delivery=delivery)
+    assert client.exists("stream:rig") == 0
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once", "staged"])
+def test_a_close_in_the_middle_of_a_task_is_noticed(client: redis.Redis, target: Target, delivery: str) -> None:
+    """Rows that come after it fail the task, in every delivery."""
+    settings = Options.read({**target.options(), "delivery": delivery})
+    writing = Task(settings, long(1).schema, unit="job/0", epoch=0)
+    writing.write(long(10))
+    writing.flush()
+    client.set(target.keys.gate("rig", 7), "sealed", ex=60)
+    writing.write(long(10, first=10))
+    with pytest.raises(errors.SessionClosed):
+        writing.finish()
+    writing.close()
+
+
+def test_a_burst_writer_goes_on_where_it_was_killed(client: redis.Redis, target: Target) -> None:
+    """Plain Python: the same unit and epoch written again from the start adds only what is missing."""
+    killed = rta_writers.BurstWriter(target.options(), unit="recorder")
+    killed.write(long(700))
+    killed.flush()
+    with rta_writers.BurstWriter(target.options(), unit="recorder") as writer:
+        writer.samples(*(long(1000).column(name) for name in ("channel", "time", "value")))
+    assert stream_content.samples(client, "rig", 7) == expected(1000)
+    raw: Any = client.hget(target.keys.marks("rig", 7), "recorder/0")
+    mark = Mark.from_text(raw.decode())
+    assert (mark.rows, mark.totals.samples) == (1000, 1000)
+
+
+def test_a_burst_writer_refuses_other_columns_and_closed_sessions(client: redis.Redis, target: Target) -> None:
+    """Mistakes are named at once."""
+    with rta_writers.BurstWriter(target.options()) as writer:
+        writer.write(long(5))
+        with pytest.raises(errors.Usage, match="The columns have changed"):
+            writer.write(pa.record_batch({"time": [1]}))
+    client.set(target.keys.gate("rig", 7), "sealed", ex=60)
+    with pytest.raises(errors.SessionClosed):
+        rta_writers.BurstWriter(target.options())
+
+
+def test_partitions_can_be_written_from_dicts_and_batches(client: redis.Redis, target: Target) -> None:
+    """What `foreachPartition` gives, outside of Spark: the job names the unit."""
+    options = {**target.options(), "job": "nightly"}
+    rows = [{"channel": 1, "time": n, "value": float(n)} for n in range(10)]
+    rta_writers.write_partition(iter(rows), **options)
+    rta_writers.write_partition(iter([pa.RecordBatch.from_pylist(rows)]), **options)
+    assert stream_content.samples(client, "rig", 7) == [(1, n, float(n)) for n in range(10)]
+    with pytest.raises(errors.Usage, match="needs the option 'job'"):
+        rta_writers.write_partition(iter(rows), **target.options())
+    with pytest.raises(errors.Usage, match="'staged' needs a commit"):
+        rta_writers.write_partition(iter(rows), **options, delivery="staged")

@@ -1,0 +1,100 @@
+"""The job of the archive without Spark: the same tasks, one after the other, in this process.
+
+What Spark adds is bringing entries together; everything before and after is the real thing. Run as a program it is
+`rta-supervisor`, and ends itself with SIGKILL at the step that RTA_TEST_KILL_AT names.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from rta_supervisor.archive import finalize, folders, spark_process
+from rta_supervisor.cli import entry as cli_entry
+from rta_supervisor.control import client as control_client
+from rta_wire import archive_spec, errors
+from rta_writers.archive import job as archive_job
+from rta_writers.archive import parquet
+from rta_writers.read import plan as read_plan
+from rta_writers.spark import reader as spark_reader
+
+STEPS: Final = ("begun", "written", "verified", "renaming", "renamed", "noted")
+
+
+def answers(order: archive_spec.Order, aside: Path) -> Iterator[archive_spec.Answer]:
+    """In place of `running.answers`."""
+    assert order.folder == str(aside)
+    for number, one in enumerate(order.passes):
+        reached("begun")
+        outcomes = tuple(run(order, one))
+        reached("written")
+        yield archive_spec.Progress(number, 0.5)
+        yield archive_spec.Written(number, {one.stream_session_id: one.files for one in outcomes})
+        yield archive_spec.PassDone(number, outcomes)
+
+
+def run(order: archive_spec.Order, one: archive_spec.Pass) -> list[archive_spec.Outcome]:
+    wanted = {number: found for stream in one.streams for number, found in archive_job._wanted(stream).items()}
+    files: dict[int, list[archive_spec.File]] = {}
+    problems: dict[int, str] = {}
+    counted: dict[int, parquet.Held] = {}
+    for stream in one.streams:
+        given = archive_job._given(order, stream)
+        read = spark_reader.BatchReader(given, spark_reader.schema_of(read_plan.Options.read(given)))
+        batches = [batch for part in read.partitions() for batch in read.read(part)]
+        ours = [batch for batch in batches if batch.column("stream_session_id")[0].as_py() in stream.sessions]
+        ours.sort(key=lambda batch: batch.column("stream_session_id")[0].as_py())
+        for told in parquet.Writer(order.folder, wanted)(iter(ours)):
+            for row in told.to_pylist():
+                session = row["stream_session_id"]
+                if row["kind"] == parquet.UNWRITABLE:
+                    raise errors.ArchiveUnwritable(path=order.folder, reason=row["file"])
+                if row["kind"] == parquet.BROKEN:
+                    problems[session] = row["file"]
+                else:
+                    files.setdefault(session, []).append(archive_spec.File(row["kind"], row["file"], row["rows"]))
+        counted |= parquet.held(ours, wanted)
+    return [
+        archive_job._outcome(
+            number, counted.get(number, parquet.Held()), files.get(number, []), problems.get(number, "")
+        )
+        for number in wanted
+    ]
+
+
+def reached(step: str) -> None:
+    """Ends the process here where it was told to."""
+    assert step in STEPS
+    if os.environ.get("RTA_TEST_KILL_AT") == step:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _then(function: Callable[..., Any], *, before: str | None = None, after: str | None = None) -> Callable[..., Any]:
+    def stepping(*words: Any) -> Any:
+        if before is not None:
+            reached(before)
+        found = function(*words)
+        if after is not None:
+            reached(after)
+        return found
+
+    return stepping
+
+
+async def _ask(self: control_client.Asker, request: Any) -> Any:
+    found = await _asked(self, request)
+    reached("noted")
+    return found
+
+
+_asked = control_client.Asker.ask
+
+
+if __name__ == "__main__":
+    spark_process.answers = answers
+    finalize.verified = _then(finalize.verified, after="verified")
+    folders.put = _then(folders.put, before="renaming", after="renamed")
+    control_client.Asker.ask = _ask  # type: ignore[method-assign]
+    sys.exit(cli_entry.main())

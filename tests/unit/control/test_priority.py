@@ -1,0 +1,36 @@
+"""Who goes first, and for how long the others wait."""
+
+import anyio
+import anyio.lowlevel
+
+from rta_supervisor.control.priority import Precedence
+
+LONG_S = 60.0
+
+
+async def test_work_that_can_wait_lets_a_claim_pass() -> None:
+    """It goes on as soon as every claim is over, and not before."""
+    precedence = Precedence()
+    order: list[str] = []
+
+    async def give_way() -> None:
+        await precedence.give_way(LONG_S)
+        order.append("waited")
+
+    async with anyio.create_task_group() as tasks:
+        with precedence.claimed():
+            with precedence.claimed():
+                tasks.start_soon(give_way)
+                await anyio.wait_all_tasks_blocked()
+            await anyio.wait_all_tasks_blocked()
+            order.append("claim over")
+    assert order == ["claim over", "waited"]
+
+
+async def test_nobody_waits_longer_than_allowed() -> None:
+    """What is left of the time comes back, and none of it is used where nothing is claimed."""
+    precedence = Precedence()
+    assert await precedence.give_way(LONG_S) == LONG_S
+    with precedence.claimed():
+        assert await precedence.give_way(0.01) <= 0
+        assert await precedence.give_way(0) == 0

@@ -1,0 +1,75 @@
+"""A loop that gets nowhere is noticed, and systemd hears nothing until it is."""
+
+import socket
+from pathlib import Path
+
+import anyio
+import pytest
+
+from rta_supervisor.diagnostics import loop_watch
+from rta_supervisor.observe import health as observe_health
+from rta_supervisor.runtime import pulse
+from rta_supervisor.settings import settings
+
+NOBODY = settings.RedisSettings(url="unix:///nonexistent/socket")
+
+
+@pytest.fixture(autouse=True)
+def no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_watch, "SLACK_S", 0.05)
+
+
+async def test_a_loop_that_does_not_come_back_is_stuck(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One that goes round is not, nor one that waits for something; and one that is stuck silences the watchdog."""
+    watched = loop_watch.Progress()
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    said = pulse.Pulse(watched, lambda: "well")
+    verdicts = observe_health.Health(NOBODY, watched.stuck)
+
+    async def goes_round() -> None:
+        while True:
+            loop_watch.step(0.01)
+            await anyio.sleep(0.01)
+
+    async def waits() -> None:
+        loop_watch.rest()
+        await anyio.sleep_forever()
+
+    async def hangs() -> None:
+        loop_watch.step()
+        await anyio.sleep_forever()
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        async with anyio.create_task_group() as loops:
+            loops.start_soon(watched.watched("round", goes_round))
+            loops.start_soon(watched.watched("waits", waits))
+            await anyio.sleep(0.2)
+            assert watched.stuck() == {}
+            said.beat(is_watched=True)
+            assert listener.recv(1000) == b"STATUS=well\nWATCHDOG=1"
+            loops.start_soon(watched.watched("hangs", hangs))
+            await anyio.sleep(0.3)
+            assert watched.stuck().keys() == {"hangs"}
+            said.beat(is_watched=True)
+            assert listener.recv(1000) == b"STATUS=well"
+            verdicts._strikes = 0
+            assert verdicts.verdict().reason == "loops get nowhere: hangs"
+            loops.cancel_scope.cancel()
+    assert watched.stuck() == {}, "what has ended is not stuck"
+
+
+@pytest.mark.parametrize(
+    ("micros", "pid", "expected"),
+    [("3000000", None, 3.0), ("3000000", "1", None), ("", None, None), (None, None, None)],
+)
+def test_the_watchdog_is_for_whom_it_names(
+    monkeypatch: pytest.MonkeyPatch, micros: str | None, pid: str | None, expected: float | None
+) -> None:
+    """systemd tells how often, and which process it means."""
+    for name, value in (("WATCHDOG_USEC", micros), ("WATCHDOG_PID", pid)):
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+    assert pulse.deadline_s() == expected

@@ -1,0 +1,33 @@
+"""What systemd is told, and what happens where nobody listens."""
+
+import socket
+from pathlib import Path
+
+import pytest
+import structlog
+
+from rta_supervisor.runtime import systemd
+
+
+def test_a_listener_that_reads_nothing_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its queue is full after some messages; from then on they are not taken, and nobody waits."""
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "s"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "s"))
+        assert systemd.send("READY=1")
+        assert not all(systemd.send("WATCHDOG=1") for _ in range(5000))
+        assert listener.recv(100) == b"READY=1"
+
+
+def test_a_listener_that_is_gone_is_complained_about_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And once more after it was there again."""
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "s"))
+    with structlog.testing.capture_logs() as said:
+        for _ in range(3):
+            assert not systemd.send("WATCHDOG=1")
+        assert [one["event"] for one in said] == ["notify_failed"]
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+            listener.bind(str(tmp_path / "s"))
+            assert systemd.send("WATCHDOG=1")
+        assert not systemd.send("WATCHDOG=1")
+    assert [one["event"] for one in said] == ["notify_failed", "notify_failed"]

@@ -1,0 +1,338 @@
+"""Batches of cold streams: every entry comes back bit by bit, and bytes that are no batch are refused by name."""
+
+import contextlib
+import struct
+import time
+import zlib
+from typing import Any
+
+import lz4.block
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from rta_wire import errors, limits
+from rta_wire.codec import burst, encode
+from rta_wire.cold import batch as cold_batch
+from rta_wire.cold import byte_split, lz4_roundtrip
+from rta_wire.cold.lz4_roundtrip import Entry
+from rta_wire.stream import cold_index, cursor
+from tests.unit.wire import strategies as g
+
+PATIENCE_S = 5.0
+quickly = settings(g.thorough, max_examples=5_000 if g.SOAK else 40)
+"""Each example looks for how LZ4 was told to compress, which takes a while."""
+
+
+def bursts(count: int, *, level: int = 0, framing: burst.Framing = burst.Framing.RAW, seed: int = 1) -> list[bytes]:
+    """Bursts of our own encoder: waves with noise, some jittered."""
+    rng = np.random.default_rng(seed)
+    ids = np.tile(np.arange(4, dtype=np.uint32), 50 * count)
+    times = 1_700_000_000_000_000_000 + np.repeat(np.arange(50 * count), 4) * 10_000_000 + ids * rng.integers(0, 3)
+    values = np.round(1000 * np.sin(times / 1e9) + rng.normal(0, 3, len(ids)), 1)
+    options = burst.Options(target_bytes=1700, group_rows=200, level=level, framing=framing)
+    return [one.data for one in encode.Encoder(options=options).rows(ids, times, values)]
+
+
+def packed(entries: list[Entry], options: cold_batch.Options = cold_batch.DEFAULT) -> bytes:
+    opener = lz4_roundtrip.Opener()
+    batch = [opener.open(entry) for entry in entries]
+    live_bytes = sum(len(word) for one in entries for word in one.fields)
+    return cold_batch.packed(batch, byte_split.Widths(), live_bytes=live_bytes, options=options)
+
+
+def numbered(datas: list[bytes]) -> list[Entry]:
+    return [
+        Entry(f"{1_700_000_000_000 + n * 100}-{n % 3}", (b"id", b"7", b"data", data)) for n, data in enumerate(datas)
+    ]
+
+
+parts = st.integers(0, 2**64 - 1)
+ids = st.lists(st.tuples(parts, parts).filter(lambda pair: pair != (0, 0)), min_size=1, max_size=12, unique=True).map(
+    sorted
+)
+datas = st.one_of(
+    st.binary(max_size=200),
+    st.sampled_from([b"", b"\x00", *bursts(2), *bursts(2, level=9), *bursts(1, level=-5)]),
+    st.sampled_from(bursts(2, framing=burst.Framing.SIZE_PREFIXED)),
+    st.binary(max_size=300).map(lambda raw: lz4.block.compress(raw, store_size=False)),
+)
+foreign = st.lists(st.tuples(st.binary(max_size=9), datas), min_size=1, max_size=5).map(
+    lambda pairs: tuple(word for pair in pairs for word in pair)
+)
+ours = datas.map(lambda data: (b"id", b"12", b"data", data))
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[Entry]:
+    """Entries with rising ids and any fields."""
+    return [Entry(f"{ms}-{seq}", draw(st.one_of(ours, foreign))) for ms, seq in draw(ids)]
+
+
+@quickly
+@given(entries=streams(), codec=st.sampled_from(cold_batch.CODECS))
+@example([Entry("0-1", (b"", b""))], cold_batch.ZSTD)
+@example([Entry("5-0", (b"a", b"1", b"a", b"2"))], cold_batch.LZ4)
+def test_every_entry_comes_back(entries: list[Entry], codec: str) -> None:
+    """Ids, names, doubled names, values: whoever wrote them, and whatever they hold."""
+    data = packed(entries, cold_batch.Options(codec=codec))
+    assert cold_batch.entries(data) == entries
+    assert all(lz4_roundtrip.closed(one)[1] for one in cold_batch.unpacked(data))
+    header = cold_batch.header(data)
+    assert (header.first_id, header.last_id, header.entries) == (entries[0].id, entries[-1].id, len(entries))
+
+
+@pytest.mark.parametrize("framing", list(burst.Framing))
+@pytest.mark.parametrize("level", [-64, -3, 0, 1, 9, 12])
+def test_blocks_are_made_again_whatever_made_them(level: int, framing: burst.Framing) -> None:
+    """What LZ4 was told is found out, so that what is inside is compressed and not the blocks."""
+    entries = numbered(bursts(20, level=level, framing=framing))
+    data = packed(entries)
+    assert cold_batch.entries(data) == entries
+    assert len(data) < sum(len(one.fields[3]) for one in entries)
+    batch = cold_batch.unpacked(data)
+    kept = sum(one.ways[1] == lz4_roundtrip.AS_IT_CAME for one in batch)
+    assert kept == 0
+
+
+def test_blocks_of_another_writer_are_kept_as_they_came() -> None:
+    """Legal LZ4 that no level makes: all literals."""
+    raw = b"\x0a\x10" + b"x" * 198
+    block = b"\xf0" + bytes([200 - 15]) + raw
+    assert lz4.block.decompress(block, uncompressed_size=200) == raw
+    entries = numbered([block] * 5)
+    assert cold_batch.entries(packed(entries)) == entries
+
+
+def test_another_lz4_gives_the_same_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The day on which LZ4 makes other bytes: entries stay readable, and it is known that they are not to the bit."""
+    entries = numbered(bursts(3))
+    data = packed(entries)
+    real = burst.compress
+    monkeypatch.setattr(burst, "compress", lambda raw, *_: real(raw, 9))
+    for one, entry in zip(cold_batch.unpacked(data), entries, strict=True):
+        again, exact = lz4_roundtrip.closed(one)
+        assert not exact
+        assert lz4.block.decompress(again.fields[3], uncompressed_size=1 << 20) == lz4.block.decompress(
+            entry.fields[3], uncompressed_size=1 << 20
+        )
+
+
+@quickly
+@given(st.data())
+def test_a_cursor_in_the_middle(data: st.DataObject) -> None:
+    """Entries after one id and up to another, as XRANGE would give them."""
+    entries = data.draw(streams())
+    batch = packed(entries)
+    after, until = (data.draw(st.sampled_from([one.id for one in entries])) for _ in range(2))
+    low, high = cursor.parse_id(after), cursor.parse_id(until)
+    wanted = [one for one in entries if low < cursor.parse_id(one.id) <= high]
+    assert cold_batch.entries(batch, after, until) == wanted
+
+
+GOOD = packed(numbered(bursts(4)))
+
+
+def survive(data: bytes) -> None:
+    with contextlib.suppress(errors.BadBatch):
+        cold_batch.entries(data)
+
+
+@g.thorough
+@given(data=st.binary(max_size=400))
+@example(b"")
+@example(GOOD[:-1])
+@example(GOOD + b"\x00")
+def test_any_bytes_are_refused(data: bytes) -> None:
+    """By name, and never read."""
+    with pytest.raises(errors.BadBatch):
+        cold_batch.entries(data)
+
+
+def framed(header: Any, body: bytes) -> bytes:
+    words = msgspec.msgpack.encode(header)
+    whole = words + body
+    return struct.pack("<4sBII", b"rtac", 1, zlib.crc32(whole), len(words)) + whole
+
+
+@g.thorough
+@given(st.data())
+def test_a_batch_with_a_right_checksum_and_wrong_insides(data: st.DataObject) -> None:
+    """Somebody who knows the format writes nonsense: refused by name, or read as what it says."""
+    header, body = msgspec.to_builtins(cold_batch.header(GOOD)), bytearray(cold_batch._framed(GOOD)[1])
+    for _ in range(data.draw(st.integers(1, 4))):
+        if data.draw(st.booleans()):
+            name = data.draw(st.sampled_from(["sizes", "stored"]))
+            values = list(header[name])
+            values[data.draw(st.integers(0, 3))] = data.draw(st.integers(-1, 2**40))
+            header[name] = values
+        else:
+            body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    survive(framed(header, bytes(body)))
+
+
+@g.thorough
+@given(st.data())
+def test_a_table_that_lies(data: st.DataObject) -> None:
+    """Numbers in the table that do not add up: no slice goes past its end, and no index."""
+    header = cold_batch.header(GOOD)
+    body = cold_batch._framed(GOOD)[1]
+    sections = list(cold_batch._parts(header, body))
+    table = msgspec.msgpack.decode(sections[0])
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.sampled_from([n for n, word in enumerate(table) if isinstance(word, bytes)]))
+        word = bytearray(table[place])
+        if word and data.draw(st.booleans()):
+            word[data.draw(st.integers(0, len(word) - 1))] = data.draw(st.integers(0, 255))
+        else:
+            word += data.draw(st.binary(max_size=9))
+        table[place] = bytes(word)
+    raw = msgspec.msgpack.encode(table)
+    stored = cold_batch._compressed(raw, cold_batch.DEFAULT)
+    changed = msgspec.structs.replace(
+        header, sizes=(len(raw), *header.sizes[1:]), stored=(len(stored), *header.stored[1:])
+    )
+    survive(framed(changed, stored + bytes(body[header.stored[0] :])))
+
+
+@pytest.mark.parametrize("change", [{"first_id": "1-0"}, {"last_id": "9999999999999-0"}, {"entries": 1}])
+def test_a_header_that_lies(change: dict[str, Any]) -> None:
+    """What it says of the entries is what readers and the index go by."""
+    header, body = msgspec.to_builtins(cold_batch.header(GOOD)), bytes(cold_batch._framed(GOOD)[1])
+    assert cold_batch.entries(framed(header, body)) == cold_batch.entries(GOOD)
+    with pytest.raises(errors.BadBatch, match="does not hold the entries"):
+        cold_batch.entries(framed(header | change, body))
+
+
+def test_numbers_that_do_not_add_up_are_refused() -> None:
+    """A column or a rest that is shorter or longer than what was cut, a cut of a column that there is not."""
+    values = [lz4.block.decompress(one, uncompressed_size=1 << 20) for one in bursts(3)]
+    lengths = [len(value) for value in values]
+    apart = byte_split.taken_apart([(value, True) for value in values], byte_split.Widths())
+    assert byte_split.put_together(apart, lengths) == values
+    first, *others = apart.columns
+    for wrong in (
+        apart._replace(columns=[first._replace(data=first.data[:-1]), *others]),
+        apart._replace(columns=[first._replace(data=first.data + b"x"), *others]),
+        apart._replace(rest=apart.rest[:-1]),
+        apart._replace(rest=apart.rest + b"x"),
+        apart._replace(places=apart.places + len(apart.columns)),
+        apart._replace(counts=apart.counts[:-1]),
+        apart._replace(gaps=apart.gaps[:-1]),
+    ):
+        with pytest.raises(ValueError, match=r"add up|agree|not as long|there is not"):
+            byte_split.put_together(wrong, lengths)
+
+
+def test_a_value_that_is_not_to_the_bit_is_noticed_among_others() -> None:
+    """Each value of an entry has its own checksum."""
+    one, two = bursts(2)[:2]
+    made = lz4_roundtrip.Opener().open(Entry("1-0", (b"a", one, b"b", two)))
+    assert lz4_roundtrip.closed(made) == (Entry("1-0", (b"a", one, b"b", two)), True)
+    for sums in ((made.sums[0] ^ 1, made.sums[1]), (made.sums[0], made.sums[1] ^ 1)):
+        assert not lz4_roundtrip.closed(made._replace(sums=sums))[1]
+
+
+def test_levels_are_not_tried_for_every_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer whose blocks no level makes costs a search or two in a batch, not one for each value."""
+    block = b"\xf0" + bytes([200 - 15]) + b"\x0a\x10" + b"x" * 198
+    real, tried = burst.compress, []
+
+    def compress(*given: Any) -> bytes:
+        tried.append(given[1])
+        return real(*given)
+
+    monkeypatch.setattr(burst, "compress", compress)
+    opener = lz4_roundtrip.Opener()
+    levels = limits.LZ4_LEVEL_MAX - limits.LZ4_LEVEL_MIN + 1
+    for batch in (1, 2):
+        for number in range(50):
+            assert opener.open(Entry(f"{number + 1}-0", (b"data", block))).ways == bytes([lz4_roundtrip.AS_IT_CAME])
+        assert len(tried) < batch * (2 * levels + 2 * 50 + 1)
+        assert len(tried) > batch * levels
+        opener.next_batch()
+
+
+@pytest.mark.parametrize("codec", cold_batch.CODECS)
+def test_a_bomb_takes_no_memory(codec: str) -> None:
+    """A megabyte that unpacks to gigabytes is refused by its sizes, or ends where they do."""
+    zeros = cold_batch._compressed(bytes(64 * limits.MIB), cold_batch.Options(codec=codec))
+    for claimed in (64 * limits.MIB, limits.COLD_BATCH_MAX_BYTES, 1):
+        header = msgspec.structs.replace(
+            cold_batch.header(GOOD), codec=codec, sizes=(0, claimed, 0, 0), stored=(0, len(zeros), 0, 0)
+        )
+        started_s = time.perf_counter()
+        reason = "the sizes in its header" if claimed > limits.COLD_BATCH_MAX_BYTES else "."
+        with pytest.raises(errors.BadBatch, match=reason):
+            cold_batch.entries(framed(header, zeros))
+        assert time.perf_counter() - started_s < PATIENCE_S
+
+
+def test_a_newer_version_is_named() -> None:
+    """So that whoever reads the error knows what to do."""
+    with pytest.raises(errors.BadBatch, match="version 2"):
+        cold_batch.entries(GOOD[:4] + b"\x02" + GOOD[5:])
+
+
+def test_a_full_batch_fits() -> None:
+    """What may go into a batch can be read again: as many entries and as many bytes as there may be."""
+    rng = np.random.default_rng(5)
+    noise = rng.integers(0, 256, limits.COLD_BATCH_MAX_BYTES // 16, np.uint8).tobytes()
+    opener = lz4_roundtrip.Opener()
+    batch: list[lz4_roundtrip.Opened] = []
+    size = 0
+    while True:
+        one = opener.open(Entry(f"{len(batch) + 1}-0", (b"id", b"1", b"data", noise)))
+        if cold_batch.is_full(len(batch) + 1, size + one.size):
+            break
+        batch.append(one)
+        size += one.size
+    data = cold_batch.packed(batch, byte_split.Widths(), live_bytes=0)
+    assert len(data) <= limits.COLD_STORED_MAX_BYTES
+    assert cold_batch.unpacked(data) == batch
+    tiny = [opener.open(Entry(f"{n + 1}-0", (b"", b""))) for n in range(limits.COLD_BATCH_MAX_ENTRIES)]
+    assert cold_batch.unpacked(cold_batch.packed(tiny, byte_split.Widths(), live_bytes=0)) == tiny
+
+
+counts = st.integers(0, 50)
+
+
+@g.thorough
+@given(trimmed=counts, moved=counts, unshed=counts, live=counts)
+def test_entries_that_are_live_and_cold_count_once(trimmed: int, moved: int, unshed: int, live: int) -> None:
+    """Whatever stands where while a stream is moved, its length and what is gone from it are the same."""
+    moved = max(moved, 1)
+    unshed = min(unshed, moved)
+    one = cold_index.Held("1-0", "9-0", moved, 1, trimmed + moved, 0, 0, 0, 0, 0)
+    part = cursor.Part((), trimmed + moved + live, unshed + live, None, "99-0", complete=True)
+    found = cold_index.counters(part, one)
+    assert (found.length, found.removed, found.first_id) == (moved + live, trimmed, "1-0")
+
+
+@g.thorough
+@given(trimmed=counts, moved=counts, hole=counts, live=counts, data=st.data())
+def test_what_is_gone_after_a_place(trimmed: int, moved: int, hole: int, live: int, data: st.DataObject) -> None:
+    """Counted entry by entry: those that were trimmed before what is cold, and between it and what is live."""
+    moved = max(moved, 1)
+    total = trimmed + moved + hole + live
+    one = cold_index.Held("1-0", "9-0", moved, 1, trimmed + moved, 0, 0, 0, 0, 0)
+    found = cold_index.counters(cursor.Part((), total, live, None, "99-0", complete=True), one)
+    gone = [n < trimmed or trimmed + moved <= n < trimmed + moved + hole for n in range(total)]
+    added = data.draw(st.integers(0, total))
+    assert found.gone_after(added) == sum(gone[added:])
+
+
+def test_a_reader_that_joins_above_what_is_cold_missed_nothing() -> None:
+    """What is gone from the live stream was moved; what was trimmed above that is a gap."""
+    one = cold_index.Held("1-0", "9-0", 4, 1, 5, 0, 0, 0, 0, 0)
+    fields = {b"id": b"7", b"data": b""}
+    whole = cursor.Part([(b"12-0", fields)], 6, 1, "12-0", "12-0", complete=True)
+    follower = cursor.Follower(lambda _: cold_index.joined(whole, one), after="9-0")
+    assert [type(found) for found in follower.step()] == [cursor.Entry]
+    trimmed = cursor.Part([(b"15-0", fields)], 8, 1, "15-0", "15-0", complete=True)
+    follower = cursor.Follower(lambda _: cold_index.joined(trimmed, one), after="9-0")
+    gap, _ = list(follower.step())
+    assert isinstance(gap, cursor.Gap)
+    assert gap.entries == 2

@@ -1,0 +1,210 @@
+"""Following a stream that is trimmed, emptied, removed and made again: every entry is read or counted as lost."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rta_wire import errors
+from rta_wire.stream import cursor
+from tests.unit.wire import strategies as g
+
+
+class Stream:
+    """A stream as Redis keeps it, with its counters."""
+
+    def __init__(self, first_ms: int = 1) -> None:
+        self.entries: list[tuple[bytes, Mapping[bytes, bytes]]] = []
+        self.added = 0
+        self.ms = first_ms
+        self.last_id = cursor.START
+
+    def add(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.last_id = f"{self.ms}-0"
+            self.entries.append((self.last_id.encode(), {b"id": b"7", b"data": self.last_id.encode()}))
+            self.ms += 1
+            self.added += 1
+
+    def trim(self, count: int) -> None:
+        del self.entries[:count]
+
+    def read(self, after: str, asked: int = 3) -> cursor.Part:
+        """What MULTI, XINFO STREAM, XRANGE, EXEC give."""
+        found = [entry for entry in self.entries if cursor.parse_id(entry[0].decode()) > cursor.parse_id(after)][:asked]
+        info = {
+            "length": len(self.entries),
+            "entries-added": self.added,
+            "last-generated-id": self.last_id.encode(),
+            "first-entry": self.entries[0] if self.entries else None,
+        }
+        return cursor.part(info, found, asked=asked)
+
+
+def drain(follower: cursor.Follower) -> list[cursor.Entry | cursor.Gap]:
+    """Steps until nothing comes any more."""
+    found: list[cursor.Entry | cursor.Gap] = []
+    while step := list(follower.step()):
+        found += step
+    return found
+
+
+def ids(found: list[cursor.Entry | cursor.Gap]) -> list[object]:
+    """Ids of entries, and gaps as they are."""
+    return [one.id if isinstance(one, cursor.Entry) else one for one in found]
+
+
+def test_entries_come_once_and_in_order() -> None:
+    """A stream that nobody trims has no gaps, in as many steps as it takes."""
+    stream = Stream()
+    stream.add(7)
+    follower = cursor.Follower(stream.read)
+    assert ids(drain(follower)) == [f"{k}-0" for k in range(1, 8)]
+    assert not drain(follower)
+    stream.add()
+    assert drain(follower) == [cursor.Entry("8-0", 7, b"8-0")]
+
+
+def test_entries_that_were_trimmed_unread_are_a_gap_with_their_number() -> None:
+    """What was evicted between two reads, or before the first, is counted exactly."""
+    stream = Stream()
+    stream.add(5)
+    stream.trim(2)
+    follower = cursor.Follower(stream.read)
+    assert ids(drain(follower)) == [cursor.Gap("0-0", "3-0", 2), "3-0", "4-0", "5-0"]
+    stream.add(6)
+    stream.trim(7)
+    assert ids(drain(follower)) == [cursor.Gap("5-0", "10-0", 4), "10-0", "11-0"]
+
+
+def test_entries_that_were_read_before_they_were_trimmed_are_no_gap() -> None:
+    """Trimming behind the reader is of no interest."""
+    stream = Stream()
+    stream.add(5)
+    follower = cursor.Follower(stream.read)
+    drain(follower)
+    stream.trim(5)
+    stream.add(1)
+    assert ids(drain(follower)) == ["6-0"]
+
+
+def test_an_emptied_stream_is_a_gap_up_to_its_end() -> None:
+    """Where everything is gone the gap has no end id, and it is told once."""
+    stream = Stream()
+    stream.add(4)
+    follower = cursor.Follower(stream.read)
+    list(follower.step())
+    stream.trim(4)
+    assert drain(follower) == [cursor.Gap("3-0", None, 1)]
+    stream.add(1)
+    assert ids(drain(follower)) == ["5-0"]
+
+
+def test_from_the_middle_the_number_is_a_bound_until_the_end_was_seen() -> None:
+    """Who joins at a position can't know how much was removed right after it, and says so."""
+    stream = Stream()
+    stream.add(10)
+    stream.trim(6)
+    late = cursor.Follower(stream.read, after="4-0")
+    assert ids(drain(late))[0] == cursor.Gap("4-0", "7-0", 6, exact=False)
+    early = cursor.Follower(stream.read, after="8-0")
+    assert ids(drain(early)) == ["9-0", "10-0"]
+    stream.add(5)
+    stream.trim(6)
+    assert ids(drain(early))[0] == cursor.Gap("10-0", "13-0", 2)
+
+
+def test_the_bound_takes_into_account_what_was_removed_before_the_position() -> None:
+    """Entries that were gone before a reader joined behind them are not among those that it lost."""
+    stream = Stream()
+    stream.add(20)
+    stream.trim(5)
+    follower = cursor.Follower(stream.read, after="8-0")
+    assert ids(list(follower.step())) == ["9-0", "10-0", "11-0"]
+    stream.trim(10)
+    assert ids(list(follower.step()))[0] == cursor.Gap("11-0", "16-0", 6, exact=False)
+
+
+@pytest.mark.parametrize("first_ms", [1, 1000])
+def test_a_stream_that_was_removed_and_made_again_is_reported(first_ms: int) -> None:
+    """With lower ids a reader would wait for ever, with higher ones it would miss that others are gone."""
+    streams = [Stream(100)]
+    streams[0].add(20)
+
+    def read(after: str) -> cursor.Part:
+        return streams[-1].read(after)
+
+    follower = cursor.Follower(read)
+    drain(follower)
+    streams.append(Stream(first_ms))
+    streams[-1].add(2)
+    found = drain(follower)
+    assert found[0] == cursor.Gap("119-0", f"{first_ms}-0", 0, exact=False, restarted=True)
+    assert ids(found[1:]) == [f"{first_ms}-0", f"{first_ms + 1}-0"]
+
+
+def test_a_stream_that_is_gone_is_reported_and_followed_when_it_returns() -> None:
+    """No stream at all looks like an empty one that starts again."""
+    stream = Stream()
+    stream.add(2)
+    parts = [stream.read(cursor.START), cursor.NO_STREAM, cursor.NO_STREAM]
+    follower = cursor.Follower(lambda _: parts.pop(0))
+    assert len(list(follower.step())) == 2
+    assert list(follower.step()) == [cursor.Gap("2-0", None, 0, exact=False, restarted=True)]
+    assert list(follower.step()) == []
+    assert follower.position == cursor.START
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({b"id": b"1"}, "entry 2-0: it has no field data"),
+        ({b"data": b""}, "entry 2-0: it has no field id"),
+        ({}, "no field id and no field data"),
+        ({b"id": b"x", b"data": b""}, "is no stream session id"),
+        ({b"id": b"9" * 5000, b"data": b""}, "is no stream session id"),
+    ],
+)
+def test_an_entry_that_is_bad_raises_once_and_is_passed_by(fields: dict[bytes, bytes], words: str) -> None:
+    """The error names the entry, and the next step goes on behind it."""
+    stream = Stream()
+    stream.add(3)
+    stream.entries[1] = (b"2-0", fields)
+    follower = cursor.Follower(stream.read)
+    with pytest.raises(errors.BadBurst, match=words):
+        list(follower.step())
+    assert ids(drain(follower)) == ["3-0"]
+
+
+moves = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.integers(1, 9)),
+        st.tuples(st.just("trim"), st.integers(0, 12)),
+        st.tuples(st.just("step"), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@g.thorough
+@given(moves=moves)
+def test_entries_read_and_entries_lost_add_up(moves: list[tuple[str, int]]) -> None:
+    """Whatever is added and trimmed between steps, nothing is lost without being counted, and nothing is read twice."""
+    stream = Stream()
+    follower = cursor.Follower(stream.read)
+    read: list[str] = []
+    lost = 0
+    for what, count in [*moves, ("end", 0)]:
+        if what == "add":
+            stream.add(count)
+        elif what == "trim":
+            stream.trim(count)
+        for one in drain(follower) if what == "end" else follower.step() if what == "step" else ():
+            if isinstance(one, cursor.Gap):
+                assert one.exact
+                lost += one.entries
+            else:
+                read.append(one.id)
+    assert len(read) + lost == stream.added
+    assert read == sorted(set(read), key=cursor.parse_id)

@@ -1,0 +1,28 @@
+"""Clients for more than one server take the options of the URL, as those of one server do."""
+
+import pytest
+
+from rta_writers.connection import redis_client
+
+
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:1/2", "redis+sentinel://127.0.0.1:1/main/2"])
+def test_options_of_the_url_count(url: str) -> None:
+    """They win over ours; what the URL does not say stays as we have it."""
+    with redis_client.connect(f"{url}?socket_timeout=0.7") as client:
+        chosen = client.connection_pool.connection_kwargs
+    assert (chosen["socket_timeout"], chosen["socket_connect_timeout"], chosen["db"]) == (
+        0.7,
+        redis_client.TIMEOUT_S,
+        2,
+    )
+
+
+def test_sentinels_are_asked_for_no_database() -> None:
+    """They have none. Their answers are awaited as long as those of the master."""
+    with redis_client.connect("redis+sentinel://u:p@127.0.0.1:1/main/2?socket_timeout=0.7") as client:
+        asked = client.sentinels
+        ways = [way.sentinels[0].connection_pool.connection_kwargs for way in (asked, asked.with_password)]
+    assert [(way.get("db", 0), way["socket_timeout"], way.get("password")) for way in ways] == [
+        (0, 0.7, None),
+        (0, 0.7, "p"),
+    ]

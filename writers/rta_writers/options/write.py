@@ -1,0 +1,212 @@
+"""Options of a writer: which there are, what each may be, and what they mean together. Checked before any task."""
+
+import enum
+from collections.abc import Mapping
+from typing import Any, Final, Self
+
+import msgspec
+
+from rta_wire import errors, keys, limits
+from rta_wire.codec import burst, encode, layout
+from rta_writers.options import parse
+from rta_writers.options.target import Target
+
+
+class Delivery(enum.StrEnum):
+    """What is promised of a row that is tried more than once; docs/writers.md says what each asks of the job."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+    STAGED = "staged"
+
+
+class Form(enum.StrEnum):
+    """What a row of the frame is."""
+
+    AUTO = "auto"
+    LONG = "long"
+    WIDE = "wide"
+    EVENTS = "events"
+    ROWS = "rows"
+
+
+GROUP_ROWS: Final = 2 * limits.ENCODE_GROUP_ROWS
+"""Rows that are encoded and sent together. More than suits the codec alone: beside a JVM, each group costs more."""
+
+WAIT_TIMEOUT_S: Final = 30.0
+STAGED_TTL_S: Final = 24 * 3600
+STAGED_TTL_MAX_S: Final = 30 * 24 * 3600
+
+PLACE: Final[dict[str, parse.Parse]] = {
+    "redisUrl": parse.text,
+    "session": parse.text,
+    "stream": parse.text,
+    "streamSessionId": parse.integer(0, 2**63 - 1),
+    "principal": parse.text,
+    "keyPrefix": parse.text,
+    "sessionTemplate": parse.text,
+}
+"""Where the data is: common to readers and writers."""
+
+LAYOUT: Final[dict[str, parse.Parse]] = {
+    "channels": parse.table(parse.integer(0, limits.CHANNEL_ID_MAX)),
+    "sampleType": parse.for_channels(parse.one_of(layout.SampleType)),
+    "kind": parse.for_channels(parse.one_of(layout.Kind)),
+    "intervalNs": parse.for_channels(parse.integer(0, limits.TIME_NS_MAX)),
+    "framing": parse.one_of(burst.Framing),
+}
+"""How samples are stored: common to readers and writers."""
+
+_WRITING: Final[dict[str, parse.Parse]] = {
+    "delivery": parse.one_of(Delivery),
+    "form": parse.one_of(Form),
+    "wait": parse.boolean,
+    "waitTimeoutS": parse.seconds,
+    "job": parse.text,
+    "epoch": parse.integer(0, 2**62),
+    "group": parse.text,
+    "sessionProperties": parse.json_object,
+    "burstBytes": parse.integer(1, limits.BURST_MAX_BYTES // 2),
+    "groupRows": parse.integer(1, limits.ENCODE_GROUP_ROWS_MAX),
+    "compressionLevel": parse.integer(limits.LZ4_LEVEL_MIN, limits.LZ4_LEVEL_MAX),
+    "inTimeOrder": parse.boolean,
+    "stagedTtlS": parse.integer(60, STAGED_TTL_MAX_S),
+}
+
+NAMES: Final = {**PLACE, **LAYOUT, **_WRITING}
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a job asked for. Without a session the frame names one in each row."""
+
+    redis_url: str
+    stream: str
+    session: str | None = None
+    stream_session_id: int | None = None
+    principal: str = keys.DEFAULT_PRINCIPAL
+    key_prefix: str = keys.Keys().prefix
+    session_template: str = keys.Keys().session_template
+    channels: dict[str, int] = {}
+    sample_type: dict[str, layout.SampleType] = {}
+    kind: dict[str, layout.Kind] = {}
+    interval_ns: dict[str, int] = {}
+    framing: burst.Framing = burst.Framing.RAW
+    delivery: Delivery = Delivery.EXACTLY_ONCE
+    form: Form = Form.AUTO
+    wait: bool = False
+    wait_timeout_s: float = WAIT_TIMEOUT_S
+    job: str | None = None
+    epoch: int = 0
+    group: str | None = None
+    session_properties: dict[str, Any] = {}
+    burst_bytes: int = limits.BURST_TARGET_BYTES
+    group_rows: int = GROUP_ROWS
+    compression_level: int = limits.LZ4_LEVEL
+    in_time_order: bool = True
+    staged_ttl_s: int = STAGED_TTL_S
+
+    @classmethod
+    def read(cls, given: Mapping[str, str]) -> Self:
+        """What `.options(…)` gave, complete and consistent, or an error that names the option."""
+        found = parse.read(given, NAMES)
+        for needed in ("redisUrl", "stream"):
+            if needed not in found:
+                raise errors.Usage(
+                    reason=f"Format 'rta' needs the option {needed!r}. "
+                    "Pass those of an open session: .options(**session.options)"
+                )
+        made = cls(**{_field(option): value for option, value in found.items()})
+        made._check()
+        return made
+
+    def _check(self) -> None:
+        keys.check_stream_name(self.stream)
+        keys.check_principal(self.principal)
+        if (self.session is None) != (self.stream_session_id is None):
+            raise errors.Usage(
+                reason="Options 'session' and 'streamSessionId' go together. "
+                "Pass those of an open session: .options(**session.options)"
+            )
+        if self.session is not None:
+            keys.check_identity(self.session)
+        if self.job is not None:
+            keys.check_unit(f"{self.job}/{limits.CHANNEL_ID_MAX}")
+        keys.Keys(prefix=self.key_prefix, session_template=self.session_template)
+        ids = list(self.channels.values())
+        if len(set(ids)) != len(ids):
+            raise errors.Usage(reason="Option 'channels' gives one channel id to two names")
+        self.plan()
+
+    @property
+    def keys(self) -> keys.Keys:
+        return keys.Keys(prefix=self.key_prefix, session_template=self.session_template)
+
+    def target(self, identity: str, stream_session_id: int, stream: str = "") -> Target:
+        """A session in the Redis of these options. `stream`: the one that it is in, where that was not asked for."""
+        return Target(
+            self.redis_url,
+            identity,
+            stream or self.stream,
+            stream_session_id,
+            self.principal,
+            self.key_prefix,
+            self.session_template,
+        )
+
+    def plan(self, default_kind: layout.Kind = layout.Kind.TIMESTAMPED) -> layout.Plan:
+        """The layouts of all channels."""
+        return layouts(self.channels, self.sample_type, self.kind, self.interval_ns, default_kind)
+
+    def encoding(self) -> encode.Options:
+        """How bursts are made."""
+        return encode.Options(
+            target_bytes=self.burst_bytes,
+            group_rows=self.group_rows,
+            level=self.compression_level,
+            framing=self.framing,
+            in_time_order=self.in_time_order,
+        )
+
+
+def layouts(
+    channels: Mapping[str, int],
+    types: Mapping[str, layout.SampleType],
+    kinds: Mapping[str, layout.Kind],
+    intervals_ns: Mapping[str, int],
+    default_kind: layout.Kind = layout.Kind.TIMESTAMPED,
+) -> layout.Plan:
+    """A plan from tables by channel, where a channel is a name among `channels` or an id."""
+    tables: dict[str, Mapping[str, Any]] = {"sampleType": types, "kind": kinds, "intervalNs": intervals_ns}
+    by_channel: dict[int | None, dict[str, Any]] = {None: {"kind": default_kind}}
+    for option, field in (("kind", "kind"), ("sampleType", "type"), ("intervalNs", "interval_ns")):
+        for name, value in tables[option].items():
+            channel = None if name == parse.EVERY_CHANNEL else _channel(name, channels, option)
+            by_channel.setdefault(channel, {})[field] = value
+    rest = by_channel.pop(None)
+    named = []
+    for channel, own in by_channel.items():
+        merged = {**rest, **own}
+        if merged["kind"] is not layout.Kind.PERIODIC and "interval_ns" not in own:
+            merged.pop("interval_ns", None)
+        named.append((channel, layout.Layout(**merged)))
+    try:
+        return layout.Plan(
+            [(channel, one) for channel, one in named if channel is not None], default=layout.Layout(**rest)
+        )
+    except errors.BadSamples as error:
+        raise errors.Usage(reason=f"Options 'kind' and 'intervalNs': {error.facts['reason']}") from error
+
+
+def _channel(name: str, channels: Mapping[str, int], option: str) -> int:
+    if name in channels:
+        return channels[name]
+    if name.isdecimal() and int(name) <= limits.CHANNEL_ID_MAX:
+        return int(name)
+    hint = parse.nearest(name, channels) if channels else ""
+    raise errors.Usage(
+        reason=f"Option {option!r} speaks of channel {name!r}, which is no id and not among 'channels'.{hint}"
+    )
+
+
+def _field(option: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in option)

@@ -1,0 +1,1 @@
+"""Streams to rows: which entries to read, in which parts, as Arrow batches."""

@@ -1,0 +1,150 @@
+"""Writing without the data source: from any Python program, and from the tasks of an older Spark."""
+
+import datetime as dt
+import itertools
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+import pyarrow as pa
+
+from rta_wire import errors
+from rta_writers.control import resolve
+from rta_writers.options.write import Delivery, Options
+from rta_writers.write import commit
+from rta_writers.write.task import Outcome, Task
+
+ROWS_PER_BATCH: Final = 65_536
+
+
+class BurstWriter:
+    """Appends rows to a session, in the forms and with the guarantees of the data source.
+
+    Whoever repeats the same rows under the same `unit` and `epoch` adds nothing: a program that was killed goes on by
+    writing again from the start of its epoch. Without a name the unit is new each time.
+    """
+
+    def __init__(self, options: Mapping[str, str], *, unit: str | None = None, epoch: int = 0) -> None:
+        self._options = Options.read(options)
+        self._unit = commit.unit_of(unit or uuid.uuid4().hex, 0)
+        self._epoch = epoch
+        self._task: Task | None = None
+        self._schema: pa.Schema | None = None
+        resolve.check(self._options)
+
+    def write(self, rows: pa.RecordBatch | pa.Table) -> None:
+        """Rows with the columns of one of the forms. They may wait for more, for a second at most while more come."""
+        for batch in rows.to_batches() if isinstance(rows, pa.Table) else [rows]:
+            if self._task is None:
+                self._task = Task(self._options, batch.schema, unit=self._unit, epoch=self._epoch)
+                self._schema = batch.schema
+            elif not batch.schema.equals(self._schema):
+                raise errors.Usage(reason=f"The columns have changed from {self._schema} to {batch.schema}")
+            self._task.write(batch)
+
+    def samples(self, channels: Any, times_ns: Any, values: Any) -> None:
+        """Samples in long form from three sequences or arrays."""
+        self.write(pa.record_batch({"channel": channels, "time": times_ns, "value": values}))
+
+    def flush(self) -> None:
+        """Everything that was written stands in the stream when this returns, and the supervisor was told."""
+        if self._task is not None:
+            self._task.flush()
+
+    def close(self) -> Outcome:
+        """Send the rest, commit it, and give back the connection."""
+        task, self._task = self._task, None
+        if task is None:
+            return Outcome(self._unit, self._epoch)
+        try:
+            outcome = task.finish()
+        finally:
+            task.close()
+        commit.commit(self._options, [outcome], epoch=self._epoch)
+        return outcome
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        elif self._task is not None:
+            self._task.fail()
+            self._task.close()
+
+
+def write_partition(rows: Iterable[Any], **options: str) -> Outcome:
+    """Rows of one partition, from `foreachPartition` or `mapInArrow` on a Spark without the data source.
+
+    `rows` are Arrow batches, Spark rows or dicts. The unit is named by the options `job` and `epoch` and by the
+    partition of the task; in a streaming query Spark knows the first two. A time without a zone is local time, as
+    Spark gives it.
+    """
+    settings = Options.read({name: str(value) for name, value in options.items()})
+    if settings.delivery is Delivery.STAGED:
+        raise errors.Usage(reason="Delivery 'staged' needs a commit on the driver: a partition alone has none")
+    job, epoch, partition = _place(settings)
+    unit = commit.unit_of(job, partition)
+    batches = _batches(iter(rows))
+    first = next(batches, None)
+    if first is None:
+        return Outcome(unit, epoch)
+    task = Task(settings, first.schema, unit=unit, epoch=epoch)
+    try:
+        for batch in itertools.chain([first], batches):
+            task.write(batch)
+        return task.finish()
+    finally:
+        task.close()
+
+
+def _place(options: Options) -> tuple[str, int, int]:
+    """Job, epoch and partition: what was asked for, or else what Spark says."""
+    context = _task_context()
+    query = batch = None
+    if context is not None:
+        query = context.getLocalProperty("sql.streaming.queryId")
+        batch = context.getLocalProperty("streaming.sql.batchId")
+    job = options.job or query
+    if job is None:
+        raise errors.Usage(
+            reason="write_partition needs the option 'job': the same name in every attempt, another for every job"
+        )
+    epoch = int(batch) if options.job is None and batch is not None else options.epoch
+    return job, epoch, 0 if context is None else context.partitionId()
+
+
+def _task_context() -> Any:
+    try:
+        from pyspark import TaskContext  # noqa: PLC0415 - works without Spark too
+    except ImportError:
+        return None
+    return TaskContext.get()
+
+
+def _batches(rows: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+    first = next(rows, None)
+    if first is None:
+        return
+    rest = itertools.chain([first], rows)
+    if isinstance(first, pa.RecordBatch):
+        yield from rest
+        return
+    schema: pa.Schema | None = None
+    while some := [_plain(row) for row in itertools.islice(rest, ROWS_PER_BATCH)]:
+        batch = pa.RecordBatch.from_pylist(some, schema=schema)
+        schema = batch.schema
+        yield batch
+
+
+def _plain(row: Any) -> dict[str, Any]:
+    fields = row.asDict() if hasattr(row, "asDict") else dict(row)
+    return {name: _in_utc(value) for name, value in fields.items()}
+
+
+def _in_utc(value: Any) -> Any:
+    return value.astimezone(dt.UTC) if isinstance(value, dt.datetime) else value
