@@ -13,7 +13,7 @@ import msgspec
 
 from bench.measure import Case, constant
 from rta_supervisor.catalogue import factory
-from rta_supervisor.catalogue.model import Catalogue, Query, Row
+from rta_supervisor.catalogue.model import Catalogue, CatalogueRow, Query
 from rta_supervisor.settings import settings
 from rta_wire.control.totals import Totals
 from rta_wire.session import State
@@ -37,7 +37,7 @@ QUESTIONS = {
 }
 
 
-def row(number: int) -> Row:
+def row(number: int) -> CatalogueRow:
     """As rigs make them: about half a kilobyte of JSON."""
     start_ns = START_NS + number * SESSION_NS
     document = {
@@ -55,7 +55,7 @@ def row(number: int) -> Row:
         },
         "configBindings": [{"identifier": f"configuration-{number % 20}", "channelOffset": 0}] * 3,
     }
-    return Row(
+    return CatalogueRow(
         identity=str(document["identity"]),
         stream=f"rig-{number % 10}",
         stream_session_id=number,
@@ -91,7 +91,7 @@ def filled(kind: str, count: int) -> settings.Settings:
 
 def _ask(config: settings.Settings, work: Callable[[Catalogue], Awaitable[None]]) -> None:
     async def main() -> None:
-        catalogue = factory.configured(config)
+        catalogue = factory.create(config)
         try:
             await work(catalogue)
         finally:

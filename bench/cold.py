@@ -17,13 +17,13 @@ from bench.measure import Case, constant, per_cpu_second
 from bench.wire import CHANNELS, Rows, long_rows
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.compaction.compactor import Compactor
-from rta_supervisor.session.store import Sessions
+from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections import compaction
 from rta_supervisor.transport.link import Link
 from rta_wire import keys, limits
 from rta_wire.codec import burst as wire_pack
-from rta_wire.codec import decode, encode
+from rta_wire.codec import encode
 from rta_wire.cold import batch as cold_batch
 from rta_wire.cold import byte_split, lz4_roundtrip
 from rta_writers.connection import redis_client
@@ -64,19 +64,20 @@ def bursts(kind: str, count: int, samples_per_burst: int | None = None) -> tuple
     return tuple(one.data for one in itertools.chain.from_iterable(made))
 
 
-def entries(datas: tuple[bytes, ...]) -> list[lz4_roundtrip.Entry]:
+def entries(datas: tuple[bytes, ...]) -> list[lz4_roundtrip.RawEntry]:
     return [
-        lz4_roundtrip.Entry(f"{n + 1}-0", (keys.ENTRY_ID, b"1", keys.ENTRY_DATA, data)) for n, data in enumerate(datas)
+        lz4_roundtrip.RawEntry(f"{n + 1}-0", (keys.ENTRY_ID, b"1", keys.ENTRY_DATA, data))
+        for n, data in enumerate(datas)
     ]
 
 
-def pack(found: list[lz4_roundtrip.Entry]) -> int:
+def pack(found: list[lz4_roundtrip.RawEntry]) -> int:
     """Everything that is done to a stream but talking to Redis: open, pack, unpack, compare. Gives the raw bytes."""
-    opener, widths = lz4_roundtrip.Opener(), byte_split.Widths()
-    raw, batch, size = 0, list[lz4_roundtrip.Opened](), 0
-    for one in itertools.chain((opener.open(entry) for entry in found), [None]):
-        if batch and (one is None or cold_batch.is_full(len(batch) + 1, size + one.size)):
-            if cold_batch.unpacked(cold_batch.packed(batch, widths, live_bytes=size)) != batch:
+    opener, widths = lz4_roundtrip.Lz4Unpacker(), byte_split.WidthChooser()
+    raw, batch, size = 0, list[lz4_roundtrip.UnpackedEntry](), 0
+    for one in itertools.chain((opener.unpack(entry) for entry in found), [None]):
+        if batch and (one is None or cold_batch.is_over_limit(len(batch) + 1, size + one.size)):
+            if cold_batch.unpack_batch(cold_batch.pack_batch(batch, widths, live_bytes=size)) != batch:
                 raise RuntimeError("a batch is not what went into it")
             raw += sum(len(value) for packed in batch for value in packed.values)
             batch, size = [], 0
@@ -97,7 +98,7 @@ def least(datas: tuple[bytes, ...]) -> None:
             codec.decompress(packed, decompressed_size=size, asbytes=True)
             held, size = [], 0
         if data is not None:
-            raw = decode.decompress(data)
+            raw = wire_pack.decompress(data)
             if wire_pack.compress(raw) != data:
                 raise RuntimeError("a burst was not made again")
             held.append(raw)
@@ -114,7 +115,7 @@ async def compact(url: str) -> None:
     await link.load_functions()
     with tempfile.TemporaryDirectory(prefix="rtas-bench-") as folder:
         catalogue = SqliteCatalogue(Path(folder) / "catalogue.sqlite")
-        await Compactor(link, Sessions(link, config), catalogue, config).sweep()
+        await Compactor(link, SessionStore(link, config), catalogue, config).sweep()
         await catalogue.close()
     await link.close()
 
@@ -142,7 +143,9 @@ def times_smaller(datas: tuple[bytes, ...]) -> Callable[[], float]:
             anyio.run(compact, parts.redis_url())
             if client.xlen(keys.stream(STREAM)):
                 raise RuntimeError("the stream was not compacted")
-            left = sum(client.memory_usage(key, samples=0) or 0 for key in (keys.stream(STREAM), keys.cold(STREAM)))
+            left = sum(
+                client.memory_usage(key, samples=0) or 0 for key in (keys.stream(STREAM), keys.cold_stream(STREAM))
+            )
             return live / left
 
     return figure
@@ -166,7 +169,7 @@ def bench_smaller(quick: bool) -> Iterator[Case]:
 
 
 def bench_speed(quick: bool) -> Iterator[Case]:
-    """Bytes before any compression, on one core, against the same without cutting and reordering: see decision 061."""
+    """Bytes before any compression, on one core, against the same without cutting and reordering: see decision 011."""
     count = QUICK_SAMPLES if quick else SAMPLES
     for kind in ("jittered", "calibrated", "noisy", "mixed"):
         datas = bursts(kind, count)

@@ -18,7 +18,7 @@ import hiredis
 import redis
 
 from rta_supervisor.embedded import server
-from rta_supervisor.embedded.processes import Ready
+from rta_supervisor.embedded.processes import ReadySocket
 from rta_supervisor.transport import commands
 from rta_supervisor.transport import pipeline as transport_pipeline
 from rta_wire import keys
@@ -66,7 +66,7 @@ class Sender:
                     left -= 1
 
 
-def packed(batch: Iterable[commands.Call]) -> list[tuple[bytes, int]]:
+def packed(batch: Iterable[commands.Command]) -> list[tuple[bytes, int]]:
     """Commands in parts for a sender."""
     words = [transport_pipeline.pack(call) for call in batch]
     return [
@@ -75,7 +75,7 @@ def packed(batch: Iterable[commands.Call]) -> list[tuple[bytes, int]]:
     ]
 
 
-def sessions(count: int) -> Iterator[commands.Call]:
+def sessions(count: int) -> Iterator[commands.Command]:
     """Commands that make open sessions 1 to `count`, as if they had been opened a moment ago."""
     now_ms = time.time_ns() // 1_000_000
     for number in range(1, count + 1):
@@ -83,11 +83,11 @@ def sessions(count: int) -> Iterator[commands.Call]:
         place = (keys.STREAM_SESSION_ID, number, keys.STREAM_NAME, STREAM)
         shown = (*place, keys.STREAM_POSITION, "0-0", keys.LAST_UPDATED, now_ms, keys.JSON, document(name))
         ours = (*place, "state", "open", "principal", "default", "version", 1, "openedMs", now_ms)
-        for key, fields in ((NAMES.session(name), shown), (NAMES.state(name), ours)):
+        for key, fields in ((NAMES.session(name), shown), (NAMES.session_state(name), ours)):
             yield ("HSET", key, *fields)
             yield ("EXPIRE", key, TTL_S)
         yield ("SET", NAMES.gate(STREAM, number), "open", "EX", TTL_S)
-        yield ("ZADD", NAMES.index(), now_ms, name)
+        yield ("ZADD", NAMES.session_index(), now_ms, name)
     yield ("SET", keys.LAST_STREAM_SESSION_ID, count)
     yield ("SADD", keys.STREAMS, STREAM)
 
@@ -100,7 +100,7 @@ def report(number: int, unit: str, step: int) -> bytes:
     )
 
 
-def report_call(raw: bytes, key: str = NAMES.reports(keys.DEFAULT_PRINCIPAL)) -> commands.Call:
+def report_call(raw: bytes, key: str = NAMES.reports(keys.DEFAULT_PRINCIPAL)) -> commands.Command:
     return ("XADD", key, "*", keys.CONTROL_FIELD, raw)
 
 
@@ -143,7 +143,7 @@ class Rig:
             "RTA_CATALOGUE__PATH": str(self.directory / "catalogue.sqlite"),
             "RTA_HTTP__PORT": "0",
         }
-        with Ready(path) as ready, (self.directory / "log").open("wb") as log:
+        with ReadySocket(path) as ready, (self.directory / "log").open("wb") as log:
             self.daemon = subprocess.Popen(
                 [sys.executable, "-m", "rta_supervisor", "run", "--redis-url", self.url],
                 env={**os.environ, **quiet, **environment, "NOTIFY_SOCKET": str(path)},

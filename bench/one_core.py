@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from bench import parts
 from bench.spark import CHANNELS, START_NS
 from rta_supervisor.archive import finalize
-from rta_supervisor.archive.plan import Candidate
+from rta_supervisor.archive.plan import ArchiveCandidate
 from rta_wire import archive_spec, keys
 from rta_wire.session import State
 from rta_writers.archive import job as archive_job
@@ -59,7 +59,7 @@ def archive(spark: SparkSession, url: str, rows: int, *, split_bytes: bool = Fal
     """Rows a second from that stream to verified files in their place."""
     with redis_client.connect(url) as client:
         size = int(client.memory_usage(keys.stream(parts.STREAM)) or 0)
-    session = Candidate(
+    session = ArchiveCandidate(
         identity="bench",
         stream=parts.STREAM,
         stream_session_id=NUMBER,
@@ -72,26 +72,26 @@ def archive(spark: SparkSession, url: str, rows: int, *, split_bytes: bool = Fal
         stored_bytes=size,
         document=b"{}",
     )
-    wanted = {NUMBER: archive_spec.SessionOrder("bench", size, session.opened_ms, session.updated_ms)}
+    wanted = {NUMBER: archive_spec.SessionSpec("bench", size, session.opened_ms, session.updated_ms)}
     spark.conf.set(rta_spark.ROWS_PER_BATCH, str(archive_job.BATCH_ENTRIES))
-    stream = archive_spec.StreamOrder(parts.STREAM, "0-0", wanted, "double", "raw")
+    stream = archive_spec.StreamSpec(parts.STREAM, "0-0", wanted, "double", "raw")
     names = keys.Keys()
     with tempfile.TemporaryDirectory() as folder:
         aside = Path(folder) / "aside"
         aside.mkdir()
-        order = archive_spec.Order(
+        order = archive_spec.ArchiveSpec(
             url, names.prefix, names.session_template, "local[1]", str(aside), 3, split_bytes, ()
         )
         started_s = time.perf_counter()
         with concurrent.futures.ThreadPoolExecutor(1) as hand:
-            checking: list[concurrent.futures.Future[finalize.CheckedFiles]] = []
+            checking: list[concurrent.futures.Future[finalize.VerifiedFiles]] = []
             [outcome] = archive_job.run(
                 spark,
                 order,
-                archive_spec.Pass((stream,)),
-                lambda files: checking.append(hand.submit(finalize.check, NUMBER, files[NUMBER], aside)),
+                archive_spec.PassSpec((stream,)),
+                lambda files: checking.append(hand.submit(finalize.verify_files, NUMBER, files[NUMBER], aside)),
             )
-            made = finalize.finish(session, outcome, checking[0].result(), aside, Path(folder) / "archive")
+            made = finalize.finalize(session, outcome, checking[0].result(), aside, Path(folder) / "archive")
         took_s = time.perf_counter() - started_s
     assert made.rows["samples"] == rows, made
     return rows / took_s

@@ -10,10 +10,10 @@ import redis.asyncio
 
 from bench import load
 from bench.measure import Case, constant
-from rta_supervisor.catalogue.model import Row
+from rta_supervisor.catalogue.model import CatalogueRow
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
-from rta_supervisor.session.model import Ref
-from rta_supervisor.session.store import Sessions
+from rta_supervisor.session.model import SessionRef
+from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_wire import keys, session
@@ -127,10 +127,10 @@ class Refreshes:
         self.set_up()
         self._step += 1
         totals = Totals(self._step, 1, 1, 1, load.START_NS, load.START_NS + self._step)
-        refs = [Ref(load.identity(n), load.STREAM, n) for n in range(1, self.count + 1)]
+        refs = [SessionRef(load.identity(n), load.STREAM, n) for n in range(1, self.count + 1)]
 
         async def work(link: Link) -> float:
-            sessions = Sessions(link, settings.Settings())
+            sessions = SessionStore(link, settings.Settings())
             await sessions.fold({(ref.identity, ref.stream_session_id): {"u": totals} for ref in refs})
             started_s = time.perf_counter()
             await sessions.refresh(refs)
@@ -299,7 +299,7 @@ def ready_s(count: int) -> float:
     def set_up() -> None:
         rig.sender.send(load.packed(load.sessions(count)))
         rows = [
-            Row(name, load.STREAM, n, "default", State.OPEN, load.document(name), Totals(), 1, 1, 1)
+            CatalogueRow(name, load.STREAM, n, "default", State.OPEN, load.document(name), Totals(), 1, 1, 1)
             for n in range(1, count + 1)
             for name in (load.identity(n),)
         ]
@@ -417,13 +417,13 @@ class Growth:
         stride = spread // self.few
 
         async def work(link: Link) -> float:
-            sessions = Sessions(link, settings.Settings())
+            sessions = SessionStore(link, settings.Settings())
             started_s = time.perf_counter()
             for turn in range(self.turns):
                 self._step += 1
                 totals = Totals(self._step, 1, 1, 1, load.START_NS, load.START_NS + self._step)
                 numbers = range(turn % stride + 1, spread + 1, stride)
-                refs = [Ref(load.identity(n), load.STREAM, n) for n in numbers]
+                refs = [SessionRef(load.identity(n), load.STREAM, n) for n in numbers]
                 await sessions.fold({(ref.identity, ref.stream_session_id): {"u": totals} for ref in refs})
                 await sessions.refresh(refs)
             return (time.perf_counter() - started_s) / self.turns / self.few * 1e6

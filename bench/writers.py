@@ -14,7 +14,7 @@ from bench.measure import Case, constant, per_second
 from rta_wire.codec import encode
 from rta_writers.connection import redis_client
 from rta_writers.options.target import Target
-from rta_writers.options.write import GROUP_ROWS, Options
+from rta_writers.options.write import GROUP_ROWS, WriteOptions
 from rta_writers.write.task import Task
 
 CHANNELS = 100
@@ -41,7 +41,7 @@ def batch(number: int) -> pa.RecordBatch:
 
 def write(groups: int, delivery: str) -> None:
     """Rows to the stream of a new session."""
-    options = Options.read({**parts.fresh_session().options(), "delivery": delivery})
+    options = WriteOptions.parse({**parts.fresh_session().options(), "delivery": delivery})
     task = Task(options, batch(0).schema, unit="bench/0", epoch=0)
     try:
         for number in range(groups):
@@ -114,7 +114,7 @@ def main() -> None:
     with redis_client.connect(url) as client:
         client.flushall()
         client.set(target.keys.gate(parts.STREAM, 1), "open", ex=parts.GATE_TTL_S)
-    task = Task(Options.read(target.options()), batch(0).schema, unit="bench/0", epoch=0)
+    task = Task(WriteOptions.parse(target.options()), batch(0).schema, unit="bench/0", epoch=0)
     Path("/proc/self/clear_refs").write_text(RESET_PEAK)
     before_kib = _memory_kib("VmRSS")
     for _ in range(int(groups)):

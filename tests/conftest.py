@@ -67,7 +67,7 @@ def url(shared_server: server.EmbeddedServer) -> Iterator[str]:
     with redis_client.connect(shared_server.url) as client:
         client.flushall()
         client.function_flush()
-        acknowledged.memory.forget()
+        acknowledged.acknowledged_units.clear()
         yield shared_server.url
         assert ttl_check.keys_without_ttl(client) == []
 

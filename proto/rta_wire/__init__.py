@@ -7,9 +7,8 @@ if TYPE_CHECKING:
     from rta_wire.codec import decode, encode
     from rta_wire.codec import event_messages as events
     from rta_wire.codec import layout as plan
-    from rta_wire.stream import cursor as reader
 
-__all__ = ["__version__", "decode", "encode", "events", "plan", "reader"]
+__all__ = ["__version__", "decode", "encode", "events", "plan"]
 __version__ = "0.2.0.dev0"
 
 _LATER: Final = {
@@ -17,7 +16,6 @@ _LATER: Final = {
     "encode": "rta_wire.codec.encode",
     "events": "rta_wire.codec.event_messages",
     "plan": "rta_wire.codec.layout",
-    "reader": "rta_wire.stream.cursor",
 }
 """The codec as a library, by the names that its guide shows. Imported when they are used."""
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 
-class SessionOrder(msgspec.Struct, frozen=True):
+class SessionSpec(msgspec.Struct, frozen=True):
     """One session, and about how much there is of it, from when to when."""
 
     identity: str
@@ -14,28 +14,28 @@ class SessionOrder(msgspec.Struct, frozen=True):
     end_ms: int
 
 
-class StreamOrder(msgspec.Struct, frozen=True):
+class StreamSpec(msgspec.Struct, frozen=True):
     """Sessions of one stream, read together from an entry on."""
 
     stream: str
     after: str
-    sessions: dict[int, SessionOrder]
+    sessions: dict[int, SessionSpec]
     """By stream session id."""
     sample_type: str
     framing: str
 
 
-class Pass(msgspec.Struct, frozen=True):
+class PassSpec(msgspec.Struct, frozen=True):
     """What is read and written in one go."""
 
-    streams: tuple[StreamOrder, ...]
+    streams: tuple[StreamSpec, ...]
 
     @property
-    def sessions(self) -> dict[int, SessionOrder]:
+    def sessions(self) -> dict[int, SessionSpec]:
         return {number: one for stream in self.streams for number, one in stream.sessions.items()}
 
 
-class Order(msgspec.Struct, frozen=True):
+class ArchiveSpec(msgspec.Struct, frozen=True):
     """Everything that the job does."""
 
     redis_url: str
@@ -46,10 +46,10 @@ class Order(msgspec.Struct, frozen=True):
     """Where files wait until they are verified."""
     level: int
     split_bytes: bool
-    passes: tuple[Pass, ...]
+    passes: tuple[PassSpec, ...]
 
 
-class File(msgspec.Struct, frozen=True):
+class ArchiveFile(msgspec.Struct, frozen=True):
     """A file of one session, in the session's folder."""
 
     kind: str
@@ -57,14 +57,14 @@ class File(msgspec.Struct, frozen=True):
     rows: int
 
 
-class Counted(msgspec.Struct, frozen=True):
+class RowSum(msgspec.Struct, frozen=True):
     """Rows of one kind, and the sum of their bits."""
 
     rows: int = 0
     sum: int = 0
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class SessionResult(msgspec.Struct, frozen=True):
     """One session: what its stream held, and which files were made of it."""
 
     stream_session_id: int
@@ -73,30 +73,30 @@ class Outcome(msgspec.Struct, frozen=True):
     first_id: str = ""
     last_id: str = ""
     begins_with_json: bool = False
-    samples: Counted = Counted()
-    events: Counted = Counted()
-    files: tuple[File, ...] = ()
+    samples: RowSum = RowSum()
+    events: RowSum = RowSum()
+    files: tuple[ArchiveFile, ...] = ()
     problem: str = ""
 
 
-class Started(msgspec.Struct, frozen=True, tag=True):
+class JobStarted(msgspec.Struct, frozen=True, tag=True):
     """Spark is there."""
 
     version: str
 
 
-class Progress(msgspec.Struct, frozen=True, tag=True):
+class JobProgress(msgspec.Struct, frozen=True, tag=True):
     """A pass has come so far, as a share of its work."""
 
     number: int
     share: float
 
 
-class Written(msgspec.Struct, frozen=True, tag=True):
+class PassWritten(msgspec.Struct, frozen=True, tag=True):
     """The files of a pass are written; what they should hold is still being counted."""
 
     number: int
-    files: dict[int, tuple[File, ...]]
+    files: dict[int, tuple[ArchiveFile, ...]]
     """By stream session id."""
 
 
@@ -104,10 +104,10 @@ class PassDone(msgspec.Struct, frozen=True, tag=True):
     """A pass is over."""
 
     number: int
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[SessionResult, ...]
 
 
-class Failed(msgspec.Struct, frozen=True, tag=True):
+class JobFailed(msgspec.Struct, frozen=True, tag=True):
     """The job can't go on."""
 
     code: str
@@ -116,4 +116,4 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     facts: dict[str, Any] = {}
 
 
-Answer = Started | Progress | Written | PassDone | Failed
+JobEvent = JobStarted | JobProgress | PassWritten | PassDone | JobFailed

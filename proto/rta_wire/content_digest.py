@@ -38,7 +38,7 @@ class Digest(msgspec.Struct, frozen=True):
     rows: int = 0
     sum: int = 0
 
-    def joined(self, other: "Digest") -> "Digest":
+    def sum_of(self, other: "Digest") -> "Digest":
         return Digest(self.rows + other.rows, (self.sum + other.sum) % _BITS)
 
     @property
@@ -46,19 +46,19 @@ class Digest(msgspec.Struct, frozen=True):
         return f"{self.sum:016x}"
 
 
-class Whole(msgspec.Struct, frozen=True):
+class Int64Values(msgspec.Struct, frozen=True):
     """Whole numbers of 64 bits beside their nearest doubles: the low bits, and which are below 0."""
 
     low: U64
     negative: npt.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, values: npt.NDArray[Any]) -> "Whole":
+    def from_values(cls, values: npt.NDArray[Any]) -> "Int64Values":
         return cls(values.astype(values.dtype, copy=False).view(np.uint64), values < 0)
 
 
-def samples(
-    channels: npt.NDArray[Any], times_ns: I64, values: npt.NDArray[np.float64], whole: Whole | None = None
+def of_samples(
+    channels: npt.NDArray[Any], times_ns: I64, values: npt.NDArray[np.float64], whole: Int64Values | None = None
 ) -> Digest:
     """Of samples. Values count bit by bit: 0.0 is not -0.0, and one NaN is not another."""
     bits = np.ascontiguousarray(values).view(np.uint64)
@@ -85,11 +85,11 @@ def _mixed(bits: U64) -> U64:
     return bits
 
 
-Event = tuple[int, int, str, str, Sequence[float]]
+EventFields = tuple[int, int, str, str, Sequence[float]]
 """Definition, time in ns, application, status, raw data."""
 
 
-def events(found: Iterable[Event]) -> Digest:
+def of_events(found: Iterable[EventFields]) -> Digest:
     """Of events."""
     total = rows = 0
     for definition, time_ns, app_name, status_text, raw_data in found:

@@ -5,7 +5,6 @@ Only names of files travel; each process reads its own. Sends nothing: the resul
 """
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
-from rta_wire import errors
+from rta_wire import errors, redis_url
 
 PASSWORD_VARIABLE: Final = "RTA_REDIS_PASSWORD"  # noqa: S105 - a name, not a secret
 CREDENTIALS_VARIABLE: Final = "CREDENTIALS_DIRECTORY"
@@ -24,20 +23,21 @@ _PASSWORD_FILE: Final = "password_file"  # noqa: S105 - a name, not a secret
 _TLS_FILES: Final = {"ca_file": "ssl_ca_certs", "cert_file": "ssl_certfile", "key_file": "ssl_keyfile"}
 FILES: Final = (_PASSWORD_FILE, *_TLS_FILES)
 _WITHOUT_TLS: Final = ("redis", "unix")
-_SECRET_IN_QUERY: Final = re.compile(r"([?&]password=)[^&]*", re.IGNORECASE)
 
 
-class Way(msgspec.Struct, frozen=True):
+class ResolvedUrl(msgspec.Struct, frozen=True):
     """An address, and what a client is made with. Not to be printed."""
 
     url: str
     options: dict[str, Any]
 
     def __repr__(self) -> str:
-        return f"Way({safe(self.url)!r})"
+        return f"ResolvedUrl({redis_url.redact(self.url)!r})"
 
 
-def way(url: str, files: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> Way:
+def resolve_url(
+    url: str, files: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None
+) -> ResolvedUrl:
     """What a client needs. Files that the URL names come before `files`, which has names of `FILES`."""
     environ = os.environ if environ is None else environ
     address, named = _without_files(url)
@@ -51,44 +51,12 @@ def way(url: str, files: Mapping[str, str] | None = None, environ: Mapping[str, 
             read_secret(name, found[name])
             options[option] = found[name]
     if _PASSWORD_FILE in found:
-        if has_password(address):
+        if redis_url.has_password(address):
             raise errors.BadConfiguration(where=_PASSWORD_FILE, reason="the URL has a password too. Use one of them")
         options["password"] = read_secret(_PASSWORD_FILE, found[_PASSWORD_FILE])
-    elif not has_password(address) and (password := _of_surroundings(environ)):
+    elif not redis_url.has_password(address) and (password := _of_surroundings(environ)):
         options["password"] = password
-    return Way(address, options)
-
-
-def has_password(url: str) -> bool:
-    """Whether a secret stands in a URL itself."""
-    account, at, _ = url.partition("://")[2].rpartition("@")
-    return bool(at and account.partition(":")[2]) or bool(_SECRET_IN_QUERY.search(url))
-
-
-def check_public(url: str) -> str:
-    """The URL itself, if everybody may see it."""
-    if has_password(url):
-        raise errors.Usage(
-            reason=f"A password on the command line can be read by everybody on this host ({safe(url)}). "
-            f"Put it into a file and name that in redis.password_file, or into {PASSWORD_VARIABLE} in the environment"
-        )
-    return url
-
-
-def safe(url: str) -> str:
-    """A URL without its password, for people and logs."""
-    scheme, separator, rest = _SECRET_IN_QUERY.sub(r"\1***", url).partition("://")
-    account, at, host = rest.rpartition("@")
-    if not at:
-        return f"{scheme}{separator}{host}"
-    user, colon, _ = account.partition(":")
-    return f"{scheme}{separator}{user}{':***' if colon else ''}@{host}"
-
-
-def unusable(url: str, error: ValueError) -> errors.BadConfiguration:
-    """A URL that no client can be made of. What Python says of it may quote a part of the password."""
-    reason = "it is no URL of a Redis. Write '/', '@', '?' and '#' in a password as %2F, %40, %3F and %23"
-    return errors.BadConfiguration(where=f"Redis URL {safe(url)!r}", reason=reason if "@" in url else str(error))
+    return ResolvedUrl(address, options)
 
 
 def _without_files(url: str) -> tuple[str, dict[str, str]]:
@@ -120,3 +88,13 @@ def read_secret(name: str, path: str) -> str:
     if not text:
         raise errors.BadConfiguration(where=f"{name} {path}", reason="it is empty")
     return text
+
+
+def check_no_password(url: str) -> str:
+    """The URL itself, if everybody may see it."""
+    if redis_url.has_password(url):
+        raise errors.Usage(
+            reason=f"A password on the command line can be read by everybody on this host ({redis_url.redact(url)}). "
+            f"Put it into a file and name that in redis.password_file, or into {PASSWORD_VARIABLE} in the environment"
+        )
+    return url

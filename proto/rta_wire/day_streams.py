@@ -62,7 +62,7 @@ def source_of(stream: str) -> str:
     return stream if (day := parse(stream)) is None else day.source
 
 
-def is_of(stream: str, source: str) -> bool:
+def is_stream_of(stream: str, source: str) -> bool:
     """Whether who asks for a source, or for the stream itself, means this stream."""
     return source in (stream, source_of(stream))
 

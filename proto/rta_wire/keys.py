@@ -3,6 +3,7 @@
 A helper key carries the key that it guards as its hash tag, so that both live in one cluster slot.
 """
 
+import binascii
 import re
 from typing import Final
 
@@ -34,7 +35,7 @@ CONTROL_GROUP: Final = "supervisors"
 DEFAULT_PRINCIPAL: Final = "default"
 DEFAULT_OPERATOR: Final = "operator"
 
-SHOWN_CHARS: Final = 300
+QUOTED_NAME_MAX_CHARS: Final = 300
 """Of a name that is refused: enough to see what is wrong with it."""
 
 _STREAM_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.STREAM_NAME_MAX_CHARS - 1}}}")
@@ -47,7 +48,7 @@ def stream(name: str) -> str:
     return f"stream:{name}"
 
 
-def cold(name: str) -> str:
+def cold_stream(name: str) -> str:
     """The older part of a stream, in batches. A Redis stream: the id of a batch is the highest inside."""
     return f"cold:{name}"
 
@@ -77,7 +78,7 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Hash of a session, which others read."""
         return self.session_template.replace("{identity}", identity)
 
-    def state(self, identity: str) -> str:
+    def session_state(self, identity: str) -> str:
         """Hash: what is folded about a session and is no reader's business."""
         return f"{self.prefix}st:{{{self.session(identity)}}}"
 
@@ -93,7 +94,7 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """String that changes with each append of a unit, to be watched. The mark itself stands in `marks`."""
         return f"{self.marks(stream_name, stream_session_id)}:{unit}"
 
-    def shown(self, stream_name: str, stream_session_id: int) -> str:
+    def published(self, stream_name: str, stream_session_id: int) -> str:
         """Hash: what the stream was last told about a session, so that nothing older is told after it."""
         return f"{self.prefix}shown:{{{stream(stream_name)}}}:{stream_session_id}"
 
@@ -117,11 +118,11 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Control stream of messages that don't."""
         return f"{self.prefix}ctl:{principal}"
 
-    def lane_count(self, control_stream: str) -> str:
+    def control_counters(self, control_stream: str) -> str:
         """Hash: how many messages of a control stream are settled, and how many were evicted before that."""
         return f"{self.prefix}seen:{{{control_stream}}}"
 
-    def again(self, control_stream: str, letter_id: str) -> str:
+    def resent_marker(self, control_stream: str, letter_id: str) -> str:
         """String: that a dead letter was put back on its control stream."""
         return f"{self.prefix}again:{{{control_stream}}}:{letter_id}"
 
@@ -145,18 +146,18 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """String with a TTL: a supervisor that works on its messages. Without it others take them."""
         return f"{self.prefix}alive:{node_id}"
 
-    def beat(self, node_id: str, tag: str = "") -> str:
+    def loss_counter(self, node_id: str, tag: str = "") -> str:
         """Counter that a supervisor raises: a value that it did not expect means that Redis lost data.
 
         With a tag it lives on a server of our choice.
         """
         return f"{self.prefix}beat:{node_id}" + (f":{{{tag}}}" if tag else "")
 
-    def slot(self, slot_s: int, number: int) -> str:
+    def history_slot(self, slot_s: int, number: int) -> str:
         """Hash: counts of one span of time; the number of the span since 1970."""
         return f"{self.prefix}slot:{slot_s}:{number}"
 
-    def index(self) -> str:
+    def session_index(self) -> str:
         """Sorted set: live sessions by last activity, in ms."""
         return f"{self.prefix}idx"
 
@@ -214,7 +215,7 @@ def check_stream_name(name: str) -> str:
     if not _STREAM_NAME.fullmatch(name):
         raise errors.BadName(
             what="Stream name",
-            value=name[:SHOWN_CHARS],
+            value=name[:QUOTED_NAME_MAX_CHARS],
             reason="it starts with a letter or digit, goes on with letters, digits, '.', '_' and '-', "
             f"and has at most {limits.STREAM_NAME_MAX_CHARS} characters",
         )
@@ -244,13 +245,27 @@ def _check_text(what: str, value: str, max_bytes: int) -> str:
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
-        raise errors.BadName(what=what, value=value[:SHOWN_CHARS], reason="it is not valid UTF-8") from error
+        raise errors.BadName(what=what, value=value[:QUOTED_NAME_MAX_CHARS], reason="it is not valid UTF-8") from error
     if not 1 <= size <= max_bytes:
         raise errors.BadName(
-            what=what, value=value[:SHOWN_CHARS], reason=f"it has {size} bytes of UTF-8, not 1 to {max_bytes}"
+            what=what, value=value[:QUOTED_NAME_MAX_CHARS], reason=f"it has {size} bytes of UTF-8, not 1 to {max_bytes}"
         )
     if _CONTROL_CHARACTERS.search(value) or _BRACES.search(value):
         raise errors.BadName(
-            what=what, value=value[:SHOWN_CHARS], reason="control characters and braces are not allowed"
+            what=what, value=value[:QUOTED_NAME_MAX_CHARS], reason="control characters and braces are not allowed"
         )
     return value
+
+
+SLOTS: Final = 16_384
+
+
+def key_slot(key: str | bytes) -> int:
+    """The slot of a Cluster that a key lives in: that of its hash tag, if it has one."""
+    raw = key.encode() if isinstance(key, str) else key
+    start = raw.find(b"{")
+    if start >= 0:
+        end = raw.find(b"}", start + 1)
+        if end > start + 1:
+            raw = raw[start + 1 : end]
+    return binascii.crc_hqx(raw, 0) % SLOTS

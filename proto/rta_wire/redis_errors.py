@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 
-class Sort(enum.StrEnum):
+class FailureKind(enum.StrEnum):
     """What to do about a command that failed."""
 
     NOT_DONE = "certainly not executed"
@@ -20,80 +20,80 @@ class Sort(enum.StrEnum):
     UNKNOWN = "may have been executed"
     """Try again only where a repetition is found out: behind an append, or with a request id."""
 
-    NEVER = "will never work"
+    PERMANENT = "will never work"
     """Fail, with the reason."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class ErrorRule(msgspec.Struct, frozen=True):
     """One line of the table: what an error means, in words that follow the server's address."""
 
-    sort: Sort
+    kind: FailureKind
     meaning: str
 
 
-FULL: Final = "OOM"
-FORGOTTEN: Final = frozenset({"NOGROUP", "NOFUNCTION"})
+OUT_OF_MEMORY: Final = "OOM"
+LOST_STATE_CODES: Final = frozenset({"NOGROUP", "NOFUNCTION"})
 """Redis does not know what a supervisor had put there: it lost data."""
 
-OF_ONE_KEY: Final = frozenset({"WRONGTYPE", "ERR"})
+KEY_ERROR_CODES: Final = frozenset({"WRONGTYPE", "ERR"})
 """What a writer can bring about in its own streams: another type in their place, or no id left to append with."""
 
 READ_ONLY: Final = frozenset({"READONLY", "MASTERDOWN"})
 
-TABLE: Final[dict[str, Row]] = {
-    "OOM": Row(Sort.NOT_DONE, "it is full"),
-    "LOADING": Row(Sort.NOT_DONE, "it is loading its data"),
-    "BUSY": Row(Sort.NOT_DONE, "a script keeps it busy"),
-    "MISCONF": Row(Sort.NOT_DONE, "it can't save to its disk and takes no writes"),
-    "NOREPLICAS": Row(Sort.NOT_DONE, "it has fewer replicas than it needs to take writes"),
-    "READONLY": Row(Sort.NOT_DONE, "it is a read-only replica"),
-    "MASTERDOWN": Row(Sort.NOT_DONE, "it is a replica without a primary"),
-    "CLUSTERDOWN": Row(Sort.NOT_DONE, "its cluster is down"),
-    "TRYAGAIN": Row(Sort.NOT_DONE, "it is moving these keys to another node"),
-    "MOVED": Row(Sort.NOT_DONE, "another node of its cluster has the key"),
-    "ASK": Row(Sort.NOT_DONE, "it is moving the key to another node"),
-    "EXECABORT": Row(Sort.NOT_DONE, "it discarded the transaction"),
-    "UNBLOCKED": Row(Sort.NOT_DONE, "it ended a command that was waiting"),
-    "MAXCLIENTS": Row(Sort.NOT_DONE, "it has all the connections that it takes"),
-    "NOGROUP": Row(Sort.NOT_DONE, "it forgot a consumer group"),
-    "NOFUNCTION": Row(Sort.NOT_DONE, "it forgot a function"),
-    "CONNECT": Row(Sort.NOT_DONE, "nobody answers there"),
-    "POOL": Row(Sort.NOT_DONE, "all connections of this program are in use"),
-    "RESET": Row(Sort.UNKNOWN, "the connection was lost"),
-    "TIMEOUT": Row(Sort.UNKNOWN, "it did not answer in time"),
-    "NOAUTH": Row(Sort.NEVER, "it wants a password"),
-    "WRONGPASS": Row(Sort.NEVER, "it does not take this user or password"),
-    "NOPERM": Row(Sort.NEVER, "its ACL does not allow that"),
-    "DENIED": Row(Sort.NEVER, "its protected mode lets only local clients in"),
-    "TLS": Row(Sort.NEVER, "the two ends don't agree on TLS"),
-    "WRONGTYPE": Row(Sort.NEVER, "a key holds something else than it should"),
-    "CROSSSLOT": Row(Sort.NEVER, "keys of one command are in different slots"),
-    "NOSCRIPT": Row(Sort.NEVER, "it does not know the script"),
-    "NOPROTO": Row(Sort.NEVER, "it does not speak this version of its protocol"),
-    "ERR": Row(Sort.NEVER, "it does not take the command"),
+TABLE: Final[dict[str, ErrorRule]] = {
+    "OOM": ErrorRule(FailureKind.NOT_DONE, "it is full"),
+    "LOADING": ErrorRule(FailureKind.NOT_DONE, "it is loading its data"),
+    "BUSY": ErrorRule(FailureKind.NOT_DONE, "a script keeps it busy"),
+    "MISCONF": ErrorRule(FailureKind.NOT_DONE, "it can't save to its disk and takes no writes"),
+    "NOREPLICAS": ErrorRule(FailureKind.NOT_DONE, "it has fewer replicas than it needs to take writes"),
+    "READONLY": ErrorRule(FailureKind.NOT_DONE, "it is a read-only replica"),
+    "MASTERDOWN": ErrorRule(FailureKind.NOT_DONE, "it is a replica without a primary"),
+    "CLUSTERDOWN": ErrorRule(FailureKind.NOT_DONE, "its cluster is down"),
+    "TRYAGAIN": ErrorRule(FailureKind.NOT_DONE, "it is moving these keys to another node"),
+    "MOVED": ErrorRule(FailureKind.NOT_DONE, "another node of its cluster has the key"),
+    "ASK": ErrorRule(FailureKind.NOT_DONE, "it is moving the key to another node"),
+    "EXECABORT": ErrorRule(FailureKind.NOT_DONE, "it discarded the transaction"),
+    "UNBLOCKED": ErrorRule(FailureKind.NOT_DONE, "it ended a command that was waiting"),
+    "MAXCLIENTS": ErrorRule(FailureKind.NOT_DONE, "it has all the connections that it takes"),
+    "NOGROUP": ErrorRule(FailureKind.NOT_DONE, "it forgot a consumer group"),
+    "NOFUNCTION": ErrorRule(FailureKind.NOT_DONE, "it forgot a function"),
+    "CONNECT": ErrorRule(FailureKind.NOT_DONE, "nobody answers there"),
+    "POOL": ErrorRule(FailureKind.NOT_DONE, "all connections of this program are in use"),
+    "RESET": ErrorRule(FailureKind.UNKNOWN, "the connection was lost"),
+    "TIMEOUT": ErrorRule(FailureKind.UNKNOWN, "it did not answer in time"),
+    "NOAUTH": ErrorRule(FailureKind.PERMANENT, "it wants a password"),
+    "WRONGPASS": ErrorRule(FailureKind.PERMANENT, "it does not take this user or password"),
+    "NOPERM": ErrorRule(FailureKind.PERMANENT, "its ACL does not allow that"),
+    "DENIED": ErrorRule(FailureKind.PERMANENT, "its protected mode lets only local clients in"),
+    "TLS": ErrorRule(FailureKind.PERMANENT, "the two ends don't agree on TLS"),
+    "WRONGTYPE": ErrorRule(FailureKind.PERMANENT, "a key holds something else than it should"),
+    "CROSSSLOT": ErrorRule(FailureKind.PERMANENT, "keys of one command are in different slots"),
+    "NOSCRIPT": ErrorRule(FailureKind.PERMANENT, "it does not know the script"),
+    "NOPROTO": ErrorRule(FailureKind.PERMANENT, "it does not speak this version of its protocol"),
+    "ERR": ErrorRule(FailureKind.PERMANENT, "it does not take the command"),
 }
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ClassifiedError(msgspec.Struct, frozen=True):
     """What one error comes to."""
 
     code: str
-    sort: Sort
+    kind: FailureKind
     meaning: str
-    said: str
+    text: str
     """The words of the error itself, in one line."""
 
     def __str__(self) -> str:
-        return f"{self.meaning} ({self.code}: {self.said})"
+        return f"{self.meaning} ({self.code}: {self.text})"
 
 
-def verdict(error: BaseException) -> Verdict | None:
+def classify(error: BaseException) -> ClassifiedError | None:
     """The row for an error of redis-py or of the operating system, None for any other."""
     code = _code(error)
     if code is None:
         return None
     row = TABLE.get(code, TABLE["ERR"])
-    return Verdict(code, row.sort, row.meaning, first_line(error))
+    return ClassifiedError(code, row.kind, row.meaning, first_line(error))
 
 
 def first_line(error: BaseException) -> str:

@@ -5,22 +5,21 @@ redis+sentinel://host:port,host:port/master-name/db             rediss+sentinel:
 redis+cluster://host:port,host:port                             rediss+cluster:// with TLS
 """
 
-import binascii
 import enum
+import re
 from typing import Final
 from urllib.parse import unquote
 
 import msgspec
 
-from rta_wire import credentials, errors
+from rta_wire import errors
 
-SLOTS: Final = 16_384
 PORT: Final = 6379
 SENTINEL_PORT: Final = 26_379
 PORT_MAX: Final = 65_535
 
 
-class Kind(enum.StrEnum):
+class RedisMode(enum.StrEnum):
     """How many servers there are, and who says which of them to ask."""
 
     SINGLE = "single"
@@ -28,10 +27,10 @@ class Kind(enum.StrEnum):
     CLUSTER = "cluster"
 
 
-class Address(msgspec.Struct, frozen=True):
+class RedisUrl(msgspec.Struct, frozen=True):
     """A URL, read."""
 
-    kind: Kind
+    mode: RedisMode
     url: str
     hosts: tuple[tuple[str, int], ...] = ()
     """Sentinels, or nodes of the Cluster to begin with. Empty for a single server: its URL says it all."""
@@ -50,43 +49,34 @@ class Address(msgspec.Struct, frozen=True):
         return f"{self.scheme}://{self.account}{where}:{port}/{self.database}{self.query}"
 
 
-def parse(url: str, *, where: str = "Redis URL") -> Address:
+def parse(url: str, *, where: str = "Redis URL") -> RedisUrl:
     """`where` says in an error where the URL came from."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         raise _bad(where, url, "it has no scheme; it begins with redis://, rediss://, unix:// or redis+sentinel://")
     if scheme in ("redis", "rediss", "unix"):
-        return Address(Kind.SINGLE, url)
+        return RedisUrl(RedisMode.SINGLE, url)
     plain, _, how = scheme.partition("+")
-    if plain not in ("redis", "rediss") or how not in (Kind.SENTINEL, Kind.CLUSTER):
+    if plain not in ("redis", "rediss") or how not in (RedisMode.SENTINEL, RedisMode.CLUSTER):
         known = "redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster and rediss+cluster"
         raise _bad(where, url, f"its scheme {scheme!r} is not known; there are {known}")
     rest, mark, query = rest.partition("?")
     account, at, rest = rest.rpartition("@")
     listed, _, path = rest.partition("/")
-    default = SENTINEL_PORT if how == Kind.SENTINEL else PORT
+    default = SENTINEL_PORT if how == RedisMode.SENTINEL else PORT
     hosts = tuple(_host(one, default, where, url) for one in listed.split(","))
-    if how == Kind.CLUSTER:
+    if how == RedisMode.CLUSTER:
         if path.strip("/") not in ("", "0"):
             raise _bad(where, url, f"a Cluster has database 0 only, not {path!r}")
-        return Address(Kind.CLUSTER, url, hosts, "", plain, account + at, 0, mark + query)
+        return RedisUrl(RedisMode.CLUSTER, url, hosts, "", plain, account + at, 0, mark + query)
     name, _, database = path.partition("/")
     if not name:
         raise _bad(where, url, "the name of the master is missing: redis+sentinel://host:port,host:port/master-name/0")
     if database and not database.isdecimal():
         raise _bad(where, url, f"the database {database!r} is not a number")
-    return Address(Kind.SENTINEL, url, hosts, unquote(name), plain, account + at, int(database or 0), mark + query)
-
-
-def slot(key: str | bytes) -> int:
-    """The slot of a Cluster that a key lives in: that of its hash tag, if it has one."""
-    raw = key.encode() if isinstance(key, str) else key
-    start = raw.find(b"{")
-    if start >= 0:
-        end = raw.find(b"}", start + 1)
-        if end > start + 1:
-            raw = raw[start + 1 : end]
-    return binascii.crc_hqx(raw, 0) % SLOTS
+    return RedisUrl(
+        RedisMode.SENTINEL, url, hosts, unquote(name), plain, account + at, int(database or 0), mark + query
+    )
 
 
 def _host(text: str, default_port: int, where: str, url: str) -> tuple[str, int]:
@@ -103,4 +93,29 @@ def _host(text: str, default_port: int, where: str, url: str) -> tuple[str, int]
 
 
 def _bad(where: str, url: str, reason: str) -> errors.BadConfiguration:
-    return errors.BadConfiguration(where=f"{where} {credentials.safe(url)!r}", reason=reason)
+    return errors.BadConfiguration(where=f"{where} {redact(url)!r}", reason=reason)
+
+
+_SECRET_IN_QUERY: Final = re.compile(r"([?&]password=)[^&]*", re.IGNORECASE)
+
+
+def has_password(url: str) -> bool:
+    """Whether a secret stands in a URL itself."""
+    account, at, _ = url.partition("://")[2].rpartition("@")
+    return bool(at and account.partition(":")[2]) or bool(_SECRET_IN_QUERY.search(url))
+
+
+def redact(url: str) -> str:
+    """A URL without its password, for people and logs."""
+    scheme, separator, rest = _SECRET_IN_QUERY.sub(r"\1***", url).partition("://")
+    account, at, host = rest.rpartition("@")
+    if not at:
+        return f"{scheme}{separator}{host}"
+    user, colon, _ = account.partition(":")
+    return f"{scheme}{separator}{user}{':***' if colon else ''}@{host}"
+
+
+def bad_url(url: str, error: ValueError) -> errors.BadConfiguration:
+    """A URL that no client can be made of. What Python says of it may quote a part of the password."""
+    reason = "it is no URL of a Redis. Write '/', '@', '?' and '#' in a password as %2F, %40, %3F and %23"
+    return errors.BadConfiguration(where=f"Redis URL {redact(url)!r}", reason=reason if "@" in url else str(error))

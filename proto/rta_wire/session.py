@@ -176,7 +176,7 @@ def check(document: Any) -> Json:
     return checked
 
 
-def with_life(document: Json, state: State, time_range_ns: tuple[int, int] | None) -> Json:
+def with_supervisor_properties(document: Json, state: State, time_range_ns: tuple[int, int] | None) -> Json:
     """The document with the properties that the supervisor owns."""
     owned: Json = {"state": state.value}
     if time_range_ns is not None:

@@ -46,7 +46,7 @@ def _forget_order() -> None:
     _order_path.unlink()
 
 
-async def try_all(self: Link, batch: Sequence[commands.Call]) -> list[Any]:
+async def try_all(self: Link, batch: Sequence[commands.Command]) -> list[Any]:
     global _done  # noqa: PLW0603 - one number for the whole process is the point
     answers = []
     for call in batch:
@@ -61,7 +61,7 @@ async def try_all(self: Link, batch: Sequence[commands.Call]) -> list[Any]:
     return answers
 
 
-async def _frozen(link: Link, call: commands.Call, share: float) -> Any:
+async def _frozen(link: Link, call: commands.Command, share: float) -> Any:
     """Some of the bytes, then nothing for a long time, then the rest."""
     raw = transport_pipeline.pack(call)
     cut = round(len(raw) * share)

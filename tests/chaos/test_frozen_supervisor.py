@@ -102,7 +102,7 @@ def pair(url: str, client: redis.Redis, directory: Path) -> Iterator[Frozen]:
                 one.process.send_signal(signal.SIGCONT)
 
 
-def live(url: str, client: redis.Redis, identity: str, ended: list[rta_writers.control.client.ClosedSession]) -> None:
+def live(url: str, client: redis.Redis, identity: str, ended: list[rta_writers.control.session.ClosedSession]) -> None:
     """A whole life, as a driver leads it."""
     sessions = rta_writers.SessionClient(url, timeout_s=60)
     session = sessions.session(identity, stream="rig", details={"Rig": 4}, external_id=f"job-{identity}")
@@ -121,7 +121,7 @@ def freeze_once(both: Frozen, chance: random.Random, number: int) -> bool:
     when = chance.randint(1, EFFECTS_OF_A_LIFE), chance.choice([0.0, chance.random(), 1.0])
     both.second.process.send_signal(signal.SIGSTOP)
     both.order.write_text("{} {}".format(*when))
-    ended: list[rta_writers.control.client.ClosedSession] = []
+    ended: list[rta_writers.control.session.ClosedSession] = []
     driver = threading.Thread(target=live, args=(both.url, both.client, identity, ended))
     driver.start()
     while driver.is_alive() and not both.is_frozen():

@@ -15,7 +15,7 @@ QUIET = {"RTA_SESSION__IDLE_REFRESH_S": "3600", "RTA_CATALOGUE__FLUSH_S": "3600"
 """Only what the life of a session needs, so that the n-th effect is the same each time."""
 
 
-def live(url: str, client: redis.Redis, ended: list[rta_writers.control.client.ClosedSession]) -> None:
+def live(url: str, client: redis.Redis, ended: list[rta_writers.control.session.ClosedSession]) -> None:
     """A whole life, as a driver leads it."""
     sessions = rta_writers.SessionClient(url, timeout_s=60)
     session = sessions.session("run-1", stream="rig", details={"Rig": 4}, external_id="job")
@@ -31,7 +31,7 @@ def test_a_supervisor_killed_at_any_effect_is_replaced(url: str, client: redis.R
     """For every n: the first supervisor dies before its n-th effect, the second one brings the session to its end."""
     for point in itertools.count(1):
         client.flushall()
-        ended: list[rta_writers.control.client.ClosedSession] = []
+        ended: list[rta_writers.control.session.ClosedSession] = []
         killing = {**QUIET, "RTA_TEST_KILL_AT": str(point)}
         with supervisors.running(url, killing, "tests.support.killable_supervisor") as first:
             driver = threading.Thread(target=live, args=(url, client, ended))
@@ -50,7 +50,7 @@ def test_a_supervisor_killed_at_any_effect_is_replaced(url: str, client: redis.R
     assert point > 15, f"only {point - 1} kill points: the kills do not hit"
 
 
-def check(client: redis.Redis, ended: rta_writers.control.client.ClosedSession, when: str) -> None:
+def check(client: redis.Redis, ended: rta_writers.control.session.ClosedSession, when: str) -> None:
     """The session is as if nobody had died."""
     assert ended.totals.samples == 5, when
     found = document(client, "run-1")

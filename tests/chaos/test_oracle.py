@@ -14,7 +14,7 @@ CLOSED = encode.session_json(b'{"state": "closed"}')
 
 def burst(codes: stamps.Codes, shift_ns: int = 0) -> bytes:
     columns = (stamps.channels(codes).astype(np.uint32), stamps.times_ns(codes) + shift_ns, stamps.values(codes))
-    [only] = encode.timestamped(*columns)
+    [only] = encode.encode_doubles(*columns)
     return only.data
 
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rta_supervisor.embedded import server
-from rta_supervisor.session.service import Life
-from rta_supervisor.session.silence_watchdog import Watchdog
-from rta_supervisor.session.store import Sessions
+from rta_supervisor.session.service import SessionService
+from rta_supervisor.session.silence_watchdog import SilenceWatchdog
+from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
@@ -28,7 +28,7 @@ from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_writers.connection import redis_client
 from rta_writers.options.target import Target
-from rta_writers.write.exactly_once import Appender
+from rta_writers.write.exactly_once import ExactlyOnceAppender
 from tests.support import samples
 
 EXAMPLES = 5000 if os.environ.get("RTA_SOAK") else 300
@@ -48,7 +48,7 @@ class MortalLink(Link):
 
     lives = 0
 
-    async def try_all(self, batch: Sequence[commands.Call]) -> list[Any]:
+    async def try_all(self, batch: Sequence[commands.Command]) -> list[Any]:
         answers = []
         for call in batch:
             self._maybe_die(call)
@@ -81,7 +81,7 @@ class Modelled:
     def totals(self) -> Totals:
         total = Totals()
         for one in self.units.values():
-            total = total.added(one)
+            total = total.sum_of(one)
         return total
 
 
@@ -107,9 +107,9 @@ class Lives(RuleBasedStateMachine):
         """Whoever comes after one that died knows nothing but what is in Redis."""
         config = settings.Settings(redis=settings.RedisSettings(url=self.url))
         self.link.lives = 0
-        self.sessions = Sessions(self.link, config, clock=lambda: self.now_ms)
-        self.life = Life(self.link, config, self.sessions, lambda _: None, clock=lambda: self.now_ms)
-        self.watchdog = Watchdog(self.sessions, self.life, config.session, lambda: 0, clock=lambda: self.now_ms)
+        self.sessions = SessionStore(self.link, config, clock=lambda: self.now_ms)
+        self.life = SessionService(self.link, config, self.sessions, lambda _: None, clock=lambda: self.now_ms)
+        self.watchdog = SilenceWatchdog(self.sessions, self.life, config.session, lambda: 0, clock=lambda: self.now_ms)
 
     def serve(self, work: Any, lives: int) -> Any:
         """Do it; a supervisor that dies on the way is followed by another that does it again."""
@@ -165,8 +165,8 @@ class Lives(RuleBasedStateMachine):
             return
         target = Target(self.url, identity, "rig", known.number)
         first = known.rows.get(unit, 0)
-        appender = Appender(self.client, target, unit=unit, epoch=0)
-        appender.row = first
+        appender = ExactlyOnceAppender(self.client, target, unit=unit, epoch=0)
+        appender.rows_done = first
         bursts = samples.bursts(count, first=first, channel=known.number)
         try:
             appender.append(count, lambda skip: bursts[skip:])
@@ -185,14 +185,14 @@ class Lives(RuleBasedStateMachine):
 
     def grown(self, totals: Totals, bursts: list[Burst]) -> Totals:
         for burst in bursts:
-            totals = totals.plus(burst)
+            totals = totals.with_burst(burst)
         return totals
 
     def report(self, identity: str, unit: str, totals: Totals) -> None:
         known = self.model[identity]
         key = identity, known.number
         folded = self.serve(lambda: self.sessions.fold({key: {unit: totals}}), 0)
-        self.serve(lambda: self.sessions.heard_of([one.ref for one in folded]), 0)
+        self.serve(lambda: self.sessions.note_heartbeat([one.ref for one in folded]), 0)
         known.heard_ms = self.now_ms
 
     @rule(identity=identities, unit=units, lives=st.integers(0, 4))
@@ -213,7 +213,7 @@ class Lives(RuleBasedStateMachine):
             return
         request = control_pb2.UpdateSession(identity=identity, properties_json=json.dumps({"group": group}))
         at = "0-0" if is_late else self.entry_id()
-        self.serve(lambda: self.life.update("p", request, at=at), lives)
+        self.serve(lambda: self.life.update("p", request, entry_id=at), lives)
         if not is_late:
             known.group = group
 
@@ -225,7 +225,7 @@ class Lives(RuleBasedStateMachine):
         request = control_pb2.UpdateSession(identity=identity, state=state)
         at = self.entry_id()
         try:
-            self.serve(lambda: self.life.update("p", request, at=at), lives)
+            self.serve(lambda: self.life.update("p", request, entry_id=at), lives)
         except errors.NoSuchTransition:
             assert known.is_closed
             return
@@ -262,7 +262,7 @@ class Lives(RuleBasedStateMachine):
             for identity, known in self.model.items()
             if (found := self.portal.call(self.sessions.read, identity)) is None or found.totals != known.totals
         }
-        self.serve(self.watchdog.look, lives)
+        self.serve(self.watchdog.check, lives)
         for identity, known in self.model.items():
             if not known.is_closed and self.now_ms - known.heard_ms >= 90_000:
                 if identity in unseen:

@@ -18,7 +18,7 @@ from rta_supervisor.embedded import server
 from rta_wire import errors
 from rta_wire.control.totals import Totals
 from rta_writers.connection import redis_client
-from rta_writers.control.client import ClosedSession
+from rta_writers.control.session import ClosedSession
 from tests.chaos import oracle, processes, stamps
 from tests.chaos.network import Network
 from tests.support.waiting import wait_until

@@ -65,7 +65,7 @@ class Plain:
     def write(self, codes: stamps.Codes) -> None:
         pipe = self._client.pipeline()
         columns = (stamps.channels(codes).astype("uint32"), stamps.times_ns(codes), stamps.values(codes))
-        for burst in encode.timestamped(*columns):
+        for burst in encode.encode_doubles(*columns):
             pipe.xadd(self._stream, {keys.ENTRY_ID: self._number, keys.ENTRY_DATA: burst.data})
         pipe.execute()
 

@@ -167,7 +167,7 @@ def main() -> None:
     made = vectors()
     for name, vector in made.items():
         (HERE / f"{name}.burst").write_bytes(vector.data)
-        (HERE / f"{name}.pb").write_bytes(decode.decompress(vector.data, vector.framing))
+        (HERE / f"{name}.pb").write_bytes(codec_burst.decompress(vector.data, vector.framing))
     index = {name: described(vector) for name, vector in made.items()}
     INDEX.write_text(json.dumps(index, indent=1, ensure_ascii=False) + "\n")
 

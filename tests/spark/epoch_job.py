@@ -16,7 +16,8 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 import rta_writers
 from rta_writers.connection import redis_client
-from rta_writers.spark.source import RtaDataSource, StreamWriter
+from rta_writers.spark.source import RtaDataSource
+from rta_writers.spark.writer import StreamWriter
 
 DELIVERIES = ("exactly-once", "at-least-once")
 URL, WORK, DOOMED_EPOCH, GROUP = sys.argv[1], sys.argv[2], int(sys.argv[3]), os.getpgrp()

@@ -31,16 +31,16 @@ VALUES_BITS[-1:] = np.array([0xFFF80000DEADBEEF], np.uint64).view(np.float64)
 FILES = "date=*/source=*/session=*/part-*.parquet"
 
 
-def order_for(url: str, folder: Path, *streams: archive_spec.StreamOrder) -> archive_spec.Order:
-    return archive_spec.Order(
-        url, "rtas:", "sessions:{identity}", "local[2]", str(folder), 3, False, (archive_spec.Pass(streams),)
+def order_for(url: str, folder: Path, *streams: archive_spec.StreamSpec) -> archive_spec.ArchiveSpec:
+    return archive_spec.ArchiveSpec(
+        url, "rtas:", "sessions:{identity}", "local[2]", str(folder), 3, False, (archive_spec.PassSpec(streams),)
     )
 
 
-def stream_order(stream: str, sessions: dict[int, int], sample_type: str = "double") -> archive_spec.StreamOrder:
+def stream_order(stream: str, sessions: dict[int, int], sample_type: str = "double") -> archive_spec.StreamSpec:
     """Sessions by number, with the bytes that they are said to have."""
-    wanted = {number: archive_spec.SessionOrder(f"run-{number}", size, 0, 2**40) for number, size in sessions.items()}
-    return archive_spec.StreamOrder(stream, "0-0", wanted, sample_type, "raw")
+    wanted = {number: archive_spec.SessionSpec(f"run-{number}", size, 0, 2**40) for number, size in sessions.items()}
+    return archive_spec.StreamSpec(stream, "0-0", wanted, sample_type, "raw")
 
 
 def target_of(client: redis.Redis, url: str, number: int, stream: str = "rig") -> Target:
@@ -53,10 +53,10 @@ def save(frame: Any, target: Target, **options: str) -> None:
     frame.write.format("rta").mode("append").options(**target.options(), **options).save()
 
 
-def read_back(outcome: archive_spec.Outcome, folder: Path) -> content_digest.Digest:
+def read_back(outcome: archive_spec.SessionResult, folder: Path) -> content_digest.Digest:
     found = content_digest.Digest()
-    for one in finalize.check(outcome.stream_session_id, outcome.files, folder).values():
-        found = found.joined(one.content)
+    for one in finalize.verify_files(outcome.stream_session_id, outcome.files, folder).values():
+        found = found.sum_of(one.content)
     return found
 
 

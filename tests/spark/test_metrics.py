@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import rta_writers
 from rta_writers.spark import metrics as spark_metrics
 from rta_writers.spark import sql_page
-from rta_writers.write.task import Effort
+from rta_writers.write.result import TaskStats
 from tests.spark import frames
 from tests.support.waiting import wait_until
 
@@ -66,7 +66,7 @@ def test_a_batch_is_counted_on_the_driver_and_shown_on_the_page(
     assert found["bursts"] >= 2
     assert found["ratio"] == found["raw_bytes"] / found["stored_bytes"] > 1
     first = new_on_page(ROWS)[0]
-    assert set(first) == {name for name, _ in sql_page.SHOWN}
+    assert set(first) == {name for name, _ in sql_page.METRIC_TYPES}
     assert (first["rta samples"], first["rta retries"], first["rta duplicate rows refused"]) == ("1,000", "0", "0")
     assert int(first["rta bursts"]) == found["bursts"]
     wait_until(lambda: shown(spark)[-1]["rta duplicate rows refused"] == "1,000", timeout_s=60, what="the second run")
@@ -100,8 +100,8 @@ def test_each_epoch_of_a_query_is_in_its_progress_and_on_the_page(
 
 def test_each_number_stands_beside_its_name() -> None:
     """The ratio in tenths, as Spark wants it, and none where nothing was stored."""
-    effort = Effort(rows=1, samples=2, bursts=3, raw_bytes=250, stored_bytes=100, retries=6, duplicate_rows=7)
-    assert dict(zip((name for name, _ in sql_page.SHOWN), sql_page.values(effort), strict=True)) == {
+    effort = TaskStats(rows=1, samples=2, bursts=3, raw_bytes=250, stored_bytes=100, retries=6, duplicate_rows=7)
+    assert dict(zip((name for name, _ in sql_page.METRIC_TYPES), sql_page.values(effort), strict=True)) == {
         "rta samples": 2,
         "rta bursts": 3,
         "rta bytes before compression": 250,
@@ -110,14 +110,14 @@ def test_each_number_stands_beside_its_name() -> None:
         "rta retries": 6,
         "rta duplicate rows refused": 7,
     }
-    assert sql_page.values(Effort()) == (0,) * len(sql_page.SHOWN)
+    assert sql_page.values(TaskStats()) == (0,) * len(sql_page.METRIC_TYPES)
 
 
 def test_counters_of_old_epochs_are_forgotten(spark: SparkSession) -> None:
     """A query that runs for months costs no more memory: the newest are kept."""
     counted = spark_metrics.Metrics(spark.sparkContext)
     for epoch in range(spark_metrics.EPOCHS_KEPT + 1):
-        counted._take(spark_metrics.Note(Effort(samples=1), query="q", epoch=epoch))
+        counted._take(spark_metrics.TaskMetrics(TaskStats(samples=1), query="q", epoch=epoch))
     query = types.SimpleNamespace(id="q", recentProgress=[{"batchId": 0}, {"batchId": 1}, {"batchId": epoch}])
     assert [one["rta"]["samples"] for one in counted.progress(query)] == [0, 1, 1]
     assert counted.effort().samples == spark_metrics.EPOCHS_KEPT + 1
@@ -137,7 +137,7 @@ def test_a_spark_without_such_a_page_is_told_of_once(
         jvm.running = lambda _: spark.range(1)._jdf.queryExecution()
         jvm.to_json = lambda _: "{}"
     for _ in range(2):
-        page.show(1, Effort(rows=1))
+        page.show(1, TaskStats(rows=1))
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 

@@ -16,6 +16,7 @@ from rta_supervisor.transport.link import Link
 from rta_wire import errors, limits
 from rta_wire.codec import encode
 from rta_wire.cold import batch as cold_batch
+from rta_writers.options import read as options_read
 from rta_writers.options.target import Target
 from rta_writers.read import batches
 from rta_writers.read import plan as read_plan
@@ -33,7 +34,7 @@ def target(url: str, client: redis.Redis) -> Target:
     place: Any = {"streamName": "rig", "streamSessionId": "7", "streamPosition": "0-0"}
     client.hset("sessions:run-1", mapping=place)
     client.expire("sessions:run-1", 600)
-    client.zadd(target.keys.index(), {"run-1": 1})
+    client.zadd(target.keys.session_index(), {"run-1": 1})
     return target
 
 
@@ -88,7 +89,7 @@ def test_cold_rows_come_back_bit_by_bit(
     save(frames.long(spark, 10), target)
     assert load(spark, target.redis_url, stream="rig").count() == 11_010
     middle: Any = client.xrange("cold:rig", count=1)
-    after = cold_batch.entries(middle[0][1][b"b"])[1].id
+    after = cold_batch.unpack_entries(middle[0][1][b"b"])[1].id
     rest = load(spark, target.redis_url, stream="rig", startingOffset=after)
     assert 0 < rest.count() < 11_010
 
@@ -220,14 +221,14 @@ def test_a_trimmed_offset_fails_the_query_or_is_a_gap(
 
 def test_a_session_that_starts_where_the_trimmer_stopped_has_lost_nothing(url: str, client: redis.Redis) -> None:
     """Entries of others before it are gone: no reason to fail."""
-    options = read_plan.Options(redis_url=url)
-    sessions_place = read_plan.Place("rig", "5-0", 7)
+    options = options_read.ReadOptions(redis_url=url)
+    sessions_place = read_plan.ReadPosition("rig", "5-0", 7)
     now = read_plan.Counters("6-0", "9-0", added=9, length=4)
-    assert read_plan.lost(client, options, sessions_place, now) is None
+    assert read_plan.count_missing(client, options, sessions_place, now) is None
     client.xadd("stream:rig", {"id": "7", "data": encode.session_json(b"{}")}, id="6-0")
-    assert read_plan.lost(client, options, sessions_place, now) == 0
-    assert read_plan.lost(client, options, sessions_place, now, added=3) == 2
-    assert read_plan.lost(client, options, read_plan.Place("rig", "12-0", 7), now) is None
+    assert read_plan.count_missing(client, options, sessions_place, now) == 0
+    assert read_plan.count_missing(client, options, sessions_place, now, added=3) == 2
+    assert read_plan.count_missing(client, options, read_plan.ReadPosition("rig", "12-0", 7), now) is None
 
 
 def add_entries(client: redis.Redis, count: int) -> None:
@@ -239,14 +240,14 @@ def add_entries(client: redis.Redis, count: int) -> None:
 def test_a_trimmer_that_overtakes_a_task_is_noticed(client: redis.Redis, target: Target) -> None:
     """All was there when the query was planned, and half of it when its task read: an error, or what is left."""
     add_entries(client, 4)
-    options = read_plan.Options(redis_url=target.redis_url, session="run-1")
-    place, now = read_plan.find(client, options), read_plan.counters(client, options, "rig")
+    options = options_read.ReadOptions(redis_url=target.redis_url, session="run-1")
+    place, now = read_plan.find_position(client, options), read_plan.counters(client, options, "rig")
     [planned] = read_plan.ranges(place, now, options, {7: "run-1"}, now.last_id)
     client.xtrim("stream:rig", maxlen=2, approximate=False)
     with pytest.raises(errors.StreamGap):
-        list(batches.batches(options, planned, batches.Bounds()))
+        list(batches.read_batches(options, planned, batches.RowFilter()))
     careless = msgspec.structs.replace(options, fail_on_data_loss=False)
-    assert sum(batch.num_rows for batch in batches.batches(careless, planned, batches.Bounds())) == 2
+    assert sum(batch.num_rows for batch in batches.read_batches(careless, planned, batches.RowFilter())) == 2
 
 
 @pytest.mark.parametrize(
@@ -263,7 +264,7 @@ def test_reading_starts_where_it_was_told_to(
     """In batch and as a stream."""
     add_entries(client, 4)
     given = {"redisUrl": target.redis_url, "session": "run-1", "startingOffset": start}
-    schema = spark_reader.schema_of(read_plan.Options.read(given))
+    schema = spark_reader.spark_schema(options_read.ReadOptions.parse(given))
     assert stream_reader.StreamReader(given, schema).initialOffset() == offset
     batch = spark_reader.BatchReader(given, schema)
     assert sum(found.num_rows for part in batch.partitions() for found in batch.read(part)) == rows
@@ -273,7 +274,7 @@ def test_a_trigger_ends_after_so_many_entries(client: redis.Redis, target: Targe
     """Exactly so many, and what comes after a query was told to end is left to the next one."""
     add_entries(client, 7)
     given = {"redisUrl": target.redis_url, "stream": "rig", "maxEntriesPerTrigger": "3"}
-    reader = stream_reader.StreamReader(given, spark_reader.schema_of(read_plan.Options.read(given)))
+    reader = stream_reader.StreamReader(given, spark_reader.spark_schema(options_read.ReadOptions.parse(given)))
     reader.prepareForTriggerAvailableNow()
     client.xadd("stream:rig", {"id": "7", "data": b""}, id="8-0")
     offsets = [reader.initialOffset()]

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 import rta_writers
 from rta_writers.options.write import GROUP_ROWS
 from rta_writers.spark import driver as rta_spark
-from rta_writers.write.batching import Regroup
+from rta_writers.write.batching import RowBatcher
 from tests.support import samples
 
 ROWS = 30_000
@@ -139,9 +139,9 @@ def test_groups_do_not_depend_on_batches() -> None:
             size = chooser.choice([1, 10_000, 65_536, 70_000, 140_000])
             batches += table.slice(at, size).to_batches()
             at += size
-        regroup = Regroup(GROUP_ROWS)
+        regroup = RowBatcher(GROUP_ROWS)
         groups = [group for batch in batches for group in regroup.add(batch)]
-        return [group.column("n").to_pylist() for group in [*groups, *regroup.rest()]]
+        return [group.column("n").to_pylist() for group in [*groups, *regroup.drain()]]
 
     whole = cut(0)
     assert [len(group) for group in whole] == [GROUP_ROWS, GROUP_ROWS, 100]

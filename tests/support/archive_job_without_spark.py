@@ -16,37 +16,37 @@ from rta_supervisor.cli import entry as cli_entry
 from rta_supervisor.control import client as control_client
 from rta_wire import archive_spec, errors
 from rta_writers.archive import job as archive_job
-from rta_writers.archive import parquet
-from rta_writers.read import plan as read_plan
+from rta_writers.archive import parquet, recount
+from rta_writers.options import read as options_read
 from rta_writers.spark import reader as spark_reader
 
 STEPS: Final = ("begun", "written", "verified", "renaming", "renamed", "noted")
 
 
-def answers(order: archive_spec.Order, aside: Path) -> Iterator[archive_spec.Answer]:
+def answers(order: archive_spec.ArchiveSpec, aside: Path) -> Iterator[archive_spec.JobEvent]:
     """In place of `running.answers`."""
     assert order.folder == str(aside)
     for number, one in enumerate(order.passes):
         reached("begun")
         outcomes = tuple(run(order, one))
         reached("written")
-        yield archive_spec.Progress(number, 0.5)
-        yield archive_spec.Written(number, {one.stream_session_id: one.files for one in outcomes})
+        yield archive_spec.JobProgress(number, 0.5)
+        yield archive_spec.PassWritten(number, {one.stream_session_id: one.files for one in outcomes})
         yield archive_spec.PassDone(number, outcomes)
 
 
-def run(order: archive_spec.Order, one: archive_spec.Pass) -> list[archive_spec.Outcome]:
+def run(order: archive_spec.ArchiveSpec, one: archive_spec.PassSpec) -> list[archive_spec.SessionResult]:
     wanted = {number: found for stream in one.streams for number, found in archive_job._wanted(stream).items()}
-    files: dict[int, list[archive_spec.File]] = {}
+    files: dict[int, list[archive_spec.ArchiveFile]] = {}
     problems: dict[int, str] = {}
-    counted: dict[int, parquet.Held] = {}
+    counted: dict[int, recount.SessionRecount] = {}
     for stream in one.streams:
         given = archive_job._given(order, stream)
-        read = spark_reader.BatchReader(given, spark_reader.schema_of(read_plan.Options.read(given)))
+        read = spark_reader.BatchReader(given, spark_reader.spark_schema(options_read.ReadOptions.parse(given)))
         batches = [batch for part in read.partitions() for batch in read.read(part)]
         ours = [batch for batch in batches if batch.column("stream_session_id")[0].as_py() in stream.sessions]
         ours.sort(key=lambda batch: batch.column("stream_session_id")[0].as_py())
-        for told in parquet.Writer(order.folder, wanted)(iter(ours)):
+        for told in parquet.ParquetTask(order.folder, wanted)(iter(ours)):
             for row in told.to_pylist():
                 session = row["stream_session_id"]
                 if row["kind"] == parquet.UNWRITABLE:
@@ -54,11 +54,13 @@ def run(order: archive_spec.Order, one: archive_spec.Pass) -> list[archive_spec.
                 if row["kind"] == parquet.BROKEN:
                     problems[session] = row["file"]
                 else:
-                    files.setdefault(session, []).append(archive_spec.File(row["kind"], row["file"], row["rows"]))
-        counted |= parquet.held(ours, wanted)
+                    files.setdefault(session, []).append(
+                        archive_spec.ArchiveFile(row["kind"], row["file"], row["rows"])
+                    )
+        counted |= recount.recount_sessions(ours, wanted)
     return [
         archive_job._outcome(
-            number, counted.get(number, parquet.Held()), files.get(number, []), problems.get(number, "")
+            number, counted.get(number, recount.SessionRecount()), files.get(number, []), problems.get(number, "")
         )
         for number in wanted
     ]
@@ -83,18 +85,18 @@ def _then(function: Callable[..., Any], *, before: str | None = None, after: str
     return stepping
 
 
-async def _ask(self: control_client.Asker, request: Any) -> Any:
+async def _ask(self: control_client.OperatorClient, request: Any) -> Any:
     found = await _asked(self, request)
     reached("noted")
     return found
 
 
-_asked = control_client.Asker.ask
+_asked = control_client.OperatorClient.request
 
 
 if __name__ == "__main__":
-    spark_process.answers = answers
-    finalize.verified = _then(finalize.verified, after="verified")
-    folders.put = _then(folders.put, before="renaming", after="renamed")
-    control_client.Asker.ask = _ask  # type: ignore[method-assign]
+    spark_process.run_job = answers
+    finalize.build_manifest = _then(finalize.build_manifest, after="verified")
+    folders.move_into_place = _then(folders.move_into_place, before="renaming", after="renamed")
+    control_client.OperatorClient.request = _ask  # type: ignore[method-assign]
     sys.exit(cli_entry.main())

@@ -4,12 +4,12 @@ from typing import Any
 
 import redis
 
-from rta_supervisor.retention.archive_queue import Waiting
+from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_wire import keys
 
 NAMES = keys.Keys()
 
 
-def waiting(client: redis.Redis) -> list[Waiting]:
+def waiting(client: redis.Redis) -> list[UnarchivedSession]:
     members: Any = client.zrange(NAMES.unarchived(), 0, -1)
-    return [Waiting.parse(raw) for raw in members]
+    return [UnarchivedSession.parse(raw) for raw in members]

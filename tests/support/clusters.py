@@ -8,7 +8,7 @@ from typing import Any
 import redis
 
 from rta_supervisor.embedded import server
-from rta_wire import redis_url
+from rta_wire import keys
 from tests.support.waiting import wait_until
 
 NODE_TIMEOUT_MS = 1000
@@ -30,7 +30,7 @@ class Cluster:
 
     def owner(self, key: str) -> int:
         """Which node has a key, by its number."""
-        slot = redis_url.slot(key)
+        slot = keys.key_slot(key)
         for first, last, place, *_ in self._ask(0, "SLOTS"):
             if first <= slot <= last:
                 return [node.port for node in self.nodes].index(place[1])
@@ -38,7 +38,7 @@ class Cluster:
 
     def move(self, key: str, to: int, *, pause_s: float = 0.0) -> None:
         """The whole slot of a key to another node, key by key, while others read and write it."""
-        slot, source = redis_url.slot(key), self.owner(key)
+        slot, source = keys.key_slot(key), self.owner(key)
         self._ask(to, "SETSLOT", slot, "IMPORTING", self.id_of(source))
         self._ask(source, "SETSLOT", slot, "MIGRATING", self.id_of(to))
         while names := self._ask(source, "GETKEYSINSLOT", slot, 1):
@@ -95,7 +95,7 @@ def running(primaries: int = 3, replicas: int = 0, **options: str) -> Iterator[C
         for client in cluster.clients:
             stack.callback(client.close)
         for number in range(primaries):
-            first, end = (redis_url.SLOTS * at // primaries for at in (number, number + 1))
+            first, end = (keys.SLOTS * at // primaries for at in (number, number + 1))
             _raw(cluster.clients[number], "CLUSTER", "ADDSLOTSRANGE", first, end - 1)
         for number, client in enumerate(cluster.clients):
             _raw(client, "CLUSTER", "SET-CONFIG-EPOCH", number + 1)

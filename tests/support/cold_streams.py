@@ -11,8 +11,8 @@ import redis
 
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.compaction.compactor import Compactor
-from rta_supervisor.compaction.store import Store
-from rta_supervisor.session.store import Sessions
+from rta_supervisor.compaction.store import CompactionStore
+from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections import compaction
 from rta_supervisor.transport import commands
@@ -21,7 +21,7 @@ from rta_wire import keys
 from rta_wire.codec import encode
 from rta_wire.cold import batch as cold_batch
 from rta_wire.cold import byte_split, lz4_roundtrip
-from rta_wire.cold.lz4_roundtrip import Entry
+from rta_wire.cold.lz4_roundtrip import RawEntry
 from rta_wire.stream import cold_index
 from rta_writers.read import stream as read_stream
 from tests.support import samples
@@ -41,7 +41,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def fill(client: redis.Redis, stream: str, entries: Iterable[Entry]) -> None:
+def fill(client: redis.Redis, stream: str, entries: Iterable[RawEntry]) -> None:
     """A stream that a session of ours used long ago."""
     with client.pipeline(transaction=False) as pipe:
         for one in entries:
@@ -51,28 +51,28 @@ def fill(client: redis.Redis, stream: str, entries: Iterable[Entry]) -> None:
         pipe.execute()
 
 
-def aged(datas: Sequence[bytes], *, first_ms: int | None = None) -> list[Entry]:
+def aged(datas: Sequence[bytes], *, first_ms: int | None = None) -> list[RawEntry]:
     """Entries of a session, an hour or more old."""
     start_ms = now_ms() - 2 * HOUR_MS if first_ms is None else first_ms
-    return [Entry(f"{start_ms + n}-{n % 2}", (b"id", b"7", b"data", data)) for n, data in enumerate(datas)]
+    return [RawEntry(f"{start_ms + n}-{n % 2}", (b"id", b"7", b"data", data)) for n, data in enumerate(datas)]
 
 
-def packed(entries: Iterable[Entry]) -> bytes:
+def packed(entries: Iterable[RawEntry]) -> bytes:
     """A batch of these entries."""
-    opener = lz4_roundtrip.Opener()
-    return cold_batch.packed([opener.open(one) for one in entries], byte_split.Widths(), live_bytes=0)
+    opener = lz4_roundtrip.Lz4Unpacker()
+    return cold_batch.pack_batch([opener.unpack(one) for one in entries], byte_split.WidthChooser(), live_bytes=0)
 
 
 class Late(Link):
     """A link on which a compactor that read a stream before adds its batch just before the n-th command."""
 
-    def __init__(self, place: Store, link: Link, at: int, batch: tuple[str, str]) -> None:
+    def __init__(self, place: CompactionStore, link: Link, at: int, batch: tuple[str, str]) -> None:
         """`batch`: its id, and that of the one before it."""
         super().__init__(link.config)
         self._place, self._left, self._batch = place, at, batch
         self.has_come = False
 
-    async def try_all(self, batch: Sequence[commands.Call]) -> list[Any]:
+    async def try_all(self, batch: Sequence[commands.Command]) -> list[Any]:
         answers = []
         for call in batch:
             self._left -= 1
@@ -83,15 +83,15 @@ class Late(Link):
 
     async def freeze(self) -> None:
         self.has_come = True
-        await self._place.freeze(*self._batch, b"batch", commands.FOREVER)
+        await self._place.append_batch(*self._batch, b"batch", commands.FOREVER)
 
 
 def view(client: redis.Redis, stream: str, after: str = "0-0") -> list[tuple[str, dict[bytes, bytes]]]:
     """Everything that a reader sees."""
-    return list(read_stream.entries(client, NAMES, (stream, after, HIGHEST), 16))
+    return list(read_stream.iter_entries(client, NAMES, (stream, after, HIGHEST), 16))
 
 
-def shown(entries: Iterable[Entry]) -> list[tuple[str, dict[bytes, bytes]]]:
+def shown(entries: Iterable[RawEntry]) -> list[tuple[str, dict[bytes, bytes]]]:
     """What a reader is to see."""
     return [(one.id, dict(zip(one.fields[::2], one.fields[1::2], strict=True))) for one in entries]
 
@@ -105,18 +105,18 @@ def config(trim: settings.TrimSettings | None = None, **changes: Any) -> setting
 
 def compactor(link: Link, catalogue: SqliteCatalogue, loaded: settings.Settings | None = None) -> Compactor:
     loaded = loaded or config()
-    return Compactor(link, Sessions(link, loaded), catalogue, loaded)
+    return Compactor(link, SessionStore(link, loaded), catalogue, loaded)
 
 
-def some(count: int) -> list[Entry]:
+def some(count: int) -> list[RawEntry]:
     """Bursts, time ranges and JSON of a session, and entries of somebody else."""
     datas = [encode.session_json(b"{}"), *(one.data for one in samples.bursts(count - 3)), encode.time_range(1, 2)]
     entries = aged(datas)
     ms = int(entries[-1].id.partition("-")[0])
-    return [*entries, Entry(f"{ms + 1}-0", (b"who", b"else", b"who", os.urandom(40), b"", b""))]
+    return [*entries, RawEntry(f"{ms + 1}-0", (b"who", b"else", b"who", os.urandom(40), b"", b""))]
 
 
-def index(client: redis.Redis, stream: str = "rig") -> cold_index.Held | None:
+def index(client: redis.Redis, stream: str = "rig") -> cold_index.ColdExtent | None:
     raw: Any = client.hget(NAMES.cold_index(), stream)
     return cold_index.parse(raw)
 
@@ -138,7 +138,7 @@ class Mortal(Link):
         self.left = left
         self._before = before
 
-    async def try_all(self, batch: Sequence[commands.Call]) -> list[Any]:
+    async def try_all(self, batch: Sequence[commands.Command]) -> list[Any]:
         is_step = any(call[0] == "FCALL" and call[1] in STEPS for call in batch)
         self.left -= is_step
         if is_step and self.left == 0 and self._before:

@@ -9,7 +9,7 @@ import rta_writers
 from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
-from rta_writers.write.exactly_once import Appender
+from rta_writers.write.exactly_once import ExactlyOnceAppender
 from tests.support import samples
 
 
@@ -32,7 +32,7 @@ def document(client: redis.Redis, identity: str) -> dict[str, Any]:
 def write(
     client: redis.Redis, session: rta_writers.Session, count: int, *, unit: str = "u", report: bool = True
 ) -> Totals:
-    appender = Appender(client, session.target, unit=unit, epoch=0)
+    appender = ExactlyOnceAppender(client, session.target, unit=unit, epoch=0)
     appender.append(count, lambda skip: samples.bursts(count - skip, first=skip))
     totals = appender.totals()
     appender.close()

@@ -30,7 +30,7 @@ def config(**changes: Any) -> settings.Settings:
 def fill(client: redis.Redis, day: day_streams.Day, *, last_ms: int | None = None, cold: bool = False) -> None:
     """A day with three entries, the last of them at its end, known to everybody who keeps a list."""
     end_ms = day.start_ms + day_streams.DAY_MS - 1 if last_ms is None else last_ms
-    for key in [keys.stream(day.stream), *([keys.cold(day.stream)] if cold else [])]:
+    for key in [keys.stream(day.stream), *([keys.cold_stream(day.stream)] if cold else [])]:
         for number in range(3):
             client.execute_command("XADD", key, f"{end_ms}-{number + 1}", "id", "1", "data", "x")
     if cold:
@@ -58,7 +58,7 @@ def traces(client: redis.Redis, day: day_streams.Day) -> set[str]:
     name = day.stream
     found = {
         "stream": client.exists(keys.stream(name)),
-        "cold": client.exists(keys.cold(name)),
+        "cold": client.exists(keys.cold_stream(name)),
         "cold index": client.hexists(NAMES.cold_index(), name),
         "streams": client.sismember(keys.STREAMS, name),
         "used": client.zscore(NAMES.streams_used(), name) is not None,

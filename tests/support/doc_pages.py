@@ -24,13 +24,25 @@ from tests.support import supervisors
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+DECISIONS = tuple(sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")))
+DOCUMENTS = [
+    *NAMES,
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/decisions/README.md",
+    *(str(page.relative_to(ROOT)) for page in DECISIONS),
+]
+"""Everything that people read: the pages, and documents whose blocks are not run."""
+LINE_CHARS = 120
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
 RUNNABLE = ("console", "bash", "python")
 SHELL_WORDS = set("|&;<>$`*(){}'\"\\#~")
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _EXCUSE = re.compile(r"<!-- not run: (.+?)(?:; instead: (.+?))? -->")
-_LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+_LINK = re.compile(r"\]\(([^)#:\s]+)?(?:#([^)\s]*))?\)")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 class Block(NamedTuple):
@@ -65,9 +77,27 @@ def blocks(page: Path) -> Iterator[Block]:
         yield Block(str(page.relative_to(ROOT)), line, match[1], match[2], *words)
 
 
-def links(page: str) -> list[str]:
-    """Files that a page points to."""
-    return _LINK.findall((ROOT / page).read_text())
+def dead_links(page: str) -> list[str]:
+    """Links of a page to a file or a heading that does not exist; those to other hosts are not followed."""
+    path = ROOT / page
+    dead = []
+    for match in _LINK.finditer(path.read_text()):
+        target = path.parent / match[1] if match[1] else path
+        if not target.exists() or (match[2] and match[2] not in anchors(target)):
+            dead.append(match[0])
+    return dead
+
+
+def anchors(page: Path) -> set[str]:
+    """Fragments by which the headings of a page can be linked to, as GitHub makes them."""
+    headings = _HEADING.findall(_FENCE.sub("", page.read_text()))
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def long_lines(page: str) -> list[str]:
+    """Lines of prose that are too long; blocks, comments and tables may have any length."""
+    prose = _COMMENT.sub("", _FENCE.sub("", (ROOT / page).read_text()))
+    return [line for line in prose.splitlines() if len(line) > LINE_CHARS and not line.startswith("|")]
 
 
 def runnable(page: str) -> list[Block]:

@@ -54,14 +54,16 @@ def entry(raw: bytes) -> None:
     """The fields of an entry."""
     middle = len(raw) // 2
     fields = {keys.ENTRY_ID: raw[:middle], keys.ENTRY_DATA: raw[middle:]}
-    part = cursor.Part([(b"1-1", fields)], 1, 1, "1-1", "1-1", complete=True)
-    _tried(lambda: list(cursor.Follower(lambda _: part).step()))
+    part = cursor.StreamPage([(b"1-1", fields)], 1, 1, "1-1", "1-1", is_complete=True)
+    _tried(lambda: list(cursor.StreamCursor(lambda _: part).step()))
 
 
 def batch(raw: bytes) -> None:
     """A batch of a cold stream, and one whose checksum is right whatever it holds."""
-    _tried(lambda: cold_batch.entries(raw))
-    _tried(lambda: cold_batch.entries(raw[:5] + zlib.crc32(raw[13:]).to_bytes(4, "little") + raw[9:13] + raw[13:]))
+    _tried(lambda: cold_batch.unpack_entries(raw))
+    _tried(
+        lambda: cold_batch.unpack_entries(raw[:5] + zlib.crc32(raw[13:]).to_bytes(4, "little") + raw[9:13] + raw[13:])
+    )
 
 
 def held_cold(raw: bytes) -> None:
@@ -77,7 +79,7 @@ def request(raw: bytes) -> None:
 
 def report(raw: bytes) -> None:
     """The same, on the quick way that reports take. Both ways agree on what is a report."""
-    joined = report_merge.Joined(earliest_ns=0, latest_ns=2**62)
+    joined = report_merge.MergedReports(earliest_ns=0, latest_ns=2**62)
     for _ in range(2):
         _tried(lambda: joined.add(raw))
     for (identity, number), units in joined.sessions.items():
@@ -145,14 +147,18 @@ _PROGRESS: Final = messages.pack(
 _SEEDS: Final = {
     "entry": [b"7data"],
     "batch": [
-        cold_batch.packed(
-            [lz4_roundtrip.Opener().open(lz4_roundtrip.Entry("5-1", (b"id", b"7", b"data", path.read_bytes())))],
-            byte_split.Widths(),
+        cold_batch.pack_batch(
+            [
+                lz4_roundtrip.Lz4Unpacker().unpack(
+                    lz4_roundtrip.RawEntry("5-1", (b"id", b"7", b"data", path.read_bytes()))
+                )
+            ],
+            byte_split.WidthChooser(),
             live_bytes=9,
         )
         for path in sorted(GOLDEN.glob("*.burst"))
     ],
-    "held_cold": [cold_index.dump(cold_index.Held("1-0", "9-0", 1, 1, 1, 1, 1, 1, 41, 5))],
+    "held_cold": [cold_index.dump(cold_index.ColdExtent("1-0", "9-0", 1, 1, 1, 1, 1, 1, 41, 5))],
     "request": [
         messages.pack(
             control_pb2.OpenSession(request_id="r", identity="run", stream="rig", session_json=_JSON.decode())

@@ -40,7 +40,7 @@ def _is_effect(call: Sequence[Any]) -> bool:
     return call[0] in EFFECTS and call[1] not in NOT_ABOUT_SESSIONS and ":node" not in str(call[1])
 
 
-async def try_all(self: Link, batch: Sequence[commands.Call]) -> list[Any]:
+async def try_all(self: Link, batch: Sequence[commands.Command]) -> list[Any]:
     global _left  # noqa: PLW0603 - one number for the whole process is the point
     answers = []
     for call in batch:

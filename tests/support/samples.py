@@ -17,7 +17,7 @@ def bursts(count: int, *, channel: int = 1, first: int = 0) -> list[encode.Burst
     return [
         next(
             iter(
-                encode.timestamped(
+                encode.encode_doubles(
                     np.array([channel], np.uint32), np.array([START_NS + n], np.int64), np.array([float(n)])
                 )
             )

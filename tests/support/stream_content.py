@@ -10,7 +10,7 @@ from rta_wire.pb import data_pb2
 
 def decoded(
     client: "redis.Redis", stream: str, stream_session_id: int, layouts: layout.Plan | None = None
-) -> decode.Decoded:
+) -> decode.DecodedBursts:
     entries: Any = client.xrange(f"stream:{stream}")
     mine = [fields[b"data"] for _, fields in entries if int(fields[b"id"]) == stream_session_id]
     return decode.columns(mine, layouts)

@@ -13,7 +13,7 @@ from typing import cast
 
 import msgspec
 
-from rta_supervisor.embedded.processes import Ready
+from rta_supervisor.embedded.processes import ReadySocket
 from tests.support import fork_server
 from tests.support.waiting import wait_until
 
@@ -48,7 +48,7 @@ class Supervisor:
         self.directory = Path(tempfile.mkdtemp(prefix="rtas-test-"))
         own = {"NOTIFY_SOCKET": str(self.directory / "ready"), "XDG_STATE_HOME": str(self.directory)}
         self.log_path = self.directory / "log"
-        with Ready(self.directory / "ready") as ready, self.log_path.open("wb") as log:
+        with ReadySocket(self.directory / "ready") as ready, self.log_path.open("wb") as log:
             words = ["run", *(("--redis-url", url) if url else ()), "--log-format", "json"]
             env = {**os.environ, **QUICK, **own, **(environment or {})}
             if module in FORKED and not is_fresh:

@@ -14,7 +14,8 @@ from rta_writers.spark import shipped
 
 shipped.activate()
 
-from rta_writers.control.client import Session, SessionClient  # noqa: E402 - what was shipped has to be found first
+from rta_writers.control.client import SessionClient  # noqa: E402 - what was shipped has to be found first
+from rta_writers.control.session import Session  # noqa: E402 - what was shipped has to be found first
 
 if TYPE_CHECKING:
     from rta_writers.control.group import SessionGroup, sessions

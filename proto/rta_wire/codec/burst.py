@@ -1,6 +1,7 @@
 """Messages to bursts: where a burst is cut, how it is compressed and framed, and what it adds up to."""
 
 import enum
+import struct
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -21,7 +22,7 @@ class Framing(enum.StrEnum):
     SIZE_PREFIXED = "size-prefixed"
 
 
-class Options(msgspec.Struct, frozen=True):
+class EncodeOptions(msgspec.Struct, frozen=True):
     """How bursts are made. Retries must use the same options to make the same bursts."""
 
     target_bytes: int = limits.BURST_TARGET_BYTES
@@ -58,7 +59,7 @@ PIECES: Final = 4
 """Buffers that make up a message: head, deltas or ids, middle, samples. Those that a kind does not need are empty."""
 
 
-class Block(NamedTuple):
+class MessageBlock(NamedTuple):
     """Messages that are ready to be sent, and what each adds up to."""
 
     pieces: list[bytes | memoryview]
@@ -70,9 +71,9 @@ class Block(NamedTuple):
     """How many of them are events: all or none."""
 
 
-def bursts(blocks: Iterable[Block], options: Options) -> Iterator[Burst]:
+def cut_bursts(blocks: Iterable[MessageBlock], options: EncodeOptions) -> Iterator[Burst]:
     """Cuts the messages of `blocks` into bursts of about equal size, near the target and never over the limit."""
-    held: list[Block] = []
+    held: list[MessageBlock] = []
     size = 0
     for block in blocks:
         if len(block.sizes):
@@ -89,11 +90,11 @@ _CUT_TOGETHER: Final = 3
 """Targets that are filled before anything is cut: enough for even shares, and memory does not grow with the input."""
 
 
-def _cut(blocks: list[Block], options: Options) -> Iterator[Burst]:
+def _cut(blocks: list[MessageBlock], options: EncodeOptions) -> Iterator[Burst]:
     block = blocks[0] if len(blocks) == 1 else _joined(blocks)
     # Lists, since numpy takes longer to add up ten numbers than Python does.
     samples, start_ns, end_ns = block.samples.tolist(), block.start_ns.tolist(), block.end_ns.tolist()
-    for first, last in cuts(block.sizes, options.target_bytes):
+    for first, last in cut_ranges(block.sizes, options.target_bytes):
         raw = b"".join(block.pieces[PIECES * first : PIECES * last])
         yield Burst(
             data=compress(raw, options.level, options.framing),
@@ -105,13 +106,13 @@ def _cut(blocks: list[Block], options: Options) -> Iterator[Burst]:
         )
 
 
-def _joined(blocks: list[Block]) -> Block:
+def _joined(blocks: list[MessageBlock]) -> MessageBlock:
     pieces = [piece for block in blocks for piece in block.pieces]
     sizes, samples, start_ns, end_ns = (np.concatenate(columns) for columns in list(zip(*blocks, strict=True))[1:5])
-    return Block(pieces, sizes, samples, start_ns, end_ns, blocks[0].events)
+    return MessageBlock(pieces, sizes, samples, start_ns, end_ns, blocks[0].events)
 
 
-def cuts(sizes: I64, target_bytes: int) -> list[tuple[int, int]]:
+def cut_ranges(sizes: I64, target_bytes: int) -> list[tuple[int, int]]:
     """Ranges of messages, one per burst. Depends on the sizes alone."""
     ends = np.cumsum(sizes)
     total = int(ends[-1])
@@ -157,3 +158,30 @@ def compress(raw: bytes, level: int = limits.LZ4_LEVEL, framing: Framing = Frami
     else:
         data = lz4.block.compress(raw, mode="fast", acceleration=1 - level, store_size=prefix)
     return data
+
+
+def decompress(data: bytes, framing: Framing = Framing.RAW, label: str | None = None) -> bytes:
+    """What is inside the `data` of an entry, at most 1 MiB."""
+    block, claimed = data, None
+    if framing is Framing.SIZE_PREFIXED:
+        if len(data) < _PREFIX.size:
+            raise bad_burst(label, f"{len(data)} bytes are too few for a size")
+        (claimed,) = _PREFIX.unpack_from(data)
+        block = data[_PREFIX.size :]
+    try:
+        raw: bytes = lz4.block.decompress(block, uncompressed_size=limits.BURST_MAX_BYTES)
+    except (lz4.block.LZ4BlockError, ValueError) as error:
+        raise bad_burst(label, f"not an LZ4 block of at most {limits.BURST_MAX_BYTES} bytes: {error}") from error
+    if claimed is not None and claimed != len(raw):
+        raise bad_burst(label, f"the size before it says {claimed} bytes, the LZ4 block holds {len(raw)}")
+    return raw
+
+
+_PREFIX = struct.Struct("<I")
+
+
+def bad_burst(label: str | None, reason: str) -> errors.BadBurst:
+    """An error that says which entry it was, where that is known."""
+    if label is None:
+        return errors.BadBurst(reason=reason)
+    return errors.BadBurst(reason=f"entry {label}: {reason}", entry=label)

@@ -7,22 +7,22 @@ import numpy as np
 import numpy.typing as npt
 
 from rta_wire.codec import row_order
-from rta_wire.codec.row_order import I64, U32, Order
+from rta_wire.codec.row_order import I64, U32, RowOrder
 
 
 class Runs(NamedTuple):
     """`order` says which row comes where; run `i` is `lens[i]` rows of `channels[i]` from `starts[i]` on."""
 
-    order: Order
+    order: RowOrder
     times: I64
     channels: U32
     starts: I64
     lens: I64
     in_time_order: bool = True
-    alike: "Alike | None" = None
+    shared_times: "SharedTimes | None" = None
 
 
-class Alike(NamedTuple):
+class SharedTimes(NamedTuple):
     """Runs whose times are those of others: the different ones, and which of them each run has."""
 
     runs: Runs
@@ -34,25 +34,25 @@ def group(channels: U32, times: I64, *, in_time_order: bool = True) -> Runs:
     order, found, lens = row_order.by_channel(channels)
     starts = np.cumsum(lens) - lens
     alike = None
-    if isinstance(order, row_order.Rounds) and order.are_alike(times):
-        each = order.of_each(times)
+    if isinstance(order, row_order.RoundRobinOrder) and order.has_shared_values(times):
+        each = order.segment_values(times)
         alike = _alike(order, each, in_time_order=in_time_order)
-        runs = Runs(order, order.joined(each), found, starts, lens, in_time_order, alike)
+        runs = Runs(order, order.assemble(each), found, starts, lens, in_time_order, alike)
     else:
-        runs = Runs(order, order.of(times), found, starts, lens, in_time_order)
+        runs = Runs(order, order.apply(times), found, starts, lens, in_time_order)
     if in_time_order and _has_late(runs if alike is None else alike.runs):
         # Released first: this is where encoding needs the most memory.
         del order, runs
         order = row_order.by_time_and_channel(channels, times)
-        runs = Runs(order, order.of(times), found, starts, lens, in_time_order)
+        runs = Runs(order, order.apply(times), found, starts, lens, in_time_order)
     return runs
 
 
-def _alike(order: row_order.Rounds, each: list[I64], *, in_time_order: bool) -> Alike:
+def _alike(order: row_order.RoundRobinOrder, each: list[I64], *, in_time_order: bool) -> SharedTimes:
     lens = np.array([len(one) for one in each])
     nobody = np.zeros(len(each), np.uint32)
-    runs = Runs(row_order.NONE, np.concatenate(each), nobody, np.cumsum(lens) - lens, lens, in_time_order)
-    return Alike(runs, np.repeat(np.arange(len(each)), [stretch.channels for stretch in order.stretches]))
+    runs = Runs(row_order.NO_ORDER, np.concatenate(each), nobody, np.cumsum(lens) - lens, lens, in_time_order)
+    return SharedTimes(runs, np.repeat(np.arange(len(each)), [stretch.channels for stretch in order.stretches]))
 
 
 def _has_late(runs: Runs) -> bool:
@@ -68,7 +68,7 @@ def select(runs: Runs, chosen: npt.NDArray[np.bool_]) -> Runs:
     rows = np.repeat(chosen, runs.lens)
     lens = runs.lens[chosen]
     starts = np.cumsum(lens) - lens
-    order = row_order.Listed(runs.order.rows[rows])
+    order = row_order.IndexOrder(runs.order.rows[rows])
     return Runs(order, runs.times[rows], runs.channels[chosen], starts, lens, runs.in_time_order)
 
 
@@ -85,7 +85,7 @@ def split(runs: Runs, most: int) -> Runs:
     if len(starts) == len(runs.starts):
         return runs
     owner = np.searchsorted(runs.starts, starts, side="right") - 1
-    return runs._replace(channels=runs.channels[owner], starts=starts, lens=lens, alike=None)
+    return runs._replace(channels=runs.channels[owner], starts=starts, lens=lens, shared_times=None)
 
 
 def portions(runs: Runs, samples: int) -> Iterator[tuple[Runs, int, int]]:
@@ -102,7 +102,7 @@ def portions(runs: Runs, samples: int) -> Iterator[tuple[Runs, int, int]]:
                 channels=runs.channels[run:stop],
                 starts=runs.starts[run:stop] - first,
                 lens=runs.lens[run:stop],
-                alike=None,
+                shared_times=None,
             ),
             first,
             last,

@@ -80,7 +80,7 @@ def _rare_column(source: pa.Array, what: str) -> Column:
     raise errors.BadSamples(reason=f"the {what} column is {source.type}, which is no number or time")
 
 
-def named(batch: pa.RecordBatch, name: str) -> pa.Array:
+def get_column(batch: pa.RecordBatch, name: str) -> pa.Array:
     """A column, which must be there once."""
     try:
         return batch.column(name)
@@ -94,7 +94,7 @@ def times_ns(source: Any, first_row: int = 0) -> I64:
     if valid is not None:
         _refuse(~valid, first_row, "the time is null")
     if values.dtype.kind in "iu":
-        return whole(values, np.dtype(np.int64), first_row, "time")
+        return cast_integers(values, np.dtype(np.int64), first_row, "time")
     if values.dtype.kind != "M":
         raise errors.BadSamples(
             reason=f"the time column is {values.dtype}, not a timestamp or an integer of nanoseconds"
@@ -125,10 +125,10 @@ def channels(source: Any, first_row: int = 0) -> U32:
         _refuse(~valid, first_row, "the channel is null")
     if values.dtype.kind not in "iu":
         raise errors.BadSamples(reason=f"the channel column is {values.dtype}, not an integer")
-    return whole(values, np.dtype(np.uint32), first_row, "channel")
+    return cast_integers(values, np.dtype(np.uint32), first_row, "channel")
 
 
-def whole(values: Array, dtype: np.dtype[Any], first_row: int, what: str) -> Array:
+def cast_integers(values: Array, dtype: np.dtype[Any], first_row: int, what: str) -> Array:
     """Integers in another width, or an error where one does not fit."""
     if values.dtype == dtype:
         return values
@@ -139,7 +139,7 @@ def whole(values: Array, dtype: np.dtype[Any], first_row: int, what: str) -> Arr
     return values.astype(dtype)
 
 
-def samples(values: Array, kind: layout.SampleType, rows: I64 | None = None, first_row: int = 0) -> Array:
+def cast_samples(values: Array, kind: layout.SampleType, rows: I64 | None = None, first_row: int = 0) -> Array:
     """Values as the samples of a channel; `rows` says where each came from."""
     dtype = kind.dtype
     if values.dtype == dtype:

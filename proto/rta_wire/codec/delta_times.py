@@ -13,15 +13,15 @@ from rta_wire.codec.protobuf import proto_fields, varint
 
 I64 = npt.NDArray[np.int64]
 Unsigned = npt.NDArray[np.unsignedinteger]
-Rows = npt.NDArray[np.intp]
-Where = tuple[I64, I64]
+Indices = npt.NDArray[np.intp]
+RunBounds = tuple[I64, I64]
 """Starts and lengths of runs."""
 
 _EXACT_IN_DOUBLE: Final = 1 << 53
 _NARROW_MAX: Final = 2**31 - 1
 
 
-class Packed(NamedTuple):
+class PackedDeltas(NamedTuple):
     """One scale and one piece of packed deltas per run."""
 
     scales: I64
@@ -29,7 +29,7 @@ class Packed(NamedTuple):
     sizes: I64
 
 
-def pack(times: I64, starts: I64, lens: I64) -> Packed:
+def pack(times: I64, starts: I64, lens: I64) -> PackedDeltas:
     """Encodes the deltas of runs that cover `times` without gaps and whose neighbours differ by less than 2^63."""
     runs = len(starts)
     deltas = np.empty(len(times), np.int64)
@@ -41,7 +41,7 @@ def pack(times: I64, starts: I64, lens: I64) -> Packed:
     constant = low == high
     scales = np.where(constant, np.abs(low), 1)
     scales[scales == 0] = 1
-    packed = Packed(scales, [_NOTHING] * runs, np.zeros(runs, np.int64))
+    packed = PackedDeltas(scales, [_NOTHING] * runs, np.zeros(runs, np.int64))
     even = constant & (low >= 0)
     _put_constant(packed, np.flatnonzero(even), lens, low)
     if not even.all():
@@ -52,7 +52,7 @@ def pack(times: I64, starts: I64, lens: I64) -> Packed:
 _NOTHING: Final = memoryview(b"")
 
 
-def _put_constant(packed: Packed, runs: Rows, lens: I64, steps: I64) -> None:
+def _put_constant(packed: PackedDeltas, runs: Indices, lens: I64, steps: I64) -> None:
     """A zero and then only ones, or only zeros where all samples have one time."""
     if not len(runs):
         return
@@ -64,7 +64,7 @@ def _put_constant(packed: Packed, runs: Rows, lens: I64, steps: I64) -> None:
     packed.sizes[runs] = lens[runs]
 
 
-def _put_varying(packed: Packed, deltas: I64, runs: Rows, where: Where, bounds: tuple[I64, I64]) -> None:
+def _put_varying(packed: PackedDeltas, deltas: I64, runs: Indices, where: RunBounds, bounds: tuple[I64, I64]) -> None:
     values, (starts, lens) = _only(deltas, runs, where)
     scales = np.gcd.reduceat(values, starts)
     packed.scales[runs] = scales
@@ -81,7 +81,7 @@ def _put_varying(packed: Packed, deltas: I64, runs: Rows, where: Where, bounds: 
         put(packed, scaled, runs[chosen], (first, count), each)
 
 
-def _only(values: I64, runs: Rows, where: Where) -> tuple[I64, Where]:
+def _only(values: I64, runs: Indices, where: RunBounds) -> tuple[I64, RunBounds]:
     """The samples of some runs side by side, with their own starts and lengths."""
     starts, lens = where
     if len(runs) == len(starts):
@@ -107,13 +107,13 @@ def _divide(values: I64, scales: I64, lens: I64, high: int) -> Unsigned:
     return (values // np.repeat(scales, lens)).view(np.uint64)
 
 
-def _put_alike(packed: Packed, scaled: Unsigned, runs: Rows, where: Where, width: int) -> None:
+def _put_alike(packed: PackedDeltas, scaled: Unsigned, runs: Indices, where: RunBounds, width: int) -> None:
     """Deltas of one width, except the first of each run: of its zero only the last byte is taken."""
     starts, lens = where
     table = varint.matrix(scaled, width)
     if table.shape[1] != width:
         table = np.ascontiguousarray(table[:, :width])
-    view = proto_fields.view(table.reshape(-1))
+    view = proto_fields.as_memoryview(table.reshape(-1))
     firsts = starts * width + (width - 1)
     lasts = (starts + lens) * width
     for run, first, last in zip(runs.tolist(), firsts.tolist(), lasts.tolist(), strict=True):
@@ -121,11 +121,11 @@ def _put_alike(packed: Packed, scaled: Unsigned, runs: Rows, where: Where, width
     packed.sizes[runs] = lasts - firsts
 
 
-def _put_mixed(packed: Packed, scaled: Unsigned, runs: Rows, where: Where, _width: int) -> None:
+def _put_mixed(packed: PackedDeltas, scaled: Unsigned, runs: Indices, where: RunBounds, _width: int) -> None:
     """Deltas that take what they take."""
     width = varint.widths(scaled)
     sizes = np.add.reduceat(width, where[0], dtype=np.int64)
-    parts = proto_fields.split(varint.encode(scaled, width), sizes)
+    parts = proto_fields.split_buffer(varint.encode(scaled, width), sizes)
     for run, part in zip(runs.tolist(), parts, strict=True):
         packed.pieces[run] = part
     packed.sizes[runs] = sizes

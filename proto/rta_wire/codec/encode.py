@@ -19,7 +19,7 @@ from rta_wire.pb import data_pb2, stream_pb2
 
 Burst = burst.Burst
 Framing = burst.Framing
-Options = burst.Options
+Options = burst.EncodeOptions
 DEFAULTS = Options()
 
 
@@ -62,7 +62,7 @@ def _alone(item: stream_pb2.StreamData, options: Options) -> bytes:
     return burst.compress(raw, options.level, options.framing)
 
 
-def timestamped(
+def encode_doubles(
     channels: npt.NDArray[np.uint32],
     times_ns: npt.NDArray[np.int64],
     values: npt.NDArray[np.float64],
@@ -77,7 +77,7 @@ class Encoder:
     """Makes bursts after a plan. It keeps nothing between calls, so one may serve many batches at once."""
 
     def __init__(self, layouts: codec_layout.Plan | None = None, options: Options = DEFAULTS) -> None:
-        self.plan = layouts or codec_layout.Plan()
+        self.layouts = layouts or codec_layout.Plan()
         self.options = options
 
     def rows(self, channels: Any, times: Any, values: Any) -> Iterator[Burst]:
@@ -99,8 +99,8 @@ class Encoder:
     ) -> Iterator[Burst]:
         """Long form from Arrow record batches with a column each for channel id, time and value."""
         first = 0
-        for batch in regroup(batches, self.options.group_rows):
-            channels, times, values = (columns.named(batch, name) for name in (channel, time, value))
+        for batch in rebatch(batches, self.options.group_rows):
+            channels, times, values = (columns.get_column(batch, name) for name in (channel, time, value))
             yield from self._group(channels, times, values, first)
             first += len(channels)
 
@@ -111,9 +111,9 @@ class Encoder:
         if len(set(channels.values())) < len(channels):
             raise errors.BadSamples(reason=f"several columns feed one channel: {dict(channels)}")
         first = 0
-        for batch in regroup(batches, wide.group_rows(len(channels), self.options)):
-            found = {channel: columns.named(batch, name) for name, channel in channels.items()}
-            yield from self._table(columns.named(batch, time), found, first)
+        for batch in rebatch(batches, wide.group_rows(len(channels), self.options)):
+            found = {channel: columns.get_column(batch, name) for name, channel in channels.items()}
+            yield from self._table(columns.get_column(batch, time), found, first)
             first += batch.num_rows
 
     def table(self, times: Any, values: Mapping[int, Any]) -> Iterator[Burst]:
@@ -125,15 +125,15 @@ class Encoder:
             yield from self._table(times[part], found, first)
 
     def _table(self, times: Any, values: Mapping[int, Any], first_row: int) -> Iterator[Burst]:
-        blocks = wide.blocks(times, values, self.plan, self.options, first_row)
-        return burst.bursts(blocks, self.options)
+        blocks = wide.blocks(times, values, self.layouts, self.options, first_row)
+        return burst.cut_bursts(blocks, self.options)
 
     def _group(self, channels: Any, times: Any, values: Any, first_row: int) -> Iterator[Burst]:
         parts = self._parts(channels, times, values, first_row)
         # Handed over one by one, so that each is released as soon as its messages are made.
-        return burst.bursts(sample_messages.blocks(parts.pop(0) for _ in range(len(parts))), self.options)
+        return burst.cut_bursts(sample_messages.blocks(parts.pop(0) for _ in range(len(parts))), self.options)
 
-    def _parts(self, channels: Any, times: Any, values: Any, first_row: int) -> list[sample_messages.Part]:
+    def _parts(self, channels: Any, times: Any, values: Any, first_row: int) -> list[sample_messages.TypedRuns]:
         """Rows by layout, sorted, in their final type. What sorting needs is gone on return: batches are large."""
         source, valid = columns.column(values, "value")
         ids, times_ns = columns.channels(channels, first_row), columns.times_ns(times, first_row)
@@ -145,16 +145,16 @@ class Encoder:
             return []
         grouped = channel_runs.group(ids, times_ns, in_time_order=self.options.in_time_order)
         del ids, times_ns
-        codes = self.plan.codes(grouped.channels)
+        codes = self.layouts.codes(grouped.channels)
         parts = []
         for code in np.unique(codes).tolist():
-            layout = self.plan.layouts[code]
+            layout = self.layouts.layouts[code]
             some = channel_runs.select(grouped, codes == code)
-            made = some.order.of(source)
+            made = some.order.apply(source)
             if made.dtype != layout.type.dtype:
                 rows = some.order.rows if origin is None else origin[some.order.rows]
-                made = columns.samples(made, layout.type, rows, first_row)
-            parts.append(sample_messages.Part(some._replace(order=row_order.NONE), made, layout))
+                made = columns.cast_samples(made, layout.type, rows, first_row)
+            parts.append(sample_messages.TypedRuns(some._replace(order=row_order.NO_ORDER), made, layout))
         return parts
 
     def events(self, found: Iterable[data_pb2.Event]) -> Iterator[Burst]:
@@ -163,12 +163,12 @@ class Encoder:
         for one in found:
             waiting.append(one)
             if len(waiting) == limits.ENCODE_GROUP_EVENTS:
-                yield from burst.bursts([event_messages.block(waiting)], self.options)
+                yield from burst.cut_bursts([event_messages.block(waiting)], self.options)
                 waiting.clear()
-        yield from burst.bursts([event_messages.block(waiting)], self.options)
+        yield from burst.cut_bursts([event_messages.block(waiting)], self.options)
 
 
-def regroup(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+def rebatch(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of `most`, the last one shorter. Rows are copied only where batches meet."""
     held: list[pa.RecordBatch] = []
     count = 0

@@ -38,8 +38,8 @@ def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[data_pb2.Event]:
     """
     first_row = 0
     for batch in batches:
-        times = columns.times_ns(columns.named(batch, "time"), first_row).tolist()
-        ids = columns.named(batch, "event_definition_id").to_pylist()
+        times = columns.times_ns(columns.get_column(batch, "time"), first_row).tolist()
+        ids = columns.get_column(batch, "event_definition_id").to_pylist()
         rest = [
             batch.column(name).to_pylist() if name in batch.schema.names else [None] * len(ids)
             for name in ("app_name", "status_text", "raw_data")
@@ -56,7 +56,7 @@ def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[data_pb2.Event]:
         first_row += len(ids)
 
 
-def block(events: Sequence[data_pb2.Event]) -> burst.Block:
+def block(events: Sequence[data_pb2.Event]) -> burst.MessageBlock:
     """Messages that hold one event each."""
     heads = [
         stream_pb2.StreamDataBurst(data=[stream_pb2.StreamData(event=event)]).SerializeToString() for event in events
@@ -65,4 +65,4 @@ def block(events: Sequence[data_pb2.Event]) -> burst.Block:
     pieces[0 :: burst.PIECES] = heads
     sizes = np.array([len(head) for head in heads], np.int64)
     times = np.array([event.timestamp for event in events], np.int64)
-    return burst.Block(pieces, sizes, np.zeros(len(events), np.int64), times, times, len(events))
+    return burst.MessageBlock(pieces, sizes, np.zeros(len(events), np.int64), times, times, len(events))

@@ -42,7 +42,7 @@ def join(parts: list[Cells]) -> Cells:
     return Cells(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def blocks(these: Cells) -> Iterator[burst.Block]:
+def blocks(these: Cells) -> Iterator[burst.MessageBlock]:
     """One message per time, its channels ascending. A channel's second sample at one time starts another message."""
     order, starts = _messages(these)
     starts = _chunks(starts, len(order))
@@ -55,26 +55,26 @@ def blocks(these: Cells) -> Iterator[burst.Block]:
         first = last
 
 
-def _block(these: Cells, order: npt.NDArray[np.intp], starts: I64) -> burst.Block:
+def _block(these: Cells, order: npt.NDArray[np.intp], starts: I64) -> burst.MessageBlock:
     channels, times, widths = these.channels[order], these.times[order], these.widths[order]
     id_widths = varint.widths(channels)
     id_sizes = np.add.reduceat(id_widths, starts, dtype=np.int64)
     buffer_sizes = np.add.reduceat(widths, starts, dtype=np.int64)
-    ids = proto_fields.split(varint.encode(channels, id_widths), id_sizes)
-    buffers = proto_fields.split(_compact(these.slots[order], widths), buffer_sizes)
+    ids = proto_fields.split_buffer(varint.encode(channels, id_widths), id_sizes)
+    buffers = proto_fields.split_buffer(_compact(these.slots[order], widths), buffer_sizes)
     pieces: list[bytes | memoryview] = []
     sizes = []
     for time, id_part, buffer in zip(times[starts].tolist(), ids, buffers, strict=True):
-        head = proto_fields.number(proto_fields.ROW_CHANNEL_IDS, len(id_part))
-        middle = proto_fields.fixed(proto_fields.ROW_TIMESTAMP, time) if time else b""
-        middle += proto_fields.number(proto_fields.ROW_BUFFER, len(buffer))
+        head = proto_fields.cached_varint_field(proto_fields.ROW_CHANNEL_IDS, len(id_part))
+        middle = proto_fields.fixed64_field(proto_fields.ROW_TIMESTAMP, time) if time else b""
+        middle += proto_fields.cached_varint_field(proto_fields.ROW_BUFFER, len(buffer))
         rest_bytes = len(id_part) + len(middle) + len(buffer)
-        before = proto_fields.before(proto_fields.ITEM_ROW, len(head) + rest_bytes)
+        before = proto_fields.message_prefix(proto_fields.ITEM_ROW, len(head) + rest_bytes)
         message = b"".join((before, head, id_part, middle, buffer))
         pieces += (message, b"", b"", b"")
         sizes.append(len(message))
     lens = np.diff(starts, append=len(order))
-    return burst.Block(pieces, np.array(sizes), lens, times[starts], times[starts])
+    return burst.MessageBlock(pieces, np.array(sizes), lens, times[starts], times[starts])
 
 
 def _messages(these: Cells) -> tuple[npt.NDArray[np.intp], I64]:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 I64 = npt.NDArray[np.int64]
 U32 = npt.NDArray[np.uint32]
-Rows = npt.NDArray[np.intp]
+Indices = npt.NDArray[np.intp]
 
 COUNTED: Final = 1 << 16
 """Channels below this are counted directly, which is faster than to compare them in order."""
@@ -21,37 +21,37 @@ LOOK_ROWS: Final = 1024
 """Rows that tell in next to no time that most frames did not come in rounds."""
 
 
-class Order(Protocol):
+class RowOrder(Protocol):
     """Where each row comes from."""
 
-    def of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def apply(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Values in this order."""
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> Indices:
         """The place of each row in what came."""
 
 
-class Listed(NamedTuple):
+class IndexOrder(NamedTuple):
     """Any order."""
 
-    rows: Rows
+    rows: Indices
 
-    def of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def apply(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The copy brings them near the processor, which halves the time of the jumps."""
         return values.copy().take(self.rows, mode="clip")
 
 
-class AsTheyCame(NamedTuple):
+class IdentityOrder(NamedTuple):
     """Channel by channel already."""
 
     size: int
 
-    def of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def apply(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.ascontiguousarray(values)
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> Indices:
         return np.arange(self.size)
 
 
@@ -63,37 +63,37 @@ class Stretch(NamedTuple):
     rounds: int
 
 
-class Rounds(NamedTuple):
+class RoundRobinOrder(NamedTuple):
     """A row of each channel, then again a row of each, in the same order; the last round may end early."""
 
     size: int
     width: int
     stretches: tuple[Stretch, ...]
 
-    def of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def apply(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         step = values.strides[0]
         tables = [
             np.lib.stride_tricks.as_strided(values[one.first :], (one.channels, one.rounds), (step, step * self.width))
             for one in self.stretches
         ]
-        return self.joined(tables)
+        return self.assemble(tables)
 
     @property
-    def rows(self) -> Rows:
-        return self.of(np.arange(self.size))
+    def rows(self) -> Indices:
+        return self.apply(np.arange(self.size))
 
-    def are_alike(self, values: npt.NDArray[Any]) -> bool:
+    def has_shared_values(self, values: npt.NDArray[Any]) -> bool:
         """Whether all channels of a stretch have the same values: as times do where each round is one moment."""
         begins = np.zeros(self.width, np.bool_)
         begins[[0, *(one.first for one in self.stretches)]] = True
         changes = np.flatnonzero(values[1:] != values[:-1]) + 1
         return bool(begins[changes % self.width].all())
 
-    def of_each(self, values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    def segment_values(self, values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
         """The values of the first channel of each stretch."""
         return [values[one.first :: self.width][: one.rounds].copy() for one in self.stretches]
 
-    def joined(self, tables: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    def assemble(self, tables: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """What `of` gives, from a table for each stretch; one row of it where its channels are alike."""
         made = np.empty(self.size, tables[0].dtype)
         at = 0
@@ -104,33 +104,35 @@ class Rounds(NamedTuple):
         return made
 
 
-NONE: Final = Listed(np.empty(0, np.intp))
+NO_ORDER: Final = IndexOrder(np.empty(0, np.intp))
 """For runs whose rows nobody needs to know any more."""
 
 
-class Grouped(NamedTuple):
+class ChannelGroups(NamedTuple):
     """Which channels there are, ascending, how many rows each has, and how to bring them together."""
 
-    order: Order
+    order: RowOrder
     channels: U32
     lens: I64
 
 
-def by_channel(channels: U32) -> Grouped:
+def by_channel(channels: U32) -> ChannelGroups:
     """Rows of one channel stay in the order in which they came."""
     if (found := _rounds(channels)) is not None:
         return found
-    order: Order = AsTheyCame(len(channels)) if (channels[1:] >= channels[:-1]).all() else Listed(argsort(channels))
-    return Grouped(order, *_counted(channels, order))
+    order: RowOrder = (
+        IdentityOrder(len(channels)) if (channels[1:] >= channels[:-1]).all() else IndexOrder(argsort(channels))
+    )
+    return ChannelGroups(order, *_counted(channels, order))
 
 
-def by_time_and_channel(channels: U32, times: I64) -> Listed:
+def by_time_and_channel(channels: U32, times: I64) -> IndexOrder:
     """Rows of one channel and one time stay in the order in which they came."""
     rows = np.argsort(times, kind="stable")
-    return Listed(rows[argsort(channels[rows])])
+    return IndexOrder(rows[argsort(channels[rows])])
 
 
-def argsort(channels: U32) -> Rows:
+def argsort(channels: U32) -> Indices:
     """Sorts by the low half, then by the high one: numpy sorts 16-bit numbers by radix, several times as fast."""
     rows = np.argsort(channels.astype(np.uint16), kind="stable")
     if channels.max() >> 16:
@@ -138,17 +140,17 @@ def argsort(channels: U32) -> Rows:
     return rows
 
 
-def _counted(channels: U32, order: Order) -> tuple[U32, I64]:
+def _counted(channels: U32, order: RowOrder) -> tuple[U32, I64]:
     if channels.max() < COUNTED:
         counts = np.bincount(channels)
         found = np.flatnonzero(counts)
         return found.astype(np.uint32), counts[found]
-    ordered = order.of(channels)
+    ordered = order.apply(channels)
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     return ordered[starts], np.diff(starts, append=len(ordered))
 
 
-def _rounds(channels: U32) -> Grouped | None:
+def _rounds(channels: U32) -> ChannelGroups | None:
     """None where rows did not come in rounds, or where there is too little to gain."""
     again = channels[1 : len(channels) // ROUNDS_MIN + 1] == channels[0]
     if not again.any():
@@ -168,7 +170,7 @@ def _rounds(channels: U32) -> Grouped | None:
     firsts = np.r_[0, edges]
     sizes = np.diff(firsts, append=width)
     stretches = zip(places[firsts].tolist(), sizes.tolist(), lens[firsts].tolist(), strict=True)
-    return Grouped(Rounds(len(channels), width, tuple(Stretch(*one) for one in stretches)), found, lens)
+    return ChannelGroups(RoundRobinOrder(len(channels), width, tuple(Stretch(*one) for one in stretches)), found, lens)
 
 
 def _repeats(channels: U32, width: int) -> bool:

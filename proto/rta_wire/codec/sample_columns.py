@@ -7,30 +7,24 @@ import numpy as np
 import numpy.typing as npt
 
 from rta_wire import errors, limits
+from rta_wire.codec import burst as codec_burst
 from rta_wire.codec import layout as codec_layout
 from rta_wire.codec.protobuf import varint
 
 I64 = npt.NDArray[np.int64]
 U32 = npt.NDArray[np.uint32]
 Array = npt.NDArray[Any]
-Typed = tuple[codec_layout.SampleType, "Columns"]
+TypedColumns = tuple[codec_layout.SampleType, "SampleColumns"]
 
 _SAFE: Final = float(limits.TIME_NS_MAX // 2)
 """Below this a bound in doubles can't hide an overflow: rounding is far smaller than what is left."""
 
 
-class Unusual(Exception):
+class NonCanonicalBurst(Exception):
     """A burst is not laid out the way protobuf writes it."""
 
 
-def bad(label: str | None, reason: str) -> errors.BadBurst:
-    """An error that says which entry it was, where that is known."""
-    if label is None:
-        return errors.BadBurst(reason=reason)
-    return errors.BadBurst(reason=f"entry {label}: {reason}", entry=label)
-
-
-class Columns(NamedTuple):
+class SampleColumns(NamedTuple):
     """Samples of one type. Run `i` is the samples `offsets[i]` to `offsets[i + 1]`, all of `channels[i]`."""
 
     channels: U32
@@ -58,12 +52,12 @@ class Columns(NamedTuple):
         }
 
 
-def join(parts: Sequence[Columns]) -> Columns:
+def join(parts: Sequence[SampleColumns]) -> SampleColumns:
     """Columns one after another."""
     if len(parts) == 1:
         return parts[0]
     lens = np.concatenate([np.diff(part.offsets) for part in parts])
-    return Columns(
+    return SampleColumns(
         np.concatenate([part.channels for part in parts]),
         _offsets(lens),
         np.concatenate([part.times_ns for part in parts]),
@@ -87,9 +81,9 @@ class _Runs(NamedTuple):
     buffers: Sequence[bytes]
 
 
-def timestamped(
+def decode_timestamped(
     found: Sequence[tuple[int, int, int, int, bytes, bytes]], labels: Sequence[str], layouts: codec_layout.Plan
-) -> Iterator[Typed]:
+) -> Iterator[TypedColumns]:
     """Samples with deltas."""
     bursts, ids, starts, scales, deltas, buffers = zip(*found, strict=True)
     runs = _runs(bursts, ids, buffers, labels, layouts)
@@ -144,7 +138,7 @@ class _Stamps(NamedTuple):
                 raise self.bad(run, "has a time that does not fit 64 bits")
 
     def bad(self, run: int, reason: str) -> errors.BadBurst:
-        return bad(self.labels[self.runs.bursts[run]], f"channel {self.runs.channels[run]} {reason}")
+        return codec_burst.bad_burst(self.labels[self.runs.bursts[run]], f"channel {self.runs.channels[run]} {reason}")
 
 
 _PART_SAMPLES: Final = 32_768
@@ -162,7 +156,7 @@ def _runs(
     widths = np.array([layout.type.dtype.itemsize for layout in layouts.layouts])[codes]
     sizes = np.array([len(buffer) for buffer in buffers], np.int64)
     for run in np.flatnonzero(sizes % widths).tolist():
-        raise bad(
+        raise codec_burst.bad_burst(
             labels[bursts[run]],
             f"{sizes[run]} bytes of channel {ids[run]} are not whole samples of {widths[run]} bytes",
         )
@@ -178,7 +172,7 @@ def _steps(deltas: Sequence[bytes], counts: I64, first: int, stamps: "_Stamps") 
         return data.astype(np.int64), most
     found = varint.decode(data)
     if found is None:
-        raise Unusual
+        raise NonCanonicalBurst
     values, ends = found
     for run in np.flatnonzero(_counted(sizes, ends) != counts).tolist():
         raise stamps.bad(first + run, f"has {counts[run]} samples and not as many deltas")
@@ -194,9 +188,9 @@ def _counted(sizes: I64, ends: I64) -> I64:
     return np.where(whole, np.diff(reached, prepend=0), -1)
 
 
-def periodic(
+def decode_periodic(
     found: Sequence[tuple[int, int, int, int, int, bytes]], labels: Sequence[str], layouts: codec_layout.Plan
-) -> Iterator[Typed]:
+) -> Iterator[TypedColumns]:
     """Samples at a constant interval."""
     bursts, ids, starts, intervals, claimed, buffers = zip(*found, strict=True)
     runs = _runs(bursts, ids, buffers, labels, layouts)
@@ -204,16 +198,16 @@ def periodic(
         bursts, ids, starts, intervals, zip(claimed, runs.counts.tolist(), strict=True), strict=True
     ):
         if claim != count:
-            raise bad(labels[burst], f"channel {channel} claims {claim} samples and holds {count}")
+            raise codec_burst.bad_burst(labels[burst], f"channel {channel} claims {claim} samples and holds {count}")
         if count and not limits.TIME_NS_MIN <= start + interval * (count - 1) <= limits.TIME_NS_MAX:
-            raise bad(labels[burst], f"a time of channel {channel} does not fit 64 bits")
+            raise codec_burst.bad_burst(labels[burst], f"a time of channel {channel} does not fit 64 bits")
     index = np.arange(runs.counts.sum()) - np.repeat(_offsets(runs.counts)[:-1], runs.counts)
     times = index * np.repeat(np.array(intervals, np.int64), runs.counts)
     times += np.repeat(np.array(starts, np.int64), runs.counts)
     return _typed(runs, times, layouts)
 
 
-def _typed(runs: _Runs, times: I64, layouts: codec_layout.Plan) -> Iterator[Typed]:
+def _typed(runs: _Runs, times: I64, layouts: codec_layout.Plan) -> Iterator[TypedColumns]:
     """Runs by the type of their samples."""
     types = [layouts.layouts[code].type for code in runs.codes.tolist()]
     for kind in dict.fromkeys(types):
@@ -223,21 +217,21 @@ def _typed(runs: _Runs, times: I64, layouts: codec_layout.Plan) -> Iterator[Type
         lens = runs.counts[mask]
         values = np.frombuffer(b"".join([runs.buffers[run] for run in np.flatnonzero(mask).tolist()]), kind.dtype)
         some = times if len(values) == len(times) else times[np.repeat(mask, runs.counts)]
-        yield kind, Columns(runs.channels[mask], _offsets(lens), some, values)
+        yield kind, SampleColumns(runs.channels[mask], _offsets(lens), some, values)
 
 
-def rows(
+def decode_rows(
     found: Sequence[tuple[int, int, bytes, bytes]], labels: Sequence[str], layouts: codec_layout.Plan
-) -> Iterator[Typed]:
+) -> Iterator[TypedColumns]:
     """One sample of several channels at a time: sorted by channel, so that runs are long again."""
     bursts, stamps, packed, buffers = zip(*found, strict=True)
     decoded = varint.decode(np.frombuffer(b"".join(packed), np.uint8))
     if decoded is None:
-        raise Unusual
+        raise NonCanonicalBurst
     values, ends = decoded
     counts = _counted(np.array([len(part) for part in packed], np.int64), ends)
     for row in np.flatnonzero(counts < 0).tolist():
-        raise bad(labels[bursts[row]], f"the channels of a row at {stamps[row]} ns are cut")
+        raise codec_burst.bad_burst(labels[bursts[row]], f"the channels of a row at {stamps[row]} ns are cut")
     # Protobuf keeps the low 32 bits of a longer number.
     channels = values.astype(np.uint32)
     codes = layouts.codes(channels)
@@ -245,7 +239,7 @@ def rows(
     sizes = np.diff(_offsets(widths)[_offsets(counts)])
     held = np.array([len(buffer) for buffer in buffers], np.int64)
     for row in np.flatnonzero(sizes != held).tolist():
-        raise bad(
+        raise codec_burst.bad_burst(
             labels[bursts[row]], f"a row at {stamps[row]} ns holds {held[row]} bytes for channels of {sizes[row]}"
         )
     times = np.repeat(np.array(stamps, np.int64), counts)
@@ -261,4 +255,4 @@ def rows(
         ordered = channels[chosen]
         starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
         offsets = np.r_[starts, len(chosen)]
-        yield kind, Columns(ordered[starts], offsets, times[chosen], cells.view(kind.dtype).reshape(-1))
+        yield kind, SampleColumns(ordered[starts], offsets, times[chosen], cells.view(kind.dtype).reshape(-1))

@@ -14,15 +14,15 @@ from rta_wire.codec.protobuf import proto_fields
 I64 = npt.NDArray[np.int64]
 
 
-class Part(NamedTuple):
+class TypedRuns(NamedTuple):
     """Samples of one layout in their final type, run by run."""
 
     runs: channel_runs.Runs
-    made: npt.NDArray[Any]
+    values: npt.NDArray[Any]
     layout: codec_layout.Layout
 
 
-def blocks(parts: Iterable[Part]) -> Iterator[burst.Block]:
+def blocks(parts: Iterable[TypedRuns]) -> Iterator[burst.MessageBlock]:
     """The messages that the layouts ask for. Row data comes last, since one message may hold channels of all types."""
     cells: list[row_messages.Cells] = []
     yield from _all_but_rows(parts, cells)
@@ -30,41 +30,41 @@ def blocks(parts: Iterable[Part]) -> Iterator[burst.Block]:
         yield from row_messages.blocks(row_messages.join(cells))
 
 
-def _all_but_rows(parts: Iterable[Part], cells: list[row_messages.Cells]) -> Iterator[burst.Block]:
+def _all_but_rows(parts: Iterable[TypedRuns], cells: list[row_messages.Cells]) -> Iterator[burst.MessageBlock]:
     """On its own, so that no part is still held while rows are made."""
     for these, made, layout in parts:
         if layout.kind is codec_layout.Kind.ROW:
             cells.append(row_messages.cells(np.repeat(these.channels, these.lens), these.times, made))
         elif layout.kind is codec_layout.Kind.PERIODIC:
-            yield from periodic(these, made, layout.interval_ns)
+            yield from encode_periodic(these, made, layout.interval_ns)
         else:
-            yield timestamped(these, made)
+            yield encode_timestamped(these, made)
 
 
-def view(made: npt.NDArray[Any]) -> memoryview:
+def sample_bytes(made: npt.NDArray[Any]) -> memoryview:
     """The bytes of samples."""
-    return proto_fields.view(np.ascontiguousarray(made).view(np.uint8))
+    return proto_fields.as_memoryview(np.ascontiguousarray(made).view(np.uint8))
 
 
-def timestamped(these: channel_runs.Runs, made: npt.NDArray[Any]) -> burst.Block:
+def encode_timestamped(these: channel_runs.Runs, made: npt.NDArray[Any]) -> burst.MessageBlock:
     """One message per run, or several where a run is long."""
     these = channel_runs.split(these, limits.ENCODE_RUN_SAMPLES)
     width = made.dtype.itemsize
-    buffers = slices(view(made), these.starts * width, these.lens * width)
-    covers, packed = _covered(these) if these.alike is None else _covered_alike(these.alike)
+    buffers = slices(sample_bytes(made), these.starts * width, these.lens * width)
+    covers, packed = _covered(these) if these.shared_times is None else _covered_alike(these.shared_times)
     return timestamped_block(these.channels, covers, packed, buffers)
 
 
-def _covered(these: channel_runs.Runs) -> tuple["Spans", delta_times.Packed]:
+def _covered(these: channel_runs.Runs) -> tuple["Spans", delta_times.PackedDeltas]:
     return spans(these), delta_times.pack(these.times, these.starts, these.lens)
 
 
-def _covered_alike(alike: channel_runs.Alike) -> tuple["Spans", delta_times.Packed]:
+def _covered_alike(alike: channel_runs.SharedTimes) -> tuple["Spans", delta_times.PackedDeltas]:
     """Once for runs that have the same times."""
     covers, packed = _covered(alike.runs)
     which = alike.which
     pieces = [packed.pieces[one] for one in which.tolist()]
-    return Spans(*(column[which] for column in covers)), delta_times.Packed(
+    return Spans(*(column[which] for column in covers)), delta_times.PackedDeltas(
         packed.scales[which], pieces, packed.sizes[which]
     )
 
@@ -86,8 +86,8 @@ def spans(these: channel_runs.Runs) -> Spans:
 
 
 def timestamped_block(
-    channels: row_order.U32, covers: Spans, packed: delta_times.Packed, buffers: list[memoryview]
-) -> burst.Block:
+    channels: row_order.U32, covers: Spans, packed: delta_times.PackedDeltas, buffers: list[memoryview]
+) -> burst.MessageBlock:
     """Messages from deltas that are packed already."""
     pieces: list[bytes | memoryview] = []
     sizes = []
@@ -100,14 +100,14 @@ def timestamped_block(
         buffers,
         strict=True,
     ):
-        frame = proto_fields.timestamped(channel, first_ns != 0, scale, delta_bytes, len(buffer))
-        start = proto_fields.fixed(proto_fields.START_TIMESTAMP, first_ns) if first_ns else b""
+        frame = proto_fields.timestamped_frame(channel, first_ns != 0, scale, delta_bytes, len(buffer))
+        start = proto_fields.fixed64_field(proto_fields.START_TIMESTAMP, first_ns) if first_ns else b""
         pieces += (frame.before_start + start + frame.before_deltas, deltas_, frame.before_buffer, buffer)
         sizes.append(frame.size)
-    return burst.Block(pieces, np.array(sizes), covers.samples, covers.start_ns, covers.end_ns)
+    return burst.MessageBlock(pieces, np.array(sizes), covers.samples, covers.start_ns, covers.end_ns)
 
 
-def periodic(these: channel_runs.Runs, made: npt.NDArray[Any], interval_ns: int) -> Iterator[burst.Block]:
+def encode_periodic(these: channel_runs.Runs, made: npt.NDArray[Any], interval_ns: int) -> Iterator[burst.MessageBlock]:
     """One message per stretch of samples with one interval."""
     for some, first, last in channel_runs.portions(
         channel_runs.split(these, limits.ENCODE_RUN_SAMPLES), limits.ENCODE_BLOCK_CELLS
@@ -116,7 +116,7 @@ def periodic(these: channel_runs.Runs, made: npt.NDArray[Any], interval_ns: int)
         yield _periodic_block(stretches, made[first:last], intervals)
 
 
-def _periodic_block(these: channel_runs.Runs, made: npt.NDArray[Any], intervals: I64) -> burst.Block:
+def _periodic_block(these: channel_runs.Runs, made: npt.NDArray[Any], intervals: I64) -> burst.MessageBlock:
     width = made.dtype.itemsize
     starts, lens = these.starts, these.lens
     first_ns = these.times[starts]
@@ -127,22 +127,24 @@ def _periodic_block(these: channel_runs.Runs, made: npt.NDArray[Any], intervals:
         first_ns.tolist(),
         intervals.tolist(),
         lens.tolist(),
-        slices(view(made), starts * width, lens * width),
+        slices(sample_bytes(made), starts * width, lens * width),
         strict=True,
     ):
         head = (
-            proto_fields.optional(proto_fields.CHANNEL_ID, channel)
-            + (proto_fields.fixed(proto_fields.START_TIMESTAMP, time) if time else b"")
-            + (proto_fields.plain(proto_fields.INTERVAL, interval) if interval else b"")
-            + proto_fields.number(proto_fields.SAMPLES, count)
-            + proto_fields.number(proto_fields.BUFFER, len(buffer))
+            proto_fields.optional_varint_field(proto_fields.CHANNEL_ID, channel)
+            + (proto_fields.fixed64_field(proto_fields.START_TIMESTAMP, time) if time else b"")
+            + (proto_fields.varint_field(proto_fields.INTERVAL, interval) if interval else b"")
+            + proto_fields.cached_varint_field(proto_fields.SAMPLES, count)
+            + proto_fields.cached_varint_field(proto_fields.BUFFER, len(buffer))
         )
         # In one piece: where stretches are short, messages are many and views are larger than what they show.
-        message = b"".join((proto_fields.before(proto_fields.ITEM_PERIODIC, len(head) + len(buffer)), head, buffer))
+        message = b"".join(
+            (proto_fields.message_prefix(proto_fields.ITEM_PERIODIC, len(head) + len(buffer)), head, buffer)
+        )
         pieces += (message, b"", b"", b"")
         sizes.append(len(message))
     # Intervals are never negative, so the first sample is the earliest.
-    return burst.Block(pieces, np.array(sizes), lens, first_ns, these.times[starts + lens - 1])
+    return burst.MessageBlock(pieces, np.array(sizes), lens, first_ns, these.times[starts + lens - 1])
 
 
 def _stretches(these: channel_runs.Runs, interval_ns: int) -> tuple[channel_runs.Runs, I64]:

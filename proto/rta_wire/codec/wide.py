@@ -24,23 +24,23 @@ class Table(NamedTuple):
     in_time_order: bool
 
 
-class Series(NamedTuple):
+class ChannelSamples(NamedTuple):
     """The samples of one channel in their final type, and where in the table they are; None where they are all."""
 
     channel: int
     layout: codec_layout.Layout
-    made: npt.NDArray[Any]
-    spots: npt.NDArray[np.intp] | None
+    values: npt.NDArray[Any]
+    row_indices: npt.NDArray[np.intp] | None
 
 
-def group_rows(channels: int, options: burst.Options) -> int:
+def group_rows(channels: int, options: burst.EncodeOptions) -> int:
     """Rows that are cut together: as many samples as in long form, and enough that a column is worth its handling."""
     return max(limits.ENCODE_WIDE_ROWS, options.group_rows // max(1, channels))
 
 
 def blocks(
-    times: Any, values: Mapping[int, Any], layouts: codec_layout.Plan, options: burst.Options, first_row: int
-) -> Iterator[burst.Block]:
+    times: Any, values: Mapping[int, Any], layouts: codec_layout.Plan, options: burst.EncodeOptions, first_row: int
+) -> Iterator[burst.MessageBlock]:
     """All messages of a table, the channels in the order of `values` within each kind."""
     times_ns = columns.times_ns(times, first_row)
     order = None
@@ -48,21 +48,21 @@ def blocks(
         order = np.argsort(times_ns, kind="stable")
         times_ns = times_ns[order]
     table = Table(times_ns, order, first_row, options.in_time_order)
-    shared: list[Series] = []
-    rowed: list[Series] = []
-    apart: dict[codec_layout.Layout, list[Series]] = {}
+    shared: list[ChannelSamples] = []
+    rowed: list[ChannelSamples] = []
+    apart: dict[codec_layout.Layout, list[ChannelSamples]] = {}
     for channel, array in values.items():
         series = _series(channel, layouts.layout(channel), array, table)
         some = apart.setdefault(series.layout, [])
-        if not len(series.made):
+        if not len(series.values):
             continue
         if series.layout.kind is codec_layout.Kind.ROW:
             rowed.append(series)
-        elif series.spots is None and series.layout.kind is codec_layout.Kind.TIMESTAMPED:
+        elif series.row_indices is None and series.layout.kind is codec_layout.Kind.TIMESTAMPED:
             shared.append(series)
         else:
             some.append(series)
-            if sum(len(one.made) for one in some) >= limits.ENCODE_BLOCK_CELLS:
+            if sum(len(one.values) for one in some) >= limits.ENCODE_BLOCK_CELLS:
                 yield from sample_messages.blocks([_part(some, table)])
                 some.clear()
     if shared:
@@ -71,7 +71,7 @@ def blocks(
     yield from _rowed(rowed, table)
 
 
-def _series(channel: int, layout: codec_layout.Layout, array: Any, table: Table) -> Series:
+def _series(channel: int, layout: codec_layout.Layout, array: Any, table: Table) -> ChannelSamples:
     if not 0 <= channel <= limits.CHANNEL_ID_MAX:
         raise errors.BadSamples(
             reason=f"channel {channel} is not between 0 and {limits.CHANNEL_ID_MAX}", channel=channel
@@ -87,10 +87,10 @@ def _series(channel: int, layout: codec_layout.Layout, array: Any, table: Table)
         spots = np.flatnonzero(source.valid if rows_ is None else source.valid[rows_])
         rows_ = spots if rows_ is None else rows_[spots]
     values = source.values if rows_ is None else source.values[rows_]
-    return Series(channel, layout, columns.samples(values, layout.type, rows_, table.first_row), spots)
+    return ChannelSamples(channel, layout, columns.cast_samples(values, layout.type, rows_, table.first_row), spots)
 
 
-def _shared(series: list[Series], table: Table) -> burst.Block:
+def _shared(series: list[ChannelSamples], table: Table) -> burst.MessageBlock:
     """Timestamped channels without gaps: one set of deltas for all of them."""
     parts = channel_runs.split(
         _as_runs(table.times, _ONE_CHANNEL, [len(table.times)], table), limits.ENCODE_RUN_SAMPLES
@@ -101,12 +101,12 @@ def _shared(series: list[Series], table: Table) -> burst.Block:
     spans = list(zip(parts.starts.tolist(), ends, strict=True))
     buffers: list[memoryview] = []
     for one in series:
-        view, width = sample_messages.view(one.made), one.made.dtype.itemsize
+        view, width = sample_messages.sample_bytes(one.values), one.values.dtype.itemsize
         buffers += [view[first * width : last * width] for first, last in spans]
     return sample_messages.timestamped_block(
         np.repeat(np.array([one.channel for one in series], np.uint32), len(spans)),
         sample_messages.Spans(*(np.tile(column, count) for column in sample_messages.spans(parts))),
-        delta_times.Packed(np.tile(packed.scales, count), packed.pieces * count, np.tile(packed.sizes, count)),
+        delta_times.PackedDeltas(np.tile(packed.scales, count), packed.pieces * count, np.tile(packed.sizes, count)),
         buffers,
     )
 
@@ -116,18 +116,20 @@ _ONE_CHANNEL: Final = np.zeros(1, np.uint32)
 
 def _as_runs(times: I64, channels: row_order.U32, lens: list[int], table: Table) -> channel_runs.Runs:
     counts = np.array(lens, np.int64)
-    return channel_runs.Runs(row_order.NONE, times, channels, np.cumsum(counts) - counts, counts, table.in_time_order)
+    return channel_runs.Runs(
+        row_order.NO_ORDER, times, channels, np.cumsum(counts) - counts, counts, table.in_time_order
+    )
 
 
-def _part(series: list[Series], table: Table) -> sample_messages.Part:
+def _part(series: list[ChannelSamples], table: Table) -> sample_messages.TypedRuns:
     """Channels of one layout with times of their own, or of another kind: as runs that are sorted already."""
     channels = np.array([one.channel for one in series], np.uint32)
-    times = [table.times if one.spots is None else table.times[one.spots] for one in series]
-    these = _as_runs(np.concatenate(times), channels, [len(one.made) for one in series], table)
-    return sample_messages.Part(these, np.concatenate([one.made for one in series]), series[0].layout)
+    times = [table.times if one.row_indices is None else table.times[one.row_indices] for one in series]
+    these = _as_runs(np.concatenate(times), channels, [len(one.values) for one in series], table)
+    return sample_messages.TypedRuns(these, np.concatenate([one.values for one in series]), series[0].layout)
 
 
-def _rowed(series: list[Series], table: Table) -> Iterator[burst.Block]:
+def _rowed(series: list[ChannelSamples], table: Table) -> Iterator[burst.MessageBlock]:
     """Channels that travel as rows: some rows of the table at a time, since a cell takes several times its value."""
     step = max(1, limits.ENCODE_BLOCK_CELLS // max(1, len(series)))
     for first in range(0, len(table.times) if series else 0, step):
@@ -135,10 +137,10 @@ def _rowed(series: list[Series], table: Table) -> Iterator[burst.Block]:
         for one in series:
             part = slice(first, first + step)
             times = table.times[part]
-            if one.spots is not None:
-                part = slice(*np.searchsorted(one.spots, (first, first + step)).tolist())
-                times = table.times[one.spots[part]]
-            made = one.made[part]
+            if one.row_indices is not None:
+                part = slice(*np.searchsorted(one.row_indices, (first, first + step)).tolist())
+                times = table.times[one.row_indices[part]]
+            made = one.values[part]
             cells.append(row_messages.cells(np.full(len(made), one.channel, np.uint32), times, made))
         if any(len(some.channels) for some in cells):
             yield from row_messages.blocks(row_messages.join(cells))

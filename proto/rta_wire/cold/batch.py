@@ -18,10 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rta_wire import errors, limits
+from rta_wire import entry_ids, errors, limits
 from rta_wire.cold import byte_split
-from rta_wire.cold.lz4_roundtrip import AS_IT_CAME, WAY_MAX, Entry, Opened, closed
-from rta_wire.stream import cursor
+from rta_wire.cold.lz4_roundtrip import NOT_UNPACKED, RECIPE_MAX, RawEntry, UnpackedEntry, repack
 
 MAGIC: Final = b"rtac"
 VERSION: Final = 1
@@ -40,14 +39,14 @@ _TABLE_MAX_BYTES: Final = 2 * limits.COLD_BATCH_MAX_BYTES
 _HEADER_MAX_BYTES: Final = 4 * limits.KIB
 
 
-class Options(msgspec.Struct, frozen=True):
+class ColdCompression(msgspec.Struct, frozen=True):
     """How batches are compressed."""
 
     codec: str = ZSTD
     level: int = LEVEL
 
 
-DEFAULT: Final = Options()
+DEFAULT: Final = ColdCompression()
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,20 +83,26 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like
     column_widths: bytes
 
 
-def is_full(entries: int, size: int) -> bool:
+def is_over_limit(entries: int, size: int) -> bool:
     """Whether a batch of so many entries and bytes is more than one may be."""
     return entries > limits.COLD_BATCH_MAX_ENTRIES or size > limits.COLD_BATCH_MAX_BYTES
 
 
-def packed(batch: Sequence[Opened], widths: byte_split.Widths, *, live_bytes: int, options: Options = DEFAULT) -> bytes:
+def pack_batch(
+    batch: Sequence[UnpackedEntry],
+    widths: byte_split.WidthChooser,
+    *,
+    live_bytes: int,
+    options: ColdCompression = DEFAULT,
+) -> bytes:
     """Entries as one batch. `widths` is kept for the next batch of the stream."""
-    values = [pair for one in batch for pair in zip(one.values, one.ways, strict=True)]
-    apart = byte_split.taken_apart([(value, way != AS_IT_CAME) for value, way in values], widths)
+    values = [pair for one in batch for pair in zip(one.values, one.recipes, strict=True)]
+    apart = byte_split.split_values([(value, way != NOT_UNPACKED) for value, way in values], widths)
     parts = (
         msgspec.msgpack.encode(_table(batch, apart)),
         apart.rest,
-        b"".join(column.data for column in apart.columns if column.width == byte_split.PLAIN),
-        b"".join(column.data for column in apart.columns if column.width != byte_split.PLAIN),
+        b"".join(column.data for column in apart.columns if column.width == byte_split.UNSPLIT),
+        b"".join(column.data for column in apart.columns if column.width != byte_split.UNSPLIT),
     )
     reordered = msgspec.structs.replace(options, level=min(options.level, REORDERED_LEVEL))
     stored = [_compressed(part, options) for part in parts[:-1]] + [_compressed(parts[-1], reordered)]
@@ -118,8 +123,8 @@ def packed(batch: Sequence[Opened], widths: byte_split.Widths, *, live_bytes: in
     return _FRAME.pack(MAGIC, VERSION, zlib.crc32(body), header_size) + body
 
 
-def _table(batch: Sequence[Opened], apart: byte_split.Woven) -> _Table:
-    ids = np.array([cursor.parse_id(one.id) for one in batch], _U64).reshape(-1, 2)
+def _table(batch: Sequence[UnpackedEntry], apart: byte_split.SplitValues) -> _Table:
+    ids = np.array([entry_ids.parse(one.id) for one in batch], _U64).reshape(-1, 2)
     shapes: dict[tuple[bytes, ...], int] = {}
     shape = [shapes.setdefault(one.names, len(shapes)) for one in batch]
     lengths = [len(value) for one in batch for value in one.values]
@@ -130,24 +135,24 @@ def _table(batch: Sequence[Opened], apart: byte_split.Woven) -> _Table:
         shapes=tuple(shapes),
         shape=np.array(shape, _U32).tobytes(),
         lengths=np.array(lengths, _U32).tobytes(),
-        ways=b"".join(one.ways for one in batch),
-        sums=np.array([value for one in batch for value in one.sums], _U32).tobytes(),
+        ways=b"".join(one.recipes for one in batch),
+        sums=np.array([value for one in batch for value in one.checksums], _U32).tobytes(),
         counts=apart.counts.tobytes(),
         gaps=apart.gaps.tobytes(),
         sizes=apart.sizes.tobytes(),
-        places=apart.places.tobytes(),
+        places=apart.column_indices.tobytes(),
         column_sizes=np.array([len(column.data) for column in apart.columns], _U32).tobytes(),
         column_widths=bytes(column.width for column in apart.columns),
     )
 
 
-def header(data: bytes) -> Header:
+def read_header(data: bytes) -> Header:
     """What a batch says of itself, once its bytes are known to be whole."""
     found, _ = _framed(data)
     return found
 
 
-def unpacked(data: bytes) -> list[Opened]:
+def unpack_batch(data: bytes) -> list[UnpackedEntry]:
     """The entries of a batch, not packed yet. BadBatch where it is none."""
     found, body = _framed(data)
     try:
@@ -161,14 +166,14 @@ def unpacked(data: bytes) -> list[Opened]:
     return batch
 
 
-def entries(data: bytes, after: str = cursor.START, until: str | None = None) -> list[Entry]:
+def unpack_entries(data: bytes, after: str = entry_ids.MIN, until: str | None = None) -> list[RawEntry]:
     """The entries of a batch as they stood in the live stream, those after one id and up to another."""
-    low = cursor.parse_id(after)
-    high = None if until is None else cursor.parse_id(until)
+    low = entry_ids.parse(after)
+    high = None if until is None else entry_ids.parse(until)
     return [
-        closed(one)[0]
-        for one in unpacked(data)
-        if low < (at := cursor.parse_id(one.id)) and (high is None or at <= high)
+        repack(one)[0]
+        for one in unpack_batch(data)
+        if low < (at := entry_ids.parse(one.id)) and (high is None or at <= high)
     ]
 
 
@@ -217,7 +222,7 @@ def _parts(found: Header, body: memoryview) -> Iterator[bytes]:
         at += stored
 
 
-def _entries(table: _Table, parts: Sequence[bytes]) -> Iterator[Opened]:
+def _entries(table: _Table, parts: Sequence[bytes]) -> Iterator[UnpackedEntry]:
     ms = np.cumsum(_numbers(table.ms, _U64), dtype=np.uint64)
     ids = [f"{one}-{seq}" for one, seq in zip(ms.tolist(), _numbers(table.seq, _U64).tolist(), strict=True)]
     shape = _numbers(table.shape, _U32)
@@ -227,34 +232,34 @@ def _entries(table: _Table, parts: Sequence[bytes]) -> Iterator[Opened]:
     names = [table.shapes[one] for one in shape.tolist()]
     if len(lengths) != sum(map(len, names)) or len(table.ways) != len(lengths):
         raise ValueError("there are not as many values as fields")
-    values = iter(byte_split.put_together(_apart(table, parts), lengths))
+    values = iter(byte_split.join_values(_apart(table, parts), lengths))
     ways, sums = iter(table.ways), iter(_numbers(table.sums, _U32).tolist())
     for entry_id, some in zip(ids, names, strict=True):
         own = bytes(next(ways) for _ in some)
-        if any(AS_IT_CAME != way > WAY_MAX for way in own):
+        if any(NOT_UNPACKED != way > RECIPE_MAX for way in own):
             raise ValueError("a value is packed in a way that there is not")
-        needed = sum(way != AS_IT_CAME for way in own)
+        needed = sum(way != NOT_UNPACKED for way in own)
         checks = tuple(itertools.islice(sums, needed))
         if len(checks) != needed:
             raise ValueError("a value has no checksum")
-        yield Opened(entry_id, some, tuple(itertools.islice(values, len(some))), own, checks)
+        yield UnpackedEntry(entry_id, some, tuple(itertools.islice(values, len(some))), own, checks)
 
 
-def _apart(table: _Table, parts: Sequence[bytes]) -> byte_split.Woven:
+def _apart(table: _Table, parts: Sequence[bytes]) -> byte_split.SplitValues:
     sizes = _numbers(table.column_sizes, _U32).tolist()
     if len(sizes) != len(table.column_widths) or len(sizes) > byte_split.COLUMNS_MAX:
         raise ValueError("the numbers of columns do not agree")
     _, rest, plain, reordered = parts
-    columns: list[byte_split.Column] = []
+    columns: list[byte_split.ByteColumn] = []
     done = {True: 0, False: 0}
     for size, width in zip(sizes, table.column_widths, strict=True):
-        is_plain = width == byte_split.PLAIN
+        is_plain = width == byte_split.UNSPLIT
         start = done[is_plain]
         done[is_plain] = start + size
-        columns.append(byte_split.Column((plain if is_plain else reordered)[start : start + size], width))
+        columns.append(byte_split.ByteColumn((plain if is_plain else reordered)[start : start + size], width))
     if (done[True], done[False]) != (len(plain), len(reordered)):
         raise ValueError("the columns do not add up")
-    return byte_split.Woven(
+    return byte_split.SplitValues(
         rest, columns, *(_numbers(some, _U32) for some in (table.counts, table.gaps, table.sizes, table.places))
     )
 
@@ -263,7 +268,7 @@ def _numbers(data: bytes, kind: np.dtype[Any]) -> npt.NDArray[Any]:
     return np.frombuffer(data, kind)
 
 
-def _compressed(part: bytes, options: Options) -> bytes:
+def _compressed(part: bytes, options: ColdCompression) -> bytes:
     if not part:
         return b""
     data: bytes

@@ -18,7 +18,7 @@ from rta_wire.pb import scan_pb2
 
 U32 = npt.NDArray[np.uint32]
 
-PLAIN: Final = 1
+UNSPLIT: Final = 1
 WIDTHS: Final = (8, 4, 2)
 """Sizes of samples whose bytes may be reordered: all first bytes, then all second ones, and so on."""
 
@@ -48,14 +48,14 @@ class Cut(NamedTuple):
     channel: int
 
 
-class Column(NamedTuple):
+class ByteColumn(NamedTuple):
     """Buffers of one channel, as they are stored."""
 
     data: bytes
     width: int
 
 
-def cuts(raw: bytes) -> list[Cut]:
+def find_buffers(raw: bytes) -> list[Cut]:
     """Buffers of samples in a burst, in the order in which they stand there."""
     try:
         items = scan_pb2.Burst.FromString(raw).data
@@ -91,7 +91,7 @@ def _found(raw: bytes, items: Sequence[scan_pb2.Item]) -> Iterator[Cut]:
             yield Cut(at - held, held, one.channel_id)
 
 
-class Widths:
+class WidthChooser:
     """Which order of bytes suits which channel. Learnt by trying, and tried again now and then."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Widths:
         if self._batches % TRY_AGAIN == 0:
             self._known.clear()
 
-    def of(self, channel: int, data: bytes) -> int:
+    def width_for(self, channel: int, data: bytes) -> int:
         known = self._known.get(channel)
         if known is None:
             known = self._known[channel] = _tried(data[:TRY_BYTES])
@@ -112,9 +112,9 @@ class Widths:
 
 def _tried(sample: bytes) -> int:
     plain = len(_quick.compress(sample, asbytes=True))
-    best, width = plain * WORTH, PLAIN
+    best, width = plain * WORTH, UNSPLIT
     for one in WIDTHS:
-        size = len(_quick.compress(reordered(sample, one), asbytes=True))
+        size = len(_quick.compress(split_bytes(sample, one), asbytes=True))
         if size < best:
             best, width = size, one
         if best < plain * GOOD_ENOUGH:
@@ -122,39 +122,39 @@ def _tried(sample: bytes) -> int:
     return width
 
 
-def reordered(data: bytes, width: int) -> bytes:
+def split_bytes(data: bytes, width: int) -> bytes:
     """All first bytes of samples of this width, all second ones, and so on; then what is left over."""
-    if width == PLAIN:
+    if width == UNSPLIT:
         return data
     whole = len(data) // width * width
     table = np.frombuffer(data, np.uint8, whole).reshape(-1, width)
     return table.T.tobytes() + data[whole:]
 
 
-def restored(data: bytes, width: int) -> bytes:
+def join_bytes(data: bytes, width: int) -> bytes:
     """The other way round."""
-    if width == PLAIN:
+    if width == UNSPLIT:
         return data
     whole = len(data) // width * width
     table = np.frombuffer(data, np.uint8, whole).reshape(width, -1)
     return table.T.tobytes() + data[whole:]
 
 
-class Woven(NamedTuple):
+class SplitValues(NamedTuple):
     """Values taken apart: what stays, columns, and what came from where."""
 
     rest: bytes
-    columns: list[Column]
+    columns: list[ByteColumn]
     counts: U32
     """Cuts of each value."""
     gaps: U32
     """Bytes that stay before each cut, since the cut before it or the start of the value."""
     sizes: U32
-    places: U32
+    column_indices: U32
     """The column of each cut."""
 
 
-def taken_apart(values: Sequence[tuple[bytes, bool]], widths: Widths) -> Woven:
+def split_values(values: Sequence[tuple[bytes, bool]], widths: WidthChooser) -> SplitValues:
     """`values`: each with whether it is a burst."""
     widths.next_batch()
     rest: list[bytes] = []
@@ -163,7 +163,7 @@ def taken_apart(values: Sequence[tuple[bytes, bool]], widths: Widths) -> Woven:
     counts, gaps, sizes, places = [], [], [], []
     for value, is_burst in values:
         at = count = 0
-        for cut in cuts(value) if is_burst else ():
+        for cut in find_buffers(value) if is_burst else ():
             if cut.channel not in order and len(order) == COLUMNS_MAX:
                 continue
             places.append(order.setdefault(cut.channel, len(order)))
@@ -178,21 +178,21 @@ def taken_apart(values: Sequence[tuple[bytes, bool]], widths: Widths) -> Woven:
     columns = []
     for channel in order:
         data = b"".join(pieces[channel])
-        width = widths.of(channel, data)
-        columns.append(Column(reordered(data, width), width))
+        width = widths.width_for(channel, data)
+        columns.append(ByteColumn(split_bytes(data, width), width))
     numbers = (np.array(some, "<u4") for some in (counts, gaps, sizes, places))
-    return Woven(b"".join(rest), columns, *numbers)
+    return SplitValues(b"".join(rest), columns, *numbers)
 
 
-def put_together(woven: Woven, lengths: Sequence[int]) -> list[bytes]:
+def join_values(woven: SplitValues, lengths: Sequence[int]) -> list[bytes]:
     """The values again. Raises ValueError where the numbers do not add up."""
-    if any(column.width not in (PLAIN, *WIDTHS) for column in woven.columns):
+    if any(column.width not in (UNSPLIT, *WIDTHS) for column in woven.columns):
         raise ValueError("a column has samples of a width that there is not")
-    sources = [memoryview(restored(column.data, column.width)) for column in woven.columns]
+    sources = [memoryview(join_bytes(column.data, column.width)) for column in woven.columns]
     _check(woven, lengths)
     rest, at = memoryview(woven.rest), 0
     done = [0] * len(sources)
-    steps = iter(zip(woven.gaps.tolist(), woven.sizes.tolist(), woven.places.tolist(), strict=True))
+    steps = iter(zip(woven.gaps.tolist(), woven.sizes.tolist(), woven.column_indices.tolist(), strict=True))
     values = []
     for count, length in zip(woven.counts.tolist(), lengths, strict=True):
         if not count:
@@ -217,14 +217,15 @@ def put_together(woven: Woven, lengths: Sequence[int]) -> list[bytes]:
     return values
 
 
-def _check(woven: Woven, lengths: Sequence[int]) -> None:
+def _check(woven: SplitValues, lengths: Sequence[int]) -> None:
     """That no slice goes past its end: those are silently short."""
     cut_count = int(woven.counts.sum(dtype=np.uint64))
-    if len(woven.counts) != len(lengths) or not cut_count == len(woven.gaps) == len(woven.sizes) == len(woven.places):
+    counts = (len(woven.gaps), len(woven.sizes), len(woven.column_indices))
+    if len(woven.counts) != len(lengths) or any(count != cut_count for count in counts):
         raise ValueError("the numbers of cuts do not agree")
-    if cut_count and int(woven.places.max()) >= len(woven.columns):
+    if cut_count and int(woven.column_indices.max()) >= len(woven.columns):
         raise ValueError("a cut is of a column that there is not")
-    taken = np.bincount(woven.places, woven.sizes, minlength=len(woven.columns))
+    taken = np.bincount(woven.column_indices, woven.sizes, minlength=len(woven.columns))
     if taken.tolist() != [len(column.data) for column in woven.columns]:
         raise ValueError("columns are not as long as what was cut")
     if sum(lengths) != len(woven.rest) + int(woven.sizes.sum(dtype=np.uint64)):

@@ -8,11 +8,11 @@ import zlib
 from typing import Final, NamedTuple
 
 from rta_wire import errors, limits
-from rta_wire.codec import burst, decode
+from rta_wire.codec import burst
 
-AS_IT_CAME: Final = 255
+NOT_UNPACKED: Final = 255
 _PREFIXED: Final = 128
-WAY_MAX: Final = _PREFIXED + limits.LZ4_LEVEL_MAX - limits.LZ4_LEVEL_MIN
+RECIPE_MAX: Final = _PREFIXED + limits.LZ4_LEVEL_MAX - limits.LZ4_LEVEL_MIN
 _SEARCHES_MAX: Final = 2
 """Values of a batch for which all levels are tried."""
 
@@ -24,7 +24,7 @@ _VALUE_OVERHEAD: Final = 16
 """What entries and values add to a batch beside their bytes, at most."""
 
 
-class Entry(NamedTuple):
+class RawEntry(NamedTuple):
     """An entry of a stream, with whatever fields it has."""
 
     id: str
@@ -32,15 +32,15 @@ class Entry(NamedTuple):
     """Names and values in turn, as Redis has them: a name may come twice."""
 
 
-class Opened(NamedTuple):
+class UnpackedEntry(NamedTuple):
     """An entry whose LZ4 blocks are unpacked."""
 
     id: str
     names: tuple[bytes, ...]
     values: tuple[bytes, ...]
-    ways: bytes
+    recipes: bytes
     """How each value is packed again."""
-    sums: tuple[int, ...]
+    checksums: tuple[int, ...]
     """Checksums of those that have to be."""
 
     @property
@@ -49,7 +49,7 @@ class Opened(NamedTuple):
         return overhead + sum(map(len, self.names)) + sum(map(len, self.values))
 
 
-class Opener:
+class Lz4Unpacker:
     """Unpacks the entries of one stream. Remembers how its writer packs them."""
 
     def __init__(self) -> None:
@@ -59,24 +59,24 @@ class Opener:
     def next_batch(self) -> None:
         self._searches = 0
 
-    def open(self, entry: Entry) -> Opened:
+    def unpack(self, entry: RawEntry) -> UnpackedEntry:
         names, values = entry.fields[::2], entry.fields[1::2]
         opened = [self._open(value) for value in values]
-        sums = tuple(zlib.crc32(value) for value, (_, way) in zip(values, opened, strict=True) if way != AS_IT_CAME)
-        return Opened(entry.id, names, tuple(raw for raw, _ in opened), bytes(way for _, way in opened), sums)
+        sums = tuple(zlib.crc32(value) for value, (_, way) in zip(values, opened, strict=True) if way != NOT_UNPACKED)
+        return UnpackedEntry(entry.id, names, tuple(raw for raw, _ in opened), bytes(way for _, way in opened), sums)
 
     def _open(self, value: bytes) -> tuple[bytes, int]:
         if len(value) < _OPEN_MIN_BYTES:
-            return value, AS_IT_CAME
+            return value, NOT_UNPACKED
         for framing in burst.Framing:
             try:
-                raw = decode.decompress(value, framing)
+                raw = burst.decompress(value, framing)
             except errors.BadBurst:
                 continue
             way = self._found(value, raw, framing)
             if way is not None:
                 return raw, way
-        return value, AS_IT_CAME
+        return value, NOT_UNPACKED
 
     def _found(self, value: bytes, raw: bytes, framing: burst.Framing) -> int | None:
         known = _way(_level(self._way), framing)
@@ -93,19 +93,19 @@ class Opener:
         return None
 
 
-def closed(opened: Opened) -> tuple[Entry, bool]:
+def repack(opened: UnpackedEntry) -> tuple[RawEntry, bool]:
     """The entry as it stood in the live stream, and whether to the bit: another LZ4 than the one that packed the batch
     may make other bytes of the same content."""
     fields: list[bytes] = []
-    sums = iter(opened.sums)
+    sums = iter(opened.checksums)
     exact = True
-    for name, value, way in zip(opened.names, opened.values, opened.ways, strict=True):
+    for name, value, way in zip(opened.names, opened.values, opened.recipes, strict=True):
         data = value
-        if way != AS_IT_CAME:
+        if way != NOT_UNPACKED:
             data = _packed(value, way)
             exact = zlib.crc32(data) == next(sums) and exact
         fields += (name, data)
-    return Entry(opened.id, tuple(fields)), exact
+    return RawEntry(opened.id, tuple(fields)), exact
 
 
 def _way(level: int, framing: burst.Framing) -> int:

@@ -92,7 +92,9 @@ def check(message: Message) -> Message:
             raise errors.BadMessage(reason=f"a session can't be closed as {message.state!r}")
     elif isinstance(message, control_pb2.NoteArchived):
         if not _CHECKSUM.fullmatch(message.checksum):
-            raise errors.BadMessage(reason=f"the checksum {message.checksum[: keys.SHOWN_CHARS]!r} is not one")
+            raise errors.BadMessage(
+                reason=f"the checksum {message.checksum[: keys.QUOTED_NAME_MAX_CHARS]!r} is not one"
+            )
     elif isinstance(message, control_pb2.Progress):
         _check_progress(message)
     return message

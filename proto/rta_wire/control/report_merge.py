@@ -16,7 +16,7 @@ from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 
-Key = tuple[str, int]
+SessionKey = tuple[str, int]
 """Identity and stream session id."""
 
 _parse: Final = control_pb2.Control.FromString
@@ -31,16 +31,16 @@ _PLACE_BYTES: Final = _TAIL_BYTES // len(_TAGS)
 _unpack_tail: Final = _TAIL.unpack
 
 
-class Joined:
+class MergedReports:
     """What some reports come to, by session and unit. Times outside the bounds are refused: a range can't be undone."""
 
     def __init__(self, *, earliest_ns: int, latest_ns: int) -> None:
-        self.sessions: dict[Key, dict[str, Totals]] = {}
+        self.sessions: dict[SessionKey, dict[str, Totals]] = {}
         self._earliest_ns = earliest_ns
         self._latest_ns = latest_ns
-        self._seen: dict[bytes, tuple[Key, dict[str, Totals], str]] = {}
+        self._seen: dict[bytes, tuple[SessionKey, dict[str, Totals], str]] = {}
 
-    def add(self, raw: bytes | None) -> Key:
+    def add(self, raw: bytes | None) -> SessionKey:
         """Join one more report. One that raises has changed nothing."""
         if raw is not None and (seen := self._seen.get(raw[:-_TAIL_BYTES])) is not None:
             key, units, unit = seen
@@ -60,7 +60,7 @@ class Joined:
                 return key
         return self._add_parsed(raw)
 
-    def _add_parsed(self, raw: bytes | None) -> Key:
+    def _add_parsed(self, raw: bytes | None) -> SessionKey:
         if raw is None or len(raw) > limits.CONTROL_MAX_BYTES:
             _refuse(raw)
         try:
@@ -84,25 +84,25 @@ class Joined:
             if totals.start_ns < self._earliest_ns or totals.end_ns > self._latest_ns:
                 reason = f"its time range {totals.start_ns} to {totals.end_ns} is before 1970 or too far ahead"
                 raise errors.ImplausibleReport(unit=unit, identity=report.identity, reason=reason)
-        if before is not None and not totals.covers_all_of(before):
-            if not totals.is_in_line_with(before):
+        if before is not None and not totals.dominates(before):
+            if not totals.is_comparable(before):
                 reason = "some of its totals are ahead of an earlier report and some are behind"
                 raise errors.ImplausibleReport(unit=unit, identity=report.identity, reason=reason)
-            totals = totals.joined(before)
+            totals = totals.max_of(before)
         if units is None:
             units = self.sessions[key] = {}
         units[unit] = totals
         self._note_head(message, raw, key, units)
         return key
 
-    def _note_head(self, message: control_pb2.Control, raw: bytes, key: Key, units: dict[str, Totals]) -> None:
+    def _note_head(self, message: control_pb2.Control, raw: bytes, key: SessionKey, units: dict[str, Totals]) -> None:
         """What comes before the totals, if the report is written as ours are: all fields in order, and no others."""
         if raw[-_TAIL_BYTES::_PLACE_BYTES] == _TAGS and len(raw) > _TAIL_BYTES:
             message.DiscardUnknownFields()
             if message.SerializeToString() == raw:
                 self._seen[raw[:-_TAIL_BYTES]] = (key, units, message.progress.unit)
 
-    def _add_heartbeat(self, message: control_pb2.Control, raw: bytes) -> Key:
+    def _add_heartbeat(self, message: control_pb2.Control, raw: bytes) -> SessionKey:
         if message.version != messages.VERSION or not message.HasField("heartbeat"):
             _refuse(raw)
         report = message.heartbeat

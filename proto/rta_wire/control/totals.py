@@ -15,7 +15,7 @@ _NONE: Final = "-"
 
 EVERY_ROW: Final = 2**63 - 1
 COUNT_MAX: Final = 2**64 - 1
-SHOWN_CHARS: Final = 100
+QUOTED_TEXT_MAX_CHARS: Final = 100
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ class Totals(msgspec.Struct, frozen=True):
     start_ns: int | None = None
     end_ns: int | None = None
 
-    def plus(self, burst: Burst) -> Self:
+    def with_burst(self, burst: Burst) -> Self:
         """These totals and one more burst."""
         span = _widest(self.time_range_ns, (burst.start_ns, burst.end_ns) if burst.samples or burst.events else None)
         return type(self)(
@@ -39,9 +39,9 @@ class Totals(msgspec.Struct, frozen=True):
             *(span or (None, None)),
         )
 
-    def joined(self, other: "Totals") -> Self:
+    def max_of(self, other: "Totals") -> Self:
         """The later of two reports of one unit, whichever came first."""
-        if self.covers_all_of(other):
+        if self.dominates(other):
             return self
         span = _widest(self.time_range_ns, other.time_range_ns)
         return type(self)(
@@ -52,7 +52,7 @@ class Totals(msgspec.Struct, frozen=True):
             *(span or (None, None)),
         )
 
-    def covers_all_of(self, other: "Totals") -> bool:
+    def dominates(self, other: "Totals") -> bool:
         """Whether joining the other would change nothing, as with reports that come in order."""
         if (
             self.bursts < other.bursts
@@ -67,7 +67,7 @@ class Totals(msgspec.Struct, frozen=True):
             return False
         return self.start_ns <= other.start_ns and self.end_ns >= other.end_ns
 
-    def added(self, other: "Totals") -> Self:
+    def sum_of(self, other: "Totals") -> Self:
         """The sum over two units."""
         span = _widest(self.time_range_ns, other.time_range_ns)
         return type(self)(
@@ -78,16 +78,16 @@ class Totals(msgspec.Struct, frozen=True):
             *(span or (None, None)),
         )
 
-    def covers(self, expected: "Totals") -> bool:
+    def has_arrived(self, expected: "Totals") -> bool:
         """Whether everything that is expected has arrived."""
         return self.bursts >= expected.bursts and self.samples >= expected.samples
 
-    def short_of(self, expected: "Totals") -> "Totals | None":
+    def missing_from(self, expected: "Totals") -> "Totals | None":
         """What has not arrived of what is expected, None where nothing is missing."""
         bursts, samples = max(0, expected.bursts - self.bursts), max(0, expected.samples - self.samples)
         return Totals(bursts, samples) if bursts or samples else None
 
-    def is_in_line_with(self, other: "Totals") -> bool:
+    def is_comparable(self, other: "Totals") -> bool:
         """Whether one of two reports of a unit can be the earlier one: ahead in nothing, or behind in nothing."""
         is_ahead = (
             self.bursts > other.bursts
@@ -118,7 +118,7 @@ class Totals(msgspec.Struct, frozen=True):
                 None if word == _NONE else int(word) for word in words
             )
         except ValueError as error:
-            raise errors.BadMessage(reason=f"{' '.join(words)[:SHOWN_CHARS]!r} are not totals") from error
+            raise errors.BadMessage(reason=f"{' '.join(words)[:QUOTED_TEXT_MAX_CHARS]!r} are not totals") from error
         if min(counts := (bursts or 0, samples or 0, raw_bytes or 0, stored_bytes or 0)) < 0 or max(counts) > COUNT_MAX:
             raise errors.BadMessage(reason=f"{counts!r} are impossible totals")
         if any(not limits.TIME_NS_MIN <= ns <= limits.TIME_NS_MAX for ns in (start_ns or 0, end_ns or 0)):
@@ -163,9 +163,9 @@ class Mark(msgspec.Struct, frozen=True):
             epoch, rows, *words = text.split()
             return cls(int(epoch), int(rows), Totals.from_words(words))
         except ValueError as error:
-            raise errors.BadMessage(reason=f"{text[:SHOWN_CHARS]!r} is not a mark") from error
+            raise errors.BadMessage(reason=f"{text[:QUOTED_TEXT_MAX_CHARS]!r} is not a mark") from error
 
-    def done(self, epoch: int) -> int:
+    def rows_done(self, epoch: int) -> int:
         """How many rows of an epoch stand in the stream: none of a later one, every one of an earlier one."""
         if epoch == self.epoch:
             return self.rows

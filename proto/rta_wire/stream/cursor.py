@@ -8,12 +8,10 @@ every entry ever added: what was added and is not there any more was removed fro
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from rta_wire import errors, keys
-
-START: Final = "0-0"
+from rta_wire import entry_ids, errors, keys
 
 
-class Entry(NamedTuple):
+class StreamEntry(NamedTuple):
     """One entry of a stream."""
 
     id: str
@@ -35,7 +33,7 @@ class Gap(NamedTuple):
     restarted: bool = False
 
 
-class Part(NamedTuple):
+class StreamPage(NamedTuple):
     """Some entries of a stream right after an id, and the counters of the stream at the same moment."""
 
     entries: Sequence[tuple[bytes, Mapping[bytes, bytes]]]
@@ -43,55 +41,51 @@ class Part(NamedTuple):
     length: int
     first_id: str | None
     last_id: str
-    complete: bool
+    is_complete: bool
     """Whether `entries` goes to the end of the stream."""
-    before: int = 0
+    added_before: int = 0
     """Entries of which it is known that they were added up to the id, where that is known."""
 
 
-def part(info: Mapping[str, Any], entries: Sequence[tuple[bytes, Mapping[bytes, bytes]]], *, asked: int) -> Part:
+def parse_page(
+    info: Mapping[str, Any], entries: Sequence[tuple[bytes, Mapping[bytes, bytes]]], *, asked: int
+) -> StreamPage:
     """From what XINFO STREAM says, and what XRANGE gave when asked for so many entries."""
     first = info.get("first-entry")
-    return Part(
+    return StreamPage(
         entries=entries,
         entries_added=int(info["entries-added"]),
         length=int(info["length"]),
         first_id=_text(first[0]) if first else None,
         last_id=_text(info["last-generated-id"]),
-        complete=len(entries) < asked,
+        is_complete=len(entries) < asked,
     )
 
 
-NO_STREAM: Final = Part((), 0, 0, None, START, complete=True)
+EMPTY_PAGE: Final = StreamPage((), 0, 0, None, entry_ids.MIN, is_complete=True)
 """What a stream looks like that does not exist."""
 
 
-def parse_id(text: str) -> tuple[int, int]:
-    """The two numbers of an entry id, which compare as entries follow each other."""
-    ms, _, seq = text.partition("-")
-    return int(ms), int(seq or 0)
-
-
-class Follower:
+class StreamCursor:
     """A place in a stream. `read` is called once in each `step`, so the caller decides how and when to wait."""
 
-    def __init__(self, read: Callable[[str], Part], after: str = START) -> None:
+    def __init__(self, read: Callable[[str], StreamPage], after: str = entry_ids.MIN) -> None:
         self.position = after
         self._read = read
         # How many entries were ever added up to the position, or at least so many while that is not exact.
         self._index = 0
-        self._exact = after == START
+        self._exact = after == entry_ids.MIN
 
-    def step(self) -> Iterator[Entry | Gap]:
+    def step(self) -> Iterator[StreamEntry | Gap]:
         """What came since the last step: at most one gap, then entries. A bad entry raises and is passed by."""
         found = self._read(self.position)
-        if parse_id(found.last_id) < parse_id(self.position):
+        if entry_ids.parse(found.last_id) < entry_ids.parse(self.position):
             # Made again with lower ids: nothing after the position would ever come.
             yield self._gap(found, 0, restarted=True)
-            self.position, self._index, self._exact = START, 0, True
+            self.position, self._index, self._exact = entry_ids.MIN, 0, True
             return
         # What is cold was moved and not lost, whoever joined after it.
-        self._index = max(self._index, found.before)
+        self._index = max(self._index, found.added_before)
         gap = self._evicted(found)
         if gap is not None:
             yield gap
@@ -99,12 +93,12 @@ class Follower:
             self.position = _text(raw_id)
             self._index += 1
             yield _entry(self.position, fields)
-        if found.complete:
+        if found.is_complete:
             self._index, self._exact = found.entries_added, True
 
-    def _evicted(self, found: Part) -> Gap | None:
+    def _evicted(self, found: StreamPage) -> Gap | None:
         removed = found.entries_added - found.length
-        if found.first_id is not None and parse_id(found.first_id) <= parse_id(self.position):
+        if found.first_id is not None and entry_ids.parse(found.first_id) <= entry_ids.parse(self.position):
             # Nothing after the position is gone, and what is gone came before it.
             if not self._exact:
                 self._index = max(self._index, removed + 1)
@@ -121,11 +115,11 @@ class Follower:
             self.position = found.last_id
         return gap
 
-    def _gap(self, found: Part, entries: int, *, restarted: bool = False) -> Gap:
+    def _gap(self, found: StreamPage, entries: int, *, restarted: bool = False) -> Gap:
         return Gap(self.position, found.first_id, entries, self._exact and not restarted, restarted)
 
 
-def _entry(entry_id: str, fields: Mapping[bytes, bytes]) -> Entry:
+def _entry(entry_id: str, fields: Mapping[bytes, bytes]) -> StreamEntry:
     missing = [name.decode() for name in (keys.ENTRY_ID, keys.ENTRY_DATA) if name not in fields]
     if missing:
         raise errors.BadBurst(
@@ -134,7 +128,7 @@ def _entry(entry_id: str, fields: Mapping[bytes, bytes]) -> Entry:
     session = fields[keys.ENTRY_ID]
     if not session.isdigit() or len(session) > _SESSION_ID_DIGITS:
         raise errors.BadBurst(reason=f"entry {entry_id}: {session!r} is no stream session id", entry=entry_id)
-    return Entry(entry_id, int(session), fields[keys.ENTRY_DATA])
+    return StreamEntry(entry_id, int(session), fields[keys.ENTRY_DATA])
 
 
 _SESSION_ID_DIGITS: Final = 20

@@ -17,14 +17,14 @@ from rta_wire import errors
 MANIFEST: Final = "manifest.json"
 SESSION: Final = "session.json"
 LOCK: Final = ".archive.lock"
-ASIDE: Final = ".tmp-"
+STAGING_PREFIX: Final = ".tmp-"
 """Folders that begin so are what a run left that did not come to its end. Readers of Parquet pass over them."""
 
 NAME_MAX_CHARS: Final = 80
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 
-def place(source: str, opened_ms: int, identity: str, stream_session_id: int) -> Path:
+def session_folder(source: str, opened_ms: int, identity: str, stream_session_id: int) -> Path:
     """The folder of a session inside the archive: it depends on nothing that changes."""
     name = _UNSAFE.sub("_", identity)[:NAME_MAX_CHARS]
     return Path(f"date={day(opened_ms)}", f"source={source}", f"session={name}-{stream_session_id}")
@@ -36,7 +36,7 @@ def day(at_ms: int) -> str:
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[Path]:
+def staging_folder(path: Path) -> Iterator[Path]:
     """A folder inside the archive for files that are not finished. One run at a time; what others left is removed."""
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def writing(path: Path) -> Iterator[Path]:
         except BlockingIOError as error:
             raise errors.ArchiveBusy(path=str(path)) from error
         clear(path)
-        aside = path / f"{ASIDE}{uuid.uuid4().hex}"
+        aside = path / f"{STAGING_PREFIX}{uuid.uuid4().hex}"
         try:
             aside.mkdir()
         except OSError as error:
@@ -64,11 +64,11 @@ def writing(path: Path) -> Iterator[Path]:
 
 def clear(path: Path) -> None:
     """Remove what runs left that were killed."""
-    for left in path.glob(f"{ASIDE}*"):
+    for left in path.glob(f"{STAGING_PREFIX}*"):
         shutil.rmtree(left, ignore_errors=True)
 
 
-def write(path: Path, data: bytes) -> None:
+def write_durably(path: Path, data: bytes) -> None:
     """A whole file or none, safe on the disk."""
     aside = path.with_name(f".{path.name}.new")
     with aside.open("wb") as file:
@@ -88,14 +88,14 @@ def sync(path: Path) -> None:
         os.close(opened)
 
 
-def put(aside: Path, target: Path) -> None:
+def move_into_place(staging: Path, target: Path) -> None:
     """Rename a finished folder into its place. The last step: what has its name is whole."""
-    for path in sorted(aside.iterdir()):
+    for path in sorted(staging.iterdir()):
         sync(path)
-    sync(aside)
+    sync(staging)
     made = [folder for folder in (target.parent, target.parent.parent) if not folder.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
-    aside.rename(target)
+    staging.rename(target)
     for folder in (target.parent, *(one.parent for one in made)):
         sync(folder)
 

@@ -12,7 +12,7 @@ from rta_wire import content_digest, errors
 FORMAT: Final = 1
 
 
-class FileEntry(msgspec.Struct, frozen=True):
+class ManifestFile(msgspec.Struct, frozen=True):
     """One file beside the manifest."""
 
     name: str
@@ -43,7 +43,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool
     missing: tuple[str, ...] = ()
     session_sha256: str
-    files: tuple[FileEntry, ...]
+    files: tuple[ManifestFile, ...]
     checksum: str = ""
     """Over what the session is and holds, not over how that is divided into files."""
 
@@ -51,7 +51,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     def size_bytes(self) -> int:
         return sum(file.size_bytes for file in self.files)
 
-    def sealed(self) -> Self:
+    def with_checksum(self) -> Self:
         return msgspec.structs.replace(self, checksum=self._sum())
 
     def _sum(self) -> str:
@@ -62,10 +62,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     def with_document(self, document: bytes, version: int, state: str) -> Self:
         """The same files beside other Session JSON."""
         found = hashlib.sha256(document).hexdigest()
-        return msgspec.structs.replace(self, session_sha256=found, version=version, state=state).sealed()
+        return msgspec.structs.replace(self, session_sha256=found, version=version, state=state).with_checksum()
 
     def write(self, folder: Path) -> None:
-        folders.write(folder / folders.MANIFEST, msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
+        folders.write_durably(
+            folder / folders.MANIFEST, msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+        )
 
 
 def content(samples: content_digest.Digest, events: content_digest.Digest) -> tuple[dict[str, int], dict[str, str]]:
@@ -86,7 +88,7 @@ def read(folder: Path, identity: str) -> Manifest | None:
     except msgspec.DecodeError as error:
         reason = f"its manifest can't be read ({error})"
         raise errors.ArchiveDamaged(identity=identity, path=str(folder), reason=reason) from error
-    if found.sealed().checksum != found.checksum:
+    if found.with_checksum().checksum != found.checksum:
         raise errors.ArchiveDamaged(identity=identity, path=str(folder), reason="its manifest contradicts itself")
     for file in found.files:
         try:

@@ -7,14 +7,13 @@ from typing import Any, Final
 import msgspec
 
 from rta_supervisor.archive import folders
-from rta_supervisor.retention.archive_queue import Waiting
+from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_supervisor.session import model as session_model
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections.archive import ArchiveSettings
 from rta_supervisor.transport.link import Link
-from rta_wire import archive_spec, day_streams, errors, keys
+from rta_wire import archive_spec, day_streams, entry_ids, errors, keys
 from rta_wire.session import State
-from rta_wire.stream import cursor
 
 READ_MAX_SESSIONS: Final = 500
 PASS_BYTES: Final = 4 << 30
@@ -29,7 +28,7 @@ _STATE_FIELDS: Final = (
 _HASH_FIELDS: Final = (keys.STREAM_POSITION, keys.LAST_UPDATED, keys.JSON)
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class ArchiveCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """A closed session that the archive does not have as it is now."""
 
     identity: str
@@ -43,7 +42,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     samples: int
     stored_bytes: int
     document: bytes
-    is_cut: bool = False
+    is_trimmed: bool = False
     """Entries of it were trimmed before the archive had them."""
 
     @property
@@ -51,11 +50,11 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return day_streams.source_of(self.stream)
 
     @property
-    def place(self) -> Path:
-        return folders.place(self.source, self.opened_ms, self.identity, self.stream_session_id)
+    def folder(self) -> Path:
+        return folders.session_folder(self.source, self.opened_ms, self.identity, self.stream_session_id)
 
 
-class Choice(msgspec.Struct, frozen=True):
+class ArchiveFilter(msgspec.Struct, frozen=True):
     """Which of those that wait. What is empty does not matter."""
 
     identities: tuple[str, ...] = ()
@@ -64,7 +63,7 @@ class Choice(msgspec.Struct, frozen=True):
     since_ms: int = 0
     limit: int = 0
 
-    def of(self, found: Iterable[Candidate]) -> list[Candidate]:
+    def select(self, found: Iterable[ArchiveCandidate]) -> list[ArchiveCandidate]:
         """Oldest first."""
         chosen = [
             one
@@ -76,7 +75,7 @@ class Choice(msgspec.Struct, frozen=True):
         return chosen[: self.limit or None]
 
 
-async def waiting(link: Link, config: settings.Settings, choice: Choice) -> list[Candidate]:
+async def find_candidates(link: Link, config: settings.Settings, choice: ArchiveFilter) -> list[ArchiveCandidate]:
     """Those that wait and are chosen, or those that are named, whether they are listed or not."""
     if choice.identities:
         found = await read(link, config, list(choice.identities))
@@ -85,17 +84,17 @@ async def waiting(link: Link, config: settings.Settings, choice: Choice) -> list
                 raise errors.NoSuchSession(identity=identity, nearest=" in Redis")
             if not found[identity].state.is_closed:
                 raise errors.NotArchivable(identity=identity, reason=f"it is {found[identity].state}. Close it first")
-        return choice.of(found.values())
-    listed = [Waiting.parse(raw) for raw in await link.do("ZRANGE", config.keys.unarchived(), 0, -1)]
+        return choice.select(found.values())
+    listed = [UnarchivedSession.parse(raw) for raw in await link.do("ZRANGE", config.keys.unarchived(), 0, -1)]
     found = await read(link, config, [one.identity for one in listed])
     by_number = {one.stream_session_id: one for one in found.values()}
     # One that is gone, or came again under its name, is the supervisor's to take off the list.
-    return choice.of(by_number[one.stream_session_id] for one in listed if one.stream_session_id in by_number)
+    return choice.select(by_number[one.stream_session_id] for one in listed if one.stream_session_id in by_number)
 
 
-async def read(link: Link, config: settings.Settings, identities: Sequence[str]) -> dict[str, Candidate]:
+async def read(link: Link, config: settings.Settings, identities: Sequence[str]) -> dict[str, ArchiveCandidate]:
     """Sessions as they stand in Redis, those that there are."""
-    found: dict[str, Candidate] = {}
+    found: dict[str, ArchiveCandidate] = {}
     for at in range(0, len(identities), READ_MAX_SESSIONS):
         some = identities[at : at + READ_MAX_SESSIONS]
         answers = await link.do_all(
@@ -103,7 +102,7 @@ async def read(link: Link, config: settings.Settings, identities: Sequence[str])
                 call
                 for identity in some
                 for call in (
-                    ("HMGET", config.keys.state(identity), *_STATE_FIELDS),
+                    ("HMGET", config.keys.session_state(identity), *_STATE_FIELDS),
                     ("HMGET", config.keys.session(identity), *_HASH_FIELDS),
                 )
             ]
@@ -114,11 +113,11 @@ async def read(link: Link, config: settings.Settings, identities: Sequence[str])
     return found
 
 
-def _candidate(identity: str, ours: Sequence[Any], theirs: Sequence[Any]) -> Candidate:
+def _candidate(identity: str, ours: Sequence[Any], theirs: Sequence[Any]) -> ArchiveCandidate:
     number, stream, state, version, opened_ms, words, _, _, cut = ours
     position, updated_ms, document = theirs
-    totals = session_model.totals_of(words)
-    return Candidate(
+    totals = session_model.parse_totals(words)
+    return ArchiveCandidate(
         identity=identity,
         stream=stream.decode(),
         stream_session_id=int(number),
@@ -130,43 +129,43 @@ def _candidate(identity: str, ours: Sequence[Any], theirs: Sequence[Any]) -> Can
         samples=totals.samples,
         stored_bytes=totals.stored_bytes,
         document=document,
-        is_cut=cut is not None,
+        is_trimmed=cut is not None,
     )
 
 
-def passes(todo: Sequence[Candidate], config: ArchiveSettings) -> tuple[archive_spec.Pass, ...]:
+def passes(todo: Sequence[ArchiveCandidate], config: ArchiveSettings) -> tuple[archive_spec.PassSpec, ...]:
     """Sessions of one stream are read together, and streams in groups."""
-    made: list[archive_spec.Pass] = []
-    streams: list[archive_spec.StreamOrder] = []
+    made: list[archive_spec.PassSpec] = []
+    streams: list[archive_spec.StreamSpec] = []
     size = count = 0
     for stream in _by_stream(todo, config):
         stream_size = sum(one.size_bytes for one in stream.sessions.values())
         is_full = size + stream_size > PASS_BYTES or count + len(stream.sessions) > PASS_SESSIONS
         if streams and (is_full or len(streams) == PASS_STREAMS):
-            made.append(archive_spec.Pass(tuple(streams)))
+            made.append(archive_spec.PassSpec(tuple(streams)))
             streams, size, count = [], 0, 0
         streams.append(stream)
         size, count = size + stream_size, count + len(stream.sessions)
     if streams:
-        made.append(archive_spec.Pass(tuple(streams)))
+        made.append(archive_spec.PassSpec(tuple(streams)))
     return tuple(made)
 
 
-def _by_stream(todo: Sequence[Candidate], config: ArchiveSettings) -> list[archive_spec.StreamOrder]:
-    by_stream: dict[str, list[Candidate]] = {}
+def _by_stream(todo: Sequence[ArchiveCandidate], config: ArchiveSettings) -> list[archive_spec.StreamSpec]:
+    by_stream: dict[str, list[ArchiveCandidate]] = {}
     for one in todo:
         by_stream.setdefault(one.stream, []).append(one)
     made = []
     for stream, all_of_it in by_stream.items():
-        own = config.of(day_streams.source_of(stream))
+        own = config.for_source(day_streams.source_of(stream))
         for at in range(0, len(all_of_it), PASS_SESSIONS):
             some = all_of_it[at : at + PASS_SESSIONS]
             made.append(
-                archive_spec.StreamOrder(
+                archive_spec.StreamSpec(
                     stream=stream,
-                    after=min((one.position for one in some), key=cursor.parse_id),
+                    after=min((one.position for one in some), key=entry_ids.parse),
                     sessions={
-                        one.stream_session_id: archive_spec.SessionOrder(
+                        one.stream_session_id: archive_spec.SessionSpec(
                             one.identity, one.stored_bytes, one.opened_ms, one.updated_ms
                         )
                         for one in some

@@ -16,10 +16,10 @@ from rta_supervisor.embedded import java, processes
 from rta_wire import archive_spec, errors
 
 LOG_TAIL_LINES: Final = 15
-_answer: Final = msgspec.json.Decoder(archive_spec.Answer)
+_answer: Final = msgspec.json.Decoder(archive_spec.JobEvent)
 
 
-def check() -> dict[str, str]:
+def require_spark() -> dict[str, str]:
     """The environment of a Spark process, or an error that says what to install."""
     if importlib.util.find_spec("pyspark") is None:
         raise errors.Unavailable(
@@ -28,9 +28,9 @@ def check() -> dict[str, str]:
     return java.spark_environment()
 
 
-def answers(order: archive_spec.Order, aside: Path) -> Iterator[archive_spec.Answer]:
+def run_job(order: archive_spec.ArchiveSpec, aside: Path) -> Iterator[archive_spec.JobEvent]:
     """What the job says, until it is done. One that fails is an error here."""
-    environment = check()
+    environment = require_spark()
     scratch = aside / "spark"
     log_path = aside / "job.log"
     try:
@@ -46,11 +46,11 @@ def answers(order: archive_spec.Order, aside: Path) -> Iterator[archive_spec.Ans
         raise folders.unwritable(aside.parent, error) from error
 
 
-def _answers(process: subprocess.Popen[bytes], log_path: Path) -> Iterator[archive_spec.Answer]:
+def _answers(process: subprocess.Popen[bytes], log_path: Path) -> Iterator[archive_spec.JobEvent]:
     assert process.stdout is not None
     for line in process.stdout:
         answer = _answer.decode(line)
-        if isinstance(answer, archive_spec.Failed):
+        if isinstance(answer, archive_spec.JobFailed):
             raise errors.from_reply(answer.code, answer.message, retriable=answer.retriable)
         yield answer
     if (code := process.wait()) != 0:
@@ -58,7 +58,7 @@ def _answers(process: subprocess.Popen[bytes], log_path: Path) -> Iterator[archi
         raise errors.Unavailable(what="Spark", reason=f"its job {how}. The end of its log:\n{_tail(log_path)}")
 
 
-def _write_order(path: Path, order: archive_spec.Order) -> None:
+def _write_order(path: Path, order: archive_spec.ArchiveSpec) -> None:
     """For nobody else's eyes: the address of Redis may hold a password."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(msgspec.json.encode(order))

@@ -6,14 +6,16 @@ from rta_supervisor.settings import settings
 from rta_wire import errors
 
 
-def configured(config: settings.Settings) -> Catalogue:
+def create(config: settings.Settings) -> Catalogue:
     """For the supervisor."""
-    return _postgres(config, read_only=False) if config.catalogue.url else SqliteCatalogue.configured(config)
+    return _postgres(config, read_only=False) if config.catalogue.url else SqliteCatalogue.from_settings(config)
 
 
-def to_read(config: settings.Settings) -> Catalogue:
+def create_read_only(config: settings.Settings) -> Catalogue:
     """For somebody who only looks."""
-    return _postgres(config, read_only=True) if config.catalogue.url else SqliteCatalogue.to_read(config)
+    return (
+        _postgres(config, read_only=True) if config.catalogue.url else SqliteCatalogue.from_settings_read_only(config)
+    )
 
 
 def _postgres(config: settings.Settings, *, read_only: bool) -> Catalogue:

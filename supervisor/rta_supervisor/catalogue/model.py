@@ -12,11 +12,11 @@ import msgspec
 from rta_wire.control.totals import Totals
 from rta_wire.session import State
 
-Progress = tuple[str, int, bytes]
+ProgressRow = tuple[str, int, bytes]
 """Identity, stream session id and totals, as Redis has them: there are many of them every second."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class CatalogueRow(msgspec.Struct, frozen=True):
     """One session as it stood at a moment."""
 
     identity: str
@@ -37,11 +37,11 @@ class Row(msgspec.Struct, frozen=True):
         return self.identity, self.stream_session_id
 
     @property
-    def mark(self) -> tuple[int, str]:
+    def page_cursor(self) -> tuple[int, str]:
         """Its place among what is found."""
         return self.stream_session_id, self.identity
 
-    def joined(self, other: "Row") -> "Row":
+    def merged_with(self, other: "CatalogueRow") -> "CatalogueRow":
         """What two rows of one session say together, in whichever order they came.
 
         Closed beats open, then the higher version, which is raised by every change of JSON or state. Totals are
@@ -50,13 +50,13 @@ class Row(msgspec.Struct, frozen=True):
         winner = max(self, other, key=_rank)
         return msgspec.structs.replace(
             winner,
-            totals=self.totals.joined(other.totals),
+            totals=self.totals.max_of(other.totals),
             opened_ms=min(self.opened_ms, other.opened_ms),
             updated_ms=max(self.updated_ms, other.updated_ms),
         )
 
 
-class Place(msgspec.Struct, frozen=True):
+class StorageLocation(msgspec.Struct, frozen=True):
     """Where entries of a stream, or of one session of it, are kept."""
 
     stream: str
@@ -98,7 +98,7 @@ class Query(msgspec.Struct, frozen=True):
     """Names with the whole of their values. Those of `extDetails` are called `section.name`."""
 
 
-def _rank(row: Row) -> tuple[Any, ...]:
+def _rank(row: CatalogueRow) -> tuple[Any, ...]:
     return row.state.is_closed, row.version, row.state.value, row.json, row.stream, row.principal, row.position
 
 
@@ -116,22 +116,22 @@ class Catalogue(Protocol):
     async def open(self) -> None:
         """Make it ready. The other methods do so too: this one is for finding out early."""
 
-    async def save(self, rows: Sequence[Row]) -> None:
+    async def save(self, rows: Sequence[CatalogueRow]) -> None:
         """All rows or none, each joined with what is stored of its session."""
 
-    async def save_progress(self, progress: Sequence[Progress], *, at_ms: int) -> None:
+    async def save_progress(self, progress: Sequence[ProgressRow], *, at_ms: int) -> None:
         """How far sessions have come, joined with what is stored. All or none; who is not stored is left out."""
 
-    async def get(self, identity: str) -> Row | None:
+    async def get(self, identity: str) -> CatalogueRow | None:
         """The newest session of that identity."""
 
-    async def closed(self, identities: Sequence[str]) -> list[Row]:
+    async def closed(self, identities: Sequence[str]) -> list[CatalogueRow]:
         """Every session of these identities that is closed, for some hundred of them at once."""
 
-    async def unfinished(self) -> list[Row]:
+    async def unfinished(self) -> list[CatalogueRow]:
         """Every session that is not closed, oldest id first."""
 
-    async def find(self, query: Query, *, limit: int, before: tuple[int, str] | None = None) -> list[Row]:
+    async def find(self, query: Query, *, limit: int, before: tuple[int, str] | None = None) -> list[CatalogueRow]:
         """Sessions by the highest id first. `before`: those after the one of this mark, for the next page."""
 
     async def latest(self, count: int) -> list[str]:
@@ -143,13 +143,13 @@ class Catalogue(Protocol):
     async def highest_id(self) -> int:
         """The highest stream session id of all, 0 where there is none."""
 
-    async def save_places(self, places: Sequence[Place]) -> None:
+    async def save_locations(self, places: Sequence[StorageLocation]) -> None:
         """All or none. One of the same stream, session and kind is replaced."""
 
-    async def drop_places(self, places: Sequence[Place]) -> None:
+    async def delete_locations(self, places: Sequence[StorageLocation]) -> None:
         """Forget those of the same streams, sessions and kinds. All or none; who is not stored is left out."""
 
-    async def places(self, stream: str) -> list[Place]:
+    async def locations(self, stream: str) -> list[StorageLocation]:
         """Where the entries of a stream are, those of all its sessions first."""
 
     async def close(self) -> None:

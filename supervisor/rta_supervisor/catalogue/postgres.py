@@ -19,12 +19,12 @@ from rta_supervisor.catalogue import postgres_schema, sql, statements
 from rta_supervisor.catalogue.postgres_schema import Connection
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections import postgres_dsn
-from rta_wire import credentials, errors
+from rta_wire import errors, redis_url
 
 T = TypeVar("T")
 
-SAY_NO_AFTER: Final = 1.5
-GIVE_UP_AFTER: Final = 2.0
+SERVER_TIMEOUT_FACTOR: Final = 1.5
+CLIENT_TIMEOUT_FACTOR: Final = 2.0
 """Times `catalogue.timeout_s`, for which it waits for locks: then the server ends a call, and after that we do."""
 
 PAGE: Final = 500
@@ -32,7 +32,7 @@ PAGE: Final = 500
 
 READ_ONLY: Final = "default_transaction_read_only"
 
-_DIALECT: Final = statements.Dialect(mark="%s", least="least", greatest="greatest", within="strpos")
+_DIALECT: Final = statements.Dialect(placeholder="%s", least="least", greatest="greatest", within="strpos")
 
 _REASONS: Final = {
     "25006": "it is read-only",
@@ -63,19 +63,19 @@ class PostgresCatalogue(sql.SqlCatalogue):
         self._config = config
         self._read_only = read_only
         self._connection: Connection | None = None
-        self._line: _Line
+        self._watchdog: _ConnectionGuard
         self._one_at_a_time = anyio.CapacityLimiter(1)
         self._parameters()
 
     @property
     def name(self) -> str:
-        return credentials.safe(self._config.url)
+        return redis_url.redact(self._config.url)
 
     async def open(self) -> None:
         await self._run(lambda _: None)
 
     async def close(self) -> None:
-        await anyio.to_thread.run_sync(self._forget, limiter=self._one_at_a_time)
+        await anyio.to_thread.run_sync(self._disconnect, limiter=self._one_at_a_time)
 
     async def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         return await self._run(lambda connection: connection.execute(statement.encode(), values).fetchall())
@@ -85,7 +85,7 @@ class PostgresCatalogue(sql.SqlCatalogue):
             with connection.transaction(), connection.cursor() as cursor:
                 for at in range(0, len(rows), PAGE):
                     cursor.executemany(statement.encode(), rows[at : at + PAGE])
-                    self._line.step()
+                    self._watchdog.step()
 
         if rows:
             await self._run(write)
@@ -95,26 +95,26 @@ class PostgresCatalogue(sql.SqlCatalogue):
 
         def guarded() -> T:
             try:
-                return self._once_or_twice(work)
+                return self._with_reconnect(work)
             except psycopg.Error as error:
-                self._forget()
+                self._disconnect()
                 if isinstance(error, psycopg.OperationalError) or error.sqlstate in _REASONS:
                     raise self._unavailable(_reason(error)) from error
                 raise
 
         return await anyio.to_thread.run_sync(guarded, limiter=self._one_at_a_time)
 
-    def _once_or_twice(self, work: Callable[[Connection], T]) -> T:
+    def _with_reconnect(self, work: Callable[[Connection], T]) -> T:
         """The server may have been started anew since the last call: nobody has to hear of that."""
         was_connected = self._connection is not None
         try:
-            with self._limited(self._connected()) as connection:
+            with self._with_deadline(self._connected()) as connection:
                 return work(connection)
         except psycopg.OperationalError:
             if not was_connected or self._connection is None or not self._connection.broken:
                 raise
-            self._forget()
-        with self._limited(self._connected()) as connection:
+            self._disconnect()
+        with self._with_deadline(self._connected()) as connection:
             return work(connection)
 
     def _connected(self) -> Connection:
@@ -125,7 +125,7 @@ class PostgresCatalogue(sql.SqlCatalogue):
     def _connect(self) -> Connection:
         connection: Connection = psycopg.connect(**self._parameters(), autocommit=True, prepare_threshold=None)
         try:
-            with self._limited(connection):
+            with self._with_deadline(connection):
                 self._prepare(connection)
         except BaseException:
             connection.close()
@@ -139,13 +139,13 @@ class PostgresCatalogue(sql.SqlCatalogue):
     def _prepare(self, connection: Connection) -> None:
         schema = self._config.schema
         limit_ms = self._config.timeout_s * 1000
-        limits = {"lock_timeout": f"{limit_ms:.0f}", "statement_timeout": f"{limit_ms * SAY_NO_AFTER:.0f}"}
+        limits = {"lock_timeout": f"{limit_ms:.0f}", "statement_timeout": f"{limit_ms * SERVER_TIMEOUT_FACTOR:.0f}"}
         postgres_schema.use(connection, schema, **limits, **({READ_ONLY: "on"} if self._read_only else {}))
         # What is committed must be there after a power cut, whatever the server does for others.
         connection.execute(
             "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
         )
-        found = postgres_schema.found(connection, schema)
+        found = postgres_schema.current_version(connection, schema)
         if found > postgres_schema.LATEST:
             raise errors.CatalogueTooNew(path=self.name, found=found, known=postgres_schema.LATEST)
         if found == postgres_schema.LATEST:
@@ -154,37 +154,37 @@ class PostgresCatalogue(sql.SqlCatalogue):
             reason = f"there is no catalogue in its schema {schema!r}: a supervisor that is given the URL makes one"
             raise self._unavailable(reason)
         with connection.transaction():
-            postgres_schema.raise_to_latest(connection, schema)
+            postgres_schema.migrate(connection, schema)
 
     @contextlib.contextmanager
-    def _limited(self, connection: Connection) -> Iterator[Connection]:
+    def _with_deadline(self, connection: Connection) -> Iterator[Connection]:
         """For the length of the block, which ends in an error where the server says nothing for too long."""
-        limit_s = self._config.timeout_s * GIVE_UP_AFTER
-        self._line = line = _Line(connection, limit_s)
+        limit_s = self._config.timeout_s * CLIENT_TIMEOUT_FACTOR
+        self._watchdog = line = _ConnectionGuard(connection, limit_s)
         watch = threading.Thread(target=line.watch, name="catalogue-line", daemon=True)
         watch.start()
         try:
             yield connection
         except psycopg.OperationalError as error:
-            if line.is_hung_up:
+            if line.was_cut:
                 raise self._unavailable(f"it does not answer: nothing came within {limit_s:g} s") from error
             raise
         finally:
             line.end()
             watch.join()
-            if line.is_hung_up:
-                self._forget()
+            if line.was_cut:
+                self._disconnect()
 
     def _unavailable(self, reason: str) -> errors.CatalogueUnavailable:
         return errors.CatalogueUnavailable(path=self.name, reason=reason)
 
-    def _forget(self) -> None:
+    def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
 
 
-class _Line:
+class _ConnectionGuard:
     """The socket of a connection, to be cut from another thread than the one that waits on it."""
 
     def __init__(self, connection: Connection, limit_s: float) -> None:
@@ -192,7 +192,7 @@ class _Line:
         self._limit_s = limit_s
         self._is_over = threading.Event()
         self._has_moved = True
-        self.is_hung_up = False
+        self.was_cut = False
 
     def step(self) -> None:
         """The server has answered, and there is more to do."""
@@ -207,7 +207,7 @@ class _Line:
             self._has_moved = False
             if self._is_over.wait(self._limit_s):
                 return
-        self.is_hung_up = True
+        self.was_cut = True
         with (
             contextlib.suppress(psycopg.OperationalError, OSError),  # it is closed by now
             socket.socket(fileno=os.dup(self._connection.pgconn.socket)) as line,

@@ -35,7 +35,7 @@ def use(connection: Connection, schema: str, **settings: str) -> None:
         connection.execute("SELECT set_config(%s, %s, false)", (name, value))
 
 
-def found(connection: Connection, schema: str) -> int:
+def current_version(connection: Connection, schema: str) -> int:
     """Which one there is, 0 for none."""
     [there] = connection.execute(
         "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = %s AND tablename = 'version')", (schema,)
@@ -46,14 +46,14 @@ def found(connection: Connection, schema: str) -> int:
     return int(number)
 
 
-def raise_to_latest(connection: Connection, schema: str) -> None:
+def migrate(connection: Connection, schema: str) -> None:
     """In a transaction. Several hosts may do so at once: one does it, the others wait and find it done."""
     connection.execute("SELECT pg_advisory_xact_lock(hashtext('rta-supervisor'), hashtext(%s))", (schema,))
     has_schema = connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone()
     if has_schema is None:
         # Asked for only where it is needed: an operator who made it need not let us make others.
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
-    number = found(connection, schema)
+    number = current_version(connection, schema)
     for step in _STEPS[number:]:
         for statement in step:
             connection.execute(statement)

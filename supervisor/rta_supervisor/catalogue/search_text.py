@@ -16,7 +16,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f]+")
 _NAMES: Final = ("identifier", "type", "group", "version")
 
 
-def of(identity: str, json: str) -> str:
+def search_text(identity: str, json: str) -> str:
     """Identity, names and details, each on a line of its own and all in lower case. What is no JSON has an identity."""
     try:
         document = msgspec.json.decode(json)
@@ -27,12 +27,12 @@ def of(identity: str, json: str) -> str:
     return f"{_LINE}{text}{_LINE}"
 
 
-def anywhere(text: str) -> str:
+def substring_term(text: str) -> str:
     """What to look for where a part of a word will do."""
     return _plain(text)
 
 
-def detail(name: str, value: str) -> str:
+def detail_term(name: str, value: str) -> str:
     """What to look for where a detail has to have that value, all of it."""
     return f"{_LINE}{_plain(f'{name}={value}')}{_LINE}"
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rta_supervisor.catalogue import statements
-from rta_supervisor.catalogue.model import Place, Progress, Query, Row
+from rta_supervisor.catalogue.model import CatalogueRow, ProgressRow, Query, StorageLocation
 
 
 class SqlCatalogue(abc.ABC):
@@ -24,24 +24,24 @@ class SqlCatalogue(abc.ABC):
     async def _write(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         """Once for each row, all in one transaction; nothing where there are no rows."""
 
-    async def save(self, rows: Sequence[Row]) -> None:
+    async def save(self, rows: Sequence[CatalogueRow]) -> None:
         # In one order everywhere: two who save the same rows wait for each other and never both.
         await self._write(self._sql.upsert, [statements.values(row) for row in sorted(rows, key=_key)])
 
-    async def save_progress(self, progress: Sequence[Progress], *, at_ms: int) -> None:
+    async def save_progress(self, progress: Sequence[ProgressRow], *, at_ms: int) -> None:
         await self._write(self._sql.progress, [statements.progress_values(one, at_ms) for one in sorted(progress)])
 
-    async def get(self, identity: str) -> Row | None:
+    async def get(self, identity: str) -> CatalogueRow | None:
         found = await self._select(self._sql.newest, identity)
         return found[0] if found else None
 
-    async def closed(self, identities: Sequence[str]) -> list[Row]:
+    async def closed(self, identities: Sequence[str]) -> list[CatalogueRow]:
         return await self._select(self._sql.closed(len(identities)), *identities) if identities else []
 
-    async def unfinished(self) -> list[Row]:
+    async def unfinished(self) -> list[CatalogueRow]:
         return await self._select(self._sql.unfinished)
 
-    async def find(self, query: Query, *, limit: int, before: tuple[int, str] | None = None) -> list[Row]:
+    async def find(self, query: Query, *, limit: int, before: tuple[int, str] | None = None) -> list[CatalogueRow]:
         statement, values = self._sql.find(query, before, limit)
         return await self._select(statement, *values)
 
@@ -55,18 +55,18 @@ class SqlCatalogue(abc.ABC):
         [(found,)] = await self._read(self._sql.highest)
         return found or 0
 
-    async def save_places(self, places: Sequence[Place]) -> None:
-        await self._write(self._sql.put_place, sorted(msgspec.structs.astuple(place) for place in places))
+    async def save_locations(self, places: Sequence[StorageLocation]) -> None:
+        await self._write(self._sql.upsert_location, sorted(msgspec.structs.astuple(place) for place in places))
 
-    async def drop_places(self, places: Sequence[Place]) -> None:
-        await self._write(self._sql.drop_place, sorted(place.key for place in places))
+    async def delete_locations(self, places: Sequence[StorageLocation]) -> None:
+        await self._write(self._sql.delete_location, sorted(place.key for place in places))
 
-    async def places(self, stream: str) -> list[Place]:
-        return [Place(*found) for found in await self._read(self._sql.places, stream)]
+    async def locations(self, stream: str) -> list[StorageLocation]:
+        return [StorageLocation(*found) for found in await self._read(self._sql.select_locations, stream)]
 
-    async def _select(self, statement: str, *values: Any) -> list[Row]:
-        return [statements.row(found) for found in await self._read(statement, *values)]
+    async def _select(self, statement: str, *values: Any) -> list[CatalogueRow]:
+        return [statements.parse_row(found) for found in await self._read(statement, *values)]
 
 
-def _key(row: Row) -> tuple[str, int]:
+def _key(row: CatalogueRow) -> tuple[str, int]:
     return row.key

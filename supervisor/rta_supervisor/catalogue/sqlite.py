@@ -25,7 +25,7 @@ SYSTEM_STATE: Final = Path("/var/lib/rta-supervisor")
 """Where the unit of the service keeps its state."""
 
 
-def place(config: settings.Settings, environ: Mapping[str, str] = os.environ) -> Path:
+def catalogue_path(config: settings.Settings, environ: Mapping[str, str] = os.environ) -> Path:
     """The file to use: as configured, else in the state directory that systemd made, else in that of the user."""
     if config.catalogue.path:
         return Path(config.catalogue.path)
@@ -52,7 +52,7 @@ def deployment(config: settings.Settings) -> str:
     return hashlib.sha256(f"{address} {config.keys.prefix}".encode()).hexdigest()[:8]
 
 
-_DIALECT: Final = statements.Dialect(mark="?", least="min", greatest="max", within="instr")
+_DIALECT: Final = statements.Dialect(placeholder="?", least="min", greatest="max", within="instr")
 
 _REASONS: Final = {
     sqlite3.SQLITE_BUSY: "another process has locked it",
@@ -88,14 +88,16 @@ class SqliteCatalogue(sql.SqlCatalogue):
         self._one_at_a_time = anyio.CapacityLimiter(1)
 
     @classmethod
-    def configured(cls, config: settings.Settings, environ: Mapping[str, str] = os.environ) -> "SqliteCatalogue":
+    def from_settings(cls, config: settings.Settings, environ: Mapping[str, str] = os.environ) -> "SqliteCatalogue":
         """As the settings say. Only the directory of a default path is made: another may be a mount that is away."""
-        return cls(place(config, environ), make_directory=not config.catalogue.path)
+        return cls(catalogue_path(config, environ), make_directory=not config.catalogue.path)
 
     @classmethod
-    def to_read(cls, config: settings.Settings, environ: Mapping[str, str] = os.environ) -> "SqliteCatalogue":
+    def from_settings_read_only(
+        cls, config: settings.Settings, environ: Mapping[str, str] = os.environ
+    ) -> "SqliteCatalogue":
         """The file of a supervisor on this host, for who only looks: the user's own, or that of the service."""
-        own = place(config, environ)
+        own = catalogue_path(config, environ)
         service = SYSTEM_STATE / own.name
         is_elsewhere = not config.catalogue.path and not own.exists() and os.path.exists(service)  # noqa: PTH110 - may be hidden
         return cls(service if is_elsewhere else own, read_only=True)
@@ -108,7 +110,7 @@ class SqliteCatalogue(sql.SqlCatalogue):
         await self._run(lambda _: None)
 
     async def close(self) -> None:
-        await anyio.to_thread.run_sync(self._forget, limiter=self._one_at_a_time)
+        await anyio.to_thread.run_sync(self._disconnect, limiter=self._one_at_a_time)
 
     async def _write(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         def write(connection: sqlite3.Connection) -> None:
@@ -130,7 +132,7 @@ class SqliteCatalogue(sql.SqlCatalogue):
                     self._connection = self._connect()
                 return work(self._connection)
             except (sqlite3.OperationalError, sqlite3.DatabaseError) as error:
-                self._forget()
+                self._disconnect()
                 if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError):
                     raise
                 raise self._unavailable(_reason(error)) from error
@@ -180,22 +182,22 @@ class SqliteCatalogue(sql.SqlCatalogue):
             )
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        mode = self._patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+        mode = self._retry_while_busy(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
         if mode != "wal":
             raise self._unavailable(f"it can't be used in WAL mode (it is in mode {mode}); put it on a local disk")
         # One fsync per flush is cheap, and an id that was given away must not come back after a power cut.
         connection.execute("PRAGMA synchronous = FULL")
         if self._schema(connection) < sqlite_schema.LATEST:
             with _transaction(connection):
-                sqlite_schema.raise_to_latest(connection)
+                sqlite_schema.migrate(connection)
 
     def _schema(self, connection: sqlite3.Connection) -> int:
-        found = sqlite_schema.found(connection)
+        found = sqlite_schema.current_version(connection)
         if found > sqlite_schema.LATEST:
             raise errors.CatalogueTooNew(path=self.name, found=found, known=sqlite_schema.LATEST)
         return found
 
-    def _patiently(self, work: Callable[[], T]) -> T:
+    def _retry_while_busy(self, work: Callable[[], T]) -> T:
         """SQLite does not wait for a lock when it changes the mode of a new file, so we do."""
         deadline_s = time.monotonic() + self._busy_timeout_s
         while True:
@@ -209,7 +211,7 @@ class SqliteCatalogue(sql.SqlCatalogue):
     def _unavailable(self, reason: str) -> errors.CatalogueUnavailable:
         return errors.CatalogueUnavailable(path=self.name, reason=reason)
 
-    def _forget(self) -> None:
+    def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()

@@ -32,16 +32,16 @@ _STEPS: Final = (_FIRST, _SECOND)
 LATEST: Final = len(_STEPS)
 
 
-def found(connection: sqlite3.Connection) -> int:
+def current_version(connection: sqlite3.Connection) -> int:
     """Which one a file has, 0 for a new file."""
     number: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return number
 
 
-def raise_to_latest(connection: sqlite3.Connection) -> None:
+def migrate(connection: sqlite3.Connection) -> None:
     """In a transaction. Another process may have been faster."""
-    connection.create_function("words_of", 2, search_text.of, deterministic=True)
-    for step in _STEPS[found(connection) :]:
+    connection.create_function("words_of", 2, search_text.search_text, deterministic=True)
+    for step in _STEPS[current_version(connection) :]:
         for statement in step:
             connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {LATEST}")

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from rta_supervisor.catalogue import search_text
-from rta_supervisor.catalogue.model import Place, Progress, Query, Row
+from rta_supervisor.catalogue.model import CatalogueRow, ProgressRow, Query, StorageLocation
 from rta_wire.control.totals import Totals
 from rta_wire.session import State
 
@@ -20,8 +20,8 @@ COLUMNS: Final = (
     *("bursts", "samples", "raw_bytes", "stored_bytes", "start_ns", "end_ns", "opened_ms", "updated_ms"),
     *("position", "words"),
 )
-READ: Final = COLUMNS[:-1]
-PLACE: Final = Place.__struct_fields__
+READ_COLUMNS: Final = COLUMNS[:-1]
+LOCATION_COLUMNS: Final = StorageLocation.__struct_fields__
 _RANK: Final = ("closed", "version", "state", "json", "stream", "principal", "position")
 _CHOSEN: Final = ("stream", "principal", "state", "closed", "json", "version", "position", "words")
 _COUNTS: Final = ("bursts", "samples", "raw_bytes", "stored_bytes")
@@ -33,7 +33,7 @@ _NEWEST: Final = "ORDER BY stream_session_id DESC, identity DESC"
 class Dialect(NamedTuple):
     """Where the two differ."""
 
-    mark: str
+    placeholder: str
     """Stands for a value."""
     least: str
     greatest: str
@@ -46,7 +46,7 @@ class Statements:
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
-        mark = dialect.mark
+        mark = dialect.placeholder
         won = f"({_all('excluded', _RANK)}) > ({_all('sessions', _RANK)})"
         grown = (
             _either(dialect.least, "start_ns", "excluded.start_ns"),
@@ -54,7 +54,7 @@ class Statements:
         )
         opened = _either(dialect.least, "opened_ms", "excluded.opened_ms")
         chosen = (f"{name} = CASE WHEN {won} THEN excluded.{name} ELSE sessions.{name} END" for name in _CHOSEN)
-        self.select: Final = f"SELECT {', '.join(READ)} FROM sessions"
+        self.select: Final = f"SELECT {', '.join(READ_COLUMNS)} FROM sessions"
         self.upsert: Final = (
             f"INSERT INTO sessions ({', '.join(COLUMNS)}) VALUES ({self._marks(COLUMNS)}) "
             "ON CONFLICT (identity, stream_session_id) DO UPDATE SET " + ", ".join((*chosen, opened, *grown))
@@ -72,34 +72,34 @@ class Statements:
         self.latest: Final = f"SELECT identity FROM sessions ORDER BY stream_session_id DESC LIMIT {mark}"
         self.streams: Final = "SELECT DISTINCT stream FROM sessions"
         self.highest: Final = "SELECT max(stream_session_id) FROM sessions"
-        replaced = ", ".join(f"{name} = excluded.{name}" for name in PLACE[3:])
-        self.put_place: Final = (
-            f"INSERT INTO places ({', '.join(PLACE)}) VALUES ({self._marks(PLACE)}) "
+        replaced = ", ".join(f"{name} = excluded.{name}" for name in LOCATION_COLUMNS[3:])
+        self.upsert_location: Final = (
+            f"INSERT INTO places ({', '.join(LOCATION_COLUMNS)}) VALUES ({self._marks(LOCATION_COLUMNS)}) "
             f"ON CONFLICT (stream, stream_session_id, kind) DO UPDATE SET {replaced}"
         )
-        self.drop_place: Final = (
+        self.delete_location: Final = (
             f"DELETE FROM places WHERE stream = {mark} AND stream_session_id = {mark} AND kind = {mark}"
         )
-        self.places: Final = (
-            f"SELECT {', '.join(PLACE)} FROM places WHERE stream = {mark} ORDER BY stream_session_id, kind"
+        self.select_locations: Final = (
+            f"SELECT {', '.join(LOCATION_COLUMNS)} FROM places WHERE stream = {mark} ORDER BY stream_session_id, kind"
         )
 
     def closed(self, count: int) -> str:
-        marks = ", ".join([self._dialect.mark] * count)
+        marks = ", ".join([self._dialect.placeholder] * count)
         return f"{self.select} WHERE closed = 1 AND identity IN ({marks})"
 
     def find(self, query: Query, before: tuple[int, str] | None, limit: int) -> tuple[str, list[Any]]:
         """Which rows there are is found without reading one: their JSON may be large."""
         tests, values = self._tests(query, before)
         where = f" WHERE {' AND '.join(tests)}" if tests else ""
-        keys = f"SELECT identity, stream_session_id FROM sessions{where} {_NEWEST} LIMIT {self._dialect.mark}"
+        keys = f"SELECT identity, stream_session_id FROM sessions{where} {_NEWEST} LIMIT {self._dialect.placeholder}"
         statement = f"{self.select} WHERE (identity, stream_session_id) IN ({keys}) {_NEWEST}"
         return statement, [*values, limit]
 
     def _tests(self, query: Query, before: tuple[int, str] | None) -> tuple[list[str], list[Any]]:
-        mark = self._dialect.mark
-        needles = [search_text.anywhere(part) for part in query.text.split()]
-        needles += [search_text.detail(name, value) for name, value in query.details]
+        mark = self._dialect.placeholder
+        needles = [search_text.substring_term(part) for part in query.text.split()]
+        needles += [search_text.detail_term(name, value) for name, value in query.details]
         found: list[tuple[str, list[Any]]] = [(f"{self._dialect.within}(words, {mark}) > 0", [one]) for one in needles]
         if query.states:
             states = [state.value for state in query.states]
@@ -119,7 +119,7 @@ class Statements:
         return [test for test, _ in found], [value for _, values in found for value in values]
 
     def _marks(self, names: Sequence[str]) -> str:
-        return ", ".join([self._dialect.mark] * len(names))
+        return ", ".join([self._dialect.placeholder] * len(names))
 
 
 def _either(choose: str, column: str, new: str) -> str:
@@ -132,17 +132,17 @@ def _all(table: str, names: Sequence[str]) -> str:
     return ", ".join(f"{table}.{name}" for name in names)
 
 
-def values(row: Row) -> tuple[Any, ...]:
+def values(row: CatalogueRow) -> tuple[Any, ...]:
     """For COLUMNS."""
     return (
         *(row.identity, row.stream_session_id, row.stream, row.principal, row.state.value),
         *(int(row.state.is_closed), row.json, row.version),
         *_numbers(row.totals),
-        *(row.opened_ms, row.updated_ms, row.position, search_text.of(row.identity, row.json)),
+        *(row.opened_ms, row.updated_ms, row.position, search_text.search_text(row.identity, row.json)),
     )
 
 
-def progress_values(progress: Progress, at_ms: int) -> tuple[Any, ...]:
+def progress_values(progress: ProgressRow, at_ms: int) -> tuple[Any, ...]:
     """For the statement of that name."""
     identity, number, totals = progress
     *counts, start_ns, end_ns = (None if word == b"-" else min(int(word), INT64_MAX) for word in totals.split())
@@ -154,9 +154,11 @@ def _numbers(totals: Totals) -> list[int | None]:
     return [None if number is None else min(number, INT64_MAX) for number in msgspec.structs.astuple(totals)]
 
 
-def row(found: Sequence[Any]) -> Row:
+def parse_row(found: Sequence[Any]) -> CatalogueRow:
     """Of READ."""
     identity, number, stream, principal, state, _, json, version, *rest = found
     *totals, opened_ms, updated_ms, position = rest
     times = (opened_ms, updated_ms)
-    return Row(identity, stream, number, principal, State(state), json, Totals(*totals), version, *times, position)
+    return CatalogueRow(
+        identity, stream, number, principal, State(state), json, Totals(*totals), version, *times, position
+    )

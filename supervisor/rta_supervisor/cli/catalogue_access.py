@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 import anyio
 
 from rta_supervisor.catalogue import factory
-from rta_supervisor.catalogue.model import Catalogue, Query, Row
+from rta_supervisor.catalogue.model import Catalogue, CatalogueRow, Query
 from rta_supervisor.settings import settings
 
 T = TypeVar("T")
@@ -17,20 +17,20 @@ PAGE: Final = 1000
 
 def run(loaded: settings.Settings, work: Callable[[Catalogue], Awaitable[T]]) -> T:
     """What `work` gives, or an error with a name and an exit code."""
-    return anyio.run(within, loaded, work)
+    return anyio.run(with_catalogue, loaded, work)
 
 
-async def within(loaded: settings.Settings, work: Callable[[Catalogue], Awaitable[T]]) -> T:
-    catalogue = factory.to_read(loaded)
+async def with_catalogue(loaded: settings.Settings, work: Callable[[Catalogue], Awaitable[T]]) -> T:
+    catalogue = factory.create_read_only(loaded)
     try:
         return await work(catalogue)
     finally:
         await catalogue.close()
 
 
-async def everything(
+async def search_rows(
     catalogue: Catalogue, query: Query, *, limit: int = 0, before: tuple[int, str] | None = None
-) -> AsyncIterator[Row]:
+) -> AsyncIterator[CatalogueRow]:
     """What is found, newest first, page by page. `limit`: 0 for all."""
     left = limit
     while True:
@@ -41,4 +41,4 @@ async def everything(
         left -= len(page)
         if len(page) < size or (limit and not left):
             return
-        before = page[-1].mark
+        before = page[-1].page_cursor

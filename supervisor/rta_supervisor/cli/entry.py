@@ -19,7 +19,7 @@ from rta_wire import __version__, errors
 NAME: Final = "rta-supervisor"
 
 
-@click.group(cls=commands.Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=commands.LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name=NAME)
 def cli() -> None:
     """Live telemetry sessions from Spark.

@@ -18,7 +18,7 @@ config = click.option(
 
 def _without_password(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
     """Everybody on a host can read the command line of a process."""
-    return url if url is None else credentials.check_public(url)
+    return url if url is None else credentials.check_no_password(url)
 
 
 redis_url = click.option(
@@ -32,7 +32,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for 
 yes = click.option("--yes", "-y", is_flag=True, help="Don't ask.")
 
 
-def configured(command: Callable[..., Any]) -> Callable[..., Any]:
+def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
     """Gives a command `loaded`, the settings of file, environment and options, as `run` would have them."""
 
     @config

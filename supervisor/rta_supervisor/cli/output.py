@@ -25,7 +25,7 @@ STATE_STYLES: Final = {
     "failed": "red",
     "abandoned": "magenta",
 }
-NOTHING: Final = "-"
+EMPTY_CELL: Final = "-"
 _STEPS: Final = (("d", 86_400), ("h", 3600), ("min", 60))
 
 
@@ -34,14 +34,14 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=None if stream.isatty() else WIDE)
 
 
-def json(value: Any) -> None:
+def print_json(value: Any) -> None:
     """One document, indented."""
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
 
 
-def pretty(raw: bytes) -> str:
+def pretty_json(raw: bytes) -> str:
     """JSON from outside, indented."""
-    return "\n".join(map(safe, msgspec.json.format(raw, indent=2).decode().splitlines()))
+    return "\n".join(map(escape, msgspec.json.format(raw, indent=2).decode().splitlines()))
 
 
 def table(*columns: str, right: Iterable[str] = ()) -> Table:
@@ -54,7 +54,7 @@ def table(*columns: str, right: Iterable[str] = ()) -> Table:
     return made
 
 
-def facts(pairs: Sequence[tuple[str, Text | str]]) -> Table:
+def key_value_table(pairs: Sequence[tuple[str, Text | str]]) -> Table:
     """Names and values, one below the other."""
     made = Table.grid(padding=(0, 2))
     made.add_column(style="bold", no_wrap=True)
@@ -64,7 +64,7 @@ def facts(pairs: Sequence[tuple[str, Text | str]]) -> Table:
     return made
 
 
-def safe(text: str) -> str:
+def escape(text: str) -> str:
     """Text from outside, on one line and without anything that a terminal would obey."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
@@ -74,13 +74,13 @@ def state(name: str) -> Text:
 
 
 def count(number: int | None) -> str:
-    return NOTHING if number is None else f"{number:,}"
+    return EMPTY_CELL if number is None else f"{number:,}"
 
 
 def size(number: int | None) -> str:
     """Bytes, with three digits."""
     if number is None:
-        return NOTHING
+        return EMPTY_CELL
     value = float(number)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024:
@@ -91,7 +91,7 @@ def size(number: int | None) -> str:
 
 def ago(then_ms: int | None, at_ms: int) -> str:
     """How long ago, in one unit."""
-    return NOTHING if then_ms is None else duration((at_ms - then_ms) / 1000)
+    return EMPTY_CELL if then_ms is None else duration((at_ms - then_ms) / 1000)
 
 
 def duration(seconds: float) -> str:
@@ -102,14 +102,14 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
 
 
-def moment_ms(at_ms: int | None) -> str:
+def format_time_ms(at_ms: int | None) -> str:
     """A time for people, in UTC."""
-    return NOTHING if at_ms is None else f"{_utc(at_ms // 1000)}Z"
+    return EMPTY_CELL if at_ms is None else f"{_utc(at_ms // 1000)}Z"
 
 
-def moment_ns(at_ns: int | None) -> str:
+def format_time_ns(at_ns: int | None) -> str:
     """The same with every nanosecond."""
-    return NOTHING if at_ns is None else f"{_utc(at_ns // 10**9)}.{at_ns % 10**9:09}Z"
+    return EMPTY_CELL if at_ns is None else f"{_utc(at_ns // 10**9)}.{at_ns % 10**9:09}Z"
 
 
 def _utc(at_s: int) -> str:

@@ -21,7 +21,7 @@ _MOMENT: Final = re.compile(
 SECOND_NS: Final = 10**9
 
 
-def moment_ns(text: str) -> int:
+def parse_time_ns(text: str) -> int:
     """`2026-11-02T14:00:00Z` with up to nine digits of a second, `2h` for two hours ago, or nanoseconds as they are."""
     if re.fullmatch(r"-?\d+", text):
         found_ns = int(text)
@@ -52,7 +52,7 @@ def _no_moment(text: str) -> errors.Usage:
 
 
 def _moment(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
-    return None if text is None else moment_ns(text)
+    return None if text is None else parse_time_ns(text)
 
 
 def _details(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -63,7 +63,7 @@ def _details(_context: click.Context, _option: click.Parameter, texts: tuple[str
     return tuple((name, value) for name, _, value in pairs)
 
 
-def query(command: Callable[..., Any]) -> Callable[..., Any]:
+def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Gives a command `query`, what the options ask for."""
 
     @click.option("--text", default="", metavar="WORDS", help="Parts of words of identity, identifier or details.")

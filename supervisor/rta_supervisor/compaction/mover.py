@@ -13,22 +13,21 @@ import msgspec
 
 from rta_supervisor.compaction import store
 from rta_supervisor.diagnostics import log
-from rta_supervisor.nodes.time_sync import now_ms
-from rta_wire import errors, keys, limits
+from rta_supervisor.nodes.server_clock import now_ms
+from rta_wire import entry_ids, errors, keys, limits
 from rta_wire.cold import batch as cold_batch
 from rta_wire.cold import byte_split
-from rta_wire.cold.lz4_roundtrip import Entry, Opened, Opener
-from rta_wire.stream import cursor
-from rta_wire.stream.cold_index import Held
+from rta_wire.cold.lz4_roundtrip import Lz4Unpacker, RawEntry, UnpackedEntry
+from rta_wire.stream.cold_index import ColdExtent
 
-ID_MAX_DIGITS: Final = 12
+SESSION_ID_MAX_DIGITS: Final = 12
 """Of stream session ids that are believed, as in `recovery`."""
 
-Leave = Callable[[], Awaitable[int]]
+PermitBatch = Callable[[], Awaitable[int]]
 """Until when the next batch may be moved. Raises `lease.Over` where no further one may."""
 
 
-class Moved(msgspec.Struct, frozen=True):
+class MoveResult(msgspec.Struct, frozen=True):
     """What one run did."""
 
     entries: int = 0
@@ -41,129 +40,133 @@ class Moved(msgspec.Struct, frozen=True):
 class _Batch(msgspec.Struct, frozen=True):
     """Entries that go together."""
 
-    entries: list[Opened]
+    entries: list[UnpackedEntry]
     live_bytes: int
     raw_bytes: int
 
 
-class Moving:
+class StreamMover:
     """One stream on its way."""
 
-    def __init__(self, place: store.Store, options: cold_batch.Options) -> None:
+    def __init__(self, place: store.CompactionStore, options: cold_batch.ColdCompression) -> None:
         self._store = place
         self._options = options
-        self._opener = Opener()
-        self._widths = byte_split.Widths()
+        self._opener = Lz4Unpacker()
+        self._widths = byte_split.WidthChooser()
         self._log = log.get(stream=place.stream)
 
-    async def run(self, until: str, leave: Leave, on_batch: Callable[[Moved], Awaitable[None]]) -> Moved:
+    async def run(
+        self, until: str, permit_batch: PermitBatch, on_batch: Callable[[MoveResult], Awaitable[None]]
+    ) -> MoveResult:
         """Everything up to an entry. `on_batch` is told of each batch that is done, and may take its time."""
-        held = await self.mend(await leave())
+        held = await self.repair(await permit_batch())
         live = await self._store.live()
         # Entries that were ever added before the first one that is moved.
         added = max(live.added - live.length, held.added if held else 0)
-        total = Moved()
-        async for batch in self._batches(held.last_id if held else cursor.START, until):
-            until_ms = await leave()
+        total = MoveResult()
+        async for batch in self._batches(held.last_id if held else entry_ids.MIN, until):
+            until_ms = await permit_batch()
             added += len(batch.entries)
             held, moved = await self._move(held, batch, added, until_ms)
-            total = Moved(*(getattr(total, name) + getattr(moved, name) for name in Moved.__struct_fields__))
+            total = MoveResult(*(getattr(total, name) + getattr(moved, name) for name in MoveResult.__struct_fields__))
             await on_batch(moved)
         return total
 
-    async def mend(self, until_ms: int) -> Held | None:
+    async def repair(self, until_ms: int) -> ColdExtent | None:
         """Whatever somebody left half done, and an index that does not say what is there. Gives what it says then."""
         held = await self._store.index()
-        if held is not None and await self._is_other(held):
+        if held is not None and await self._index_differs(held):
             found = await self._counted(held)
-            await self._store.switch(held, found, until_ms)
+            await self._store.replace_index_entry(held, found, until_ms)
             self._log.warning("cold_index_mended", was=held.last_id, now=found.last_id if found else None)
             held = found
         if held is not None:
-            await self._shed_again(held, until_ms)
-        return await self._adopt(held, until_ms)
+            await self._trim_moved_again(held, until_ms)
+        return await self._index_new_batches(held, until_ms)
 
-    async def _is_other(self, held: Held) -> bool:
+    async def _index_differs(self, held: ColdExtent) -> bool:
         """Whether the cold stream is not what the index says, up to where it says something."""
         last = await self._store.batch_before(held.last_id)
         above = await self._store.batch_after(held.last_id)
         count = await self._store.batch_count() - (above is not None)
         return last is None or last[0] != held.last_id or count != held.batches
 
-    async def _counted(self, held: Held) -> Held | None:
+    async def _counted(self, held: ColdExtent) -> ColdExtent | None:
         """What the cold stream itself says, up to where the index did."""
-        found: Held | None = None
-        after = cursor.START
+        found: ColdExtent | None = None
+        after = entry_ids.MIN
         while (one := await self._store.batch_after(after, held.last_id)) is not None:
             after = one[0]
-            found = _with(found, store.header(one), len(one[1]), number=held.number, added=0)
+            found = _index_with_batch(found, store.read_header(one), len(one[1]), number=held.number, added=0)
         if found is None:
             return None
         lost = 0 if found.last_id == held.last_id else held.entries - found.entries
         return msgspec.structs.replace(found, added=max(held.added - lost, found.entries))
 
-    async def _adopt(self, held: Held | None, until_ms: int) -> Held | None:
+    async def _index_new_batches(self, held: ColdExtent | None, until_ms: int) -> ColdExtent | None:
         """Batches that the index does not know: killed before it was told. What can't be trusted is taken back
         where it is alone."""
         while True:
-            last_id = held.last_id if held else cursor.START
+            last_id = held.last_id if held else entry_ids.MIN
             one = await self._store.batch_after(last_id)
             if one is None:
                 return held
             entry_id, data = one
             live = await self._store.live()
-            there = await self._agreeing(entry_id, data, last_id)
+            there = await self._count_matching_live(entry_id, data, last_id)
             if there is None:
                 if held is not None:
                     # Redis takes no second batch that ends where one was taken out: a person has to look.
                     raise errors.ColdDiffers(stream=self._store.stream, batch=entry_id)
-                await self._store.take_out(entry_id, until_ms)
+                await self._store.remove_batch(entry_id, until_ms)
                 self._log.warning("cold_batch_taken_back", batch=entry_id)
                 continue
-            header = cold_batch.header(data)
+            header = cold_batch.read_header(data)
             added = max(live.added - live.length + there, (held.added if held else 0) + header.entries)
-            last = (await store.unpacked(data, until=entry_id))[-1]
-            new = _with(held, header, len(data), number=_number(last.fields[::2], last.fields[1::2]), added=added)
-            await self._store.switch(held, new, until_ms)
-            await self._store.shed(entry_id, until_ms)
+            last = (await store.unpack_entries(data, until=entry_id))[-1]
+            new = _index_with_batch(
+                held, header, len(data), number=_session_id_of(last.fields[::2], last.fields[1::2]), added=added
+            )
+            await self._store.replace_index_entry(held, new, until_ms)
+            await self._store.trim_live(entry_id, until_ms)
             held = new
 
-    async def _agreeing(self, entry_id: str, data: bytes, after: str) -> int | None:
+    async def _count_matching_live(self, entry_id: str, data: bytes, after: str) -> int | None:
         """How many entries are live up to the end of a batch. None where it is not whole, or has not all of them."""
         try:
-            found = await store.unpacked(data)
+            found = await store.unpack_entries(data)
         except errors.BadBatch:
             return None
-        if found[-1].id != entry_id or cursor.parse_id(found[0].id) <= cursor.parse_id(after):
+        if found[-1].id != entry_id or entry_ids.parse(found[0].id) <= entry_ids.parse(after):
             return None
         known = {one.id: one for one in found}
         count = 0
-        async for page in self._store.pages(cursor.START, entry_id):
+        async for page in self._store.live_pages(entry_ids.MIN, entry_id):
             if any(known.get(one.id) != one for one in page):
                 return None
             count += len(page)
         return count
 
-    async def _shed_again(self, held: Held, until_ms: int) -> None:
+    async def _trim_moved_again(self, held: ColdExtent, until_ms: int) -> None:
         """What is live although it is cold: killed before it was taken out. It goes if it is the same."""
         live = await self._store.live()
-        if live.first_id is None or not held.is_past(_before(live.first_id)):
+        if live.first_id is None or not held.is_ahead_of(entry_ids.previous_id(live.first_id)):
             return
-        at = _before(live.first_id)
+        at = entry_ids.previous_id(live.first_id)
         while (one := await self._store.batch_after(at, held.last_id)) is not None:
             at, data = one
-            if await self._agreeing(at, data, cursor.START) is None:
+            if await self._count_matching_live(at, data, entry_ids.MIN) is None:
                 raise errors.ColdDiffers(stream=self._store.stream, batch=at)
-            await self._store.shed(at, until_ms)
+            await self._store.trim_live(at, until_ms)
 
     async def _batches(self, after: str, until: str) -> AsyncIterator[_Batch]:
         """Live entries after one id up to another, as many as go into a batch each time."""
-        held: list[Opened] = []
+        held: list[UnpackedEntry] = []
         live_bytes = raw_bytes = 0
-        async for page in self._store.pages(after, until):
-            opened = await anyio.to_thread.run_sync(self._opened, page, limiter=store.compressing)
+        async for page in self._store.live_pages(after, until):
+            opened = await anyio.to_thread.run_sync(self._opened, page, limiter=store.compression_limiter)
             for entry, one in zip(page, opened, strict=True):
-                if held and cold_batch.is_full(len(held) + 1, raw_bytes + one.size):
+                if held and cold_batch.is_over_limit(len(held) + 1, raw_bytes + one.size):
                     yield _Batch(held, live_bytes, raw_bytes)
                     self._opener.next_batch()
                     held, live_bytes, raw_bytes = [], 0, 0
@@ -175,40 +178,48 @@ class Moving:
         if held:
             yield _Batch(held, live_bytes, raw_bytes)
 
-    def _opened(self, page: list[Entry]) -> list[Opened]:
-        return [self._opener.open(entry) for entry in page]
+    def _opened(self, page: list[RawEntry]) -> list[UnpackedEntry]:
+        return [self._opener.unpack(entry) for entry in page]
 
-    async def _move(self, held: Held | None, batch: _Batch, added: int, until_ms: int) -> tuple[Held, Moved]:
-        data = await anyio.to_thread.run_sync(self._packed, batch, limiter=store.compressing)
+    async def _move(
+        self, held: ColdExtent | None, batch: _Batch, added: int, until_ms: int
+    ) -> tuple[ColdExtent, MoveResult]:
+        data = await anyio.to_thread.run_sync(self._packed, batch, limiter=store.compression_limiter)
         first, last = batch.entries[0], batch.entries[-1]
-        before = held.last_id if held else cursor.START
-        await self._store.freeze(last.id, before, data, until_ms)
+        before = held.last_id if held else entry_ids.MIN
+        await self._store.append_batch(last.id, before, data, until_ms)
         back = await self._store.batch_after(before)
         if back is None or back[0] != last.id or not await self._is_same(back[1], batch):
             raise errors.ColdDiffers(stream=self._store.stream, batch=last.id)
-        new = _with(
-            held, cold_batch.header(back[1]), len(back[1]), number=_number(last.names, last.values), added=added
+        new = _index_with_batch(
+            held,
+            cold_batch.read_header(back[1]),
+            len(back[1]),
+            number=_session_id_of(last.names, last.values),
+            added=added,
         )
-        await self._store.switch(held, new, until_ms)
-        await self._store.shed(last.id, until_ms)
+        await self._store.replace_index_entry(held, new, until_ms)
+        await self._store.trim_live(last.id, until_ms)
         self._log.debug("batch_moved", first=first.id, last=last.id, entries=len(batch.entries), bytes=len(data))
-        return new, Moved(len(batch.entries), 1, batch.raw_bytes, batch.live_bytes, len(data))
+        return new, MoveResult(len(batch.entries), 1, batch.raw_bytes, batch.live_bytes, len(data))
 
     def _packed(self, batch: _Batch) -> bytes:
-        return cold_batch.packed(batch.entries, self._widths, live_bytes=batch.live_bytes, options=self._options)
+        return cold_batch.pack_batch(batch.entries, self._widths, live_bytes=batch.live_bytes, options=self._options)
 
     async def _is_same(self, data: bytes, batch: _Batch) -> bool:
         """What LZ4 makes of the values again was compared when they were opened."""
         try:
-            found = await anyio.to_thread.run_sync(cold_batch.unpacked, data, limiter=store.compressing)
+            found = await anyio.to_thread.run_sync(cold_batch.unpack_batch, data, limiter=store.compression_limiter)
         except errors.BadBatch:
             return False
         return found == batch.entries
 
 
-def _with(held: Held | None, header: cold_batch.Header, size: int, *, number: int, added: int) -> Held:
+def _index_with_batch(
+    held: ColdExtent | None, header: cold_batch.Header, size: int, *, number: int, added: int
+) -> ColdExtent:
     """The index with one more batch."""
-    return Held(
+    return ColdExtent(
         first_id=held.first_id if held else header.first_id,
         last_id=header.last_id,
         entries=(held.entries if held else 0) + header.entries,
@@ -222,14 +233,9 @@ def _with(held: Held | None, header: cold_batch.Header, size: int, *, number: in
     )
 
 
-def _number(names: Sequence[bytes], values: Sequence[bytes]) -> int:
+def _session_id_of(names: Sequence[bytes], values: Sequence[bytes]) -> int:
     """The session that an entry is of, 0 where it is of none."""
     for name, value in zip(names, values, strict=True):
-        if name == keys.ENTRY_ID and value.isdigit() and len(value) <= ID_MAX_DIGITS:
+        if name == keys.ENTRY_ID and value.isdigit() and len(value) <= SESSION_ID_MAX_DIGITS:
             return int(value)
     return 0
-
-
-def _before(entry_id: str) -> str:
-    ms, seq = cursor.parse_id(entry_id)
-    return f"{ms}-{seq - 1}" if seq else f"{max(ms - 1, 0)}-{2**64 - 1}"

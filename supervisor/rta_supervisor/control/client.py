@@ -8,7 +8,8 @@ import click
 
 from rta_supervisor.observe import queries
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.link import Link, Outage, safe_url
+from rta_supervisor.transport.failures import OUTAGE_ERRORS
+from rta_supervisor.transport.link import Link, safe_url
 from rta_wire import errors, keys, limits
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2
@@ -17,35 +18,35 @@ BLOCK_S: Final = 2.0
 OUTAGE_PAUSE_S: Final = 0.2
 TIMEOUT_S: Final = 60.0
 
-timeout = click.option(
+timeout_option = click.option(
     "--timeout-s", type=click.FloatRange(min=0.1), default=TIMEOUT_S, show_default=True, help="How long to wait."
 )
 
 
-class Asker:
+class OperatorClient:
     """One operator."""
 
     def __init__(self, link: Link, loaded: settings.Settings, *, timeout_s: float = TIMEOUT_S) -> None:
         self._link = link
         self._keys = loaded.keys
-        self._view = queries.Overview(link, loaded)
+        self._view = queries.RedisQueries(link, loaded)
         self._timeout_s = timeout_s
         if not loaded.control.operators:
             raise errors.BadConfiguration(where="control.operators", reason="it names nobody who could ask for this")
         self.principal = loaded.control.operators[0]
 
-    async def ask(self, request: messages.SessionRequest) -> control_pb2.SessionReply:
+    async def request(self, request: messages.SessionRequest) -> control_pb2.SessionReply:
         """The reply. A request that may not have got through is sent again: the same id is served once."""
         raw = messages.pack(messages.check(request))
         lane, reply = self._keys.requests(self.principal), self._keys.reply(request.request_id)
         with anyio.move_on_after(self._timeout_s):
             while True:
                 try:
-                    await self.check_somebody_listens()
+                    await self.check_is_served()
                     bound = ("MAXLEN", "~", limits.CONTROL_MAX_ENTRIES)
                     await self._link.do("XADD", lane, *bound, "*", keys.CONTROL_FIELD, raw)
                     return messages.unpack_reply(await self._reply(reply))
-                except Outage:
+                except OUTAGE_ERRORS:
                     await anyio.sleep(OUTAGE_PAUSE_S)
         raise errors.NoReply(request=type(request).__name__, identity=request.identity, timeout_s=self._timeout_s)
 
@@ -55,14 +56,14 @@ class Asker:
             raw: bytes | None = await self._link.do("BLMOVE", key, key, "LEFT", "RIGHT", BLOCK_S)
             if raw is not None:
                 return raw
-            await self.check_somebody_listens()
+            await self.check_is_served()
 
-    async def check_somebody_listens(self) -> None:
+    async def check_is_served(self) -> None:
         """Find out at once, not after the timeout."""
         if not await self._view.nodes():
             raise errors.NoSupervisor(url=safe_url(self._link.config.url))
         lane = self._keys.requests(self.principal)
-        if not any(line.is_read for line in await self._view.lanes() if line.key == lane):
+        if not any(line.is_read for line in await self._view.control_streams() if line.key == lane):
             raise errors.BadConfiguration(
                 where="control.operators",
                 reason=f"no running supervisor reads requests of {self.principal!r}. "
@@ -70,7 +71,7 @@ class Asker:
             )
 
 
-async def check_known(view: queries.Overview, identity: str) -> queries.SessionLine:
+async def require_session(view: queries.RedisQueries, identity: str) -> queries.SessionSummary:
     """The session, or an error that names the nearest one."""
     if (found := await view.session(identity)) is not None:
         return found

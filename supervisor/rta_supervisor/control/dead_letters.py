@@ -7,9 +7,10 @@ from typing import Any, Final
 import msgspec
 from google.protobuf import json_format
 
+from rta_supervisor.control import functions
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands
-from rta_supervisor.transport.link import Link, pairs
+from rta_supervisor.transport.link import Link
+from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import errors, keys
 from rta_wire.control import messages
 
@@ -20,7 +21,7 @@ AGAIN_TTL_S: Final = 24 * 3600
 _ENTRY_ID: Final = re.compile(r"\d{1,20}-\d{1,20}")
 
 
-class Letter(msgspec.Struct, frozen=True):
+class DeadLetter(msgspec.Struct, frozen=True):
     """One message, and why it could not be applied."""
 
     letter: str
@@ -37,16 +38,16 @@ class Letter(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
-class Opened(msgspec.Struct, frozen=True):
+class DeadLetterContents(msgspec.Struct, frozen=True):
     """A letter with what is in it."""
 
-    letter: Letter
+    letter: DeadLetter
     message: Any
     """Fields of the message, or None where it can't be understood."""
     hex: str
 
 
-class SentAgain(msgspec.Struct, frozen=True):
+class ResentLetter(msgspec.Struct, frozen=True):
     """Where a letter went; an empty entry where it had been sent before."""
 
     letter: str
@@ -54,25 +55,25 @@ class SentAgain(msgspec.Struct, frozen=True):
     entry: str
 
 
-class Letters:
+class DeadLetters:
     """All of one deployment."""
 
     def __init__(self, link: Link, config: settings.Settings) -> None:
         self._link = link
         self._keys = config.keys
         control_ = config.control
-        self._lanes = {self._keys.requests(one) for one in control_.askers}
+        self._lanes = {self._keys.requests(one) for one in control_.requesters}
         self._lanes |= {self._keys.reports(one) for one in control_.principals}
 
     async def count(self) -> int:
         count: int = await self._link.do("XLEN", self._keys.dead_letters())
         return count
 
-    async def newest(self, count: int) -> list[Letter]:
+    async def newest(self, count: int) -> list[DeadLetter]:
         entries = await self._link.do("XREVRANGE", self._keys.dead_letters(), "+", "-", "COUNT", count)
-        return [_letter(entry_id, pairs(flat)) for entry_id, flat in entries]
+        return [_letter(entry_id, pairs_to_dict(flat)) for entry_id, flat in entries]
 
-    async def everything(self) -> AsyncIterator[Letter]:
+    async def oldest_first(self) -> AsyncIterator[DeadLetter]:
         """All that are there now, oldest first. Those that come while we look are left for the next time."""
         last = await self._link.do("XREVRANGE", self._keys.dead_letters(), "+", "-", "COUNT", 1)
         if not last:
@@ -80,24 +81,24 @@ class Letters:
         end, after = last[0][0], "-"
         while page := await self._link.do("XRANGE", self._keys.dead_letters(), after, end, "COUNT", PAGE):
             for entry_id, flat in page:
-                yield _letter(entry_id, pairs(flat))
+                yield _letter(entry_id, pairs_to_dict(flat))
             after = f"({page[-1][0].decode()}"
 
-    async def get(self, letter_id: str) -> Opened:
+    async def get(self, letter_id: str) -> DeadLetterContents:
         fields = await self._fields(letter_id)
         raw = fields.get(keys.CONTROL_FIELD, b"")
-        return Opened(_letter(letter_id.encode(), fields), _contents(raw), raw.hex())
+        return DeadLetterContents(_letter(letter_id.encode(), fields), _contents(raw), raw.hex())
 
-    async def send_again(self, letter_id: str) -> SentAgain:
+    async def resend(self, letter_id: str) -> ResentLetter:
         """Put it back on the lane that it came from, once, and remove it here."""
         fields = await self._fields(letter_id)
         lane = fields.get(b"source", b"").decode(errors="replace")
         if lane not in self._lanes:
             raise errors.LetterUnusable(entry=letter_id, reason=f"it came from {lane!r}, which no supervisor reads")
         raw = _as_new(letter_id, fields.get(keys.CONTROL_FIELD, b""))
-        entry = await self._link.do(*commands.again(self._keys, lane, letter_id, raw, ttl_s=AGAIN_TTL_S))
+        entry = await self._link.do(*functions.resend_letter(self._keys, lane, letter_id, raw, ttl_s=AGAIN_TTL_S))
         await self.drop([letter_id])
-        return SentAgain(letter_id, lane, entry.decode())
+        return ResentLetter(letter_id, lane, entry.decode())
 
     async def drop(self, letter_ids: Sequence[str]) -> int:
         """How many of them were there."""
@@ -110,13 +111,13 @@ class Letters:
             found = await self._link.do("XRANGE", self._keys.dead_letters(), letter_id, letter_id)
         if not found:
             raise errors.NoSuchLetter(entry=letter_id)
-        return pairs(found[0][1])
+        return pairs_to_dict(found[0][1])
 
 
-def _letter(letter_id: bytes, fields: dict[bytes, bytes]) -> Letter:
+def _letter(letter_id: bytes, fields: dict[bytes, bytes]) -> DeadLetter:
     raw = fields.get(keys.CONTROL_FIELD, b"")
     message = _message(raw)
-    return Letter(
+    return DeadLetter(
         letter=letter_id.decode(),
         buried_ms=int(letter_id.partition(b"-")[0]),
         lane=fields.get(b"source", b"").decode(errors="replace"),

@@ -18,7 +18,7 @@ class Silence(msgspec.Struct, frozen=True):
     """Since when we could have heard anything: before that, silence is ours and not the writer's."""
 
 
-class Verdict(enum.Enum):
+class RequestDecision(enum.Enum):
     """What to do with a message."""
 
     SERVE = enum.auto()
@@ -30,15 +30,17 @@ def is_abandoned(silence: Silence, now_ms: int, config: settings.SessionSettings
     return now_ms - max(silence.heard_ms, silence.listening_since_ms) >= config.writer_silent_s * 1000
 
 
-def may_still_come(asked_ms: int, now_ms: int, config: settings.SessionSettings) -> bool:
+def is_within_close_grace(asked_ms: int, now_ms: int, config: settings.SessionSettings) -> bool:
     """Whether a close goes on waiting for data that it expects."""
     return now_ms < asked_ms + config.close_grace_s * 1000
 
 
-def request(sent_ms: int, now_ms: int, *, waited_for_us: bool, config: settings.ControlSettings) -> Verdict:
+def decide_request(
+    sent_ms: int, now_ms: int, *, was_delivered_before: bool, config: settings.ControlSettings
+) -> RequestDecision:
     """Whether to serve a request. One that nobody picked up in time belongs to a client that is gone by now."""
-    limit_s = config.expire_s if waited_for_us else config.pickup_s
-    return Verdict.TOO_LATE if now_ms - sent_ms >= limit_s * 1000 else Verdict.SERVE
+    limit_s = config.expire_s if was_delivered_before else config.pickup_s
+    return RequestDecision.TOO_LATE if now_ms - sent_ms >= limit_s * 1000 else RequestDecision.SERVE
 
 
 def plausible_ns(now_ms: int, config: settings.SessionSettings) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import anyio
 import anyio.lowlevel
 
 
-class Precedence:
+class Priority:
     """One that is claimed now and then, and many that give way to it."""
 
     def __init__(self) -> None:
@@ -15,7 +15,7 @@ class Precedence:
         self._free = anyio.Event()
 
     @contextlib.contextmanager
-    def claimed(self) -> Iterator[None]:
+    def prioritized(self) -> Iterator[None]:
         """Others wait for the length of the block."""
         if not self._claims:
             self._free = anyio.Event()
@@ -27,7 +27,7 @@ class Precedence:
             if not self._claims:
                 self._free.set()
 
-    async def give_way(self, at_most_s: float) -> float:
+    async def yield_to_claims(self, at_most_s: float) -> float:
         """Let what is claimed pass, and everybody else have a turn. Gives the time that is left of what was allowed."""
         if not self._claims or at_most_s <= 0:
             await anyio.lowlevel.checkpoint()

@@ -4,14 +4,16 @@ from typing import Final
 
 import redis.exceptions
 
-from rta_supervisor.transport import commands
-from rta_supervisor.transport.link import DataLost, Link, pairs
+from rta_supervisor.control import functions
+from rta_supervisor.transport.failures import DataLost
+from rta_supervisor.transport.link import Link
+from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import keys
 
 CLAIM_MAX: Final = 1000
 
 
-async def inherit(link: Link, names: keys.Keys, key: str, consumer: str, *, lease_s: float) -> int:
+async def take_over(link: Link, names: keys.Keys, key: str, consumer: str, *, lease_s: float) -> int:
     """Claim what dead readers of a control stream have left. Gives how many messages that were."""
     try:
         flats = await link.do("XINFO", "CONSUMERS", key, keys.CONTROL_GROUP)
@@ -20,7 +22,7 @@ async def inherit(link: Link, names: keys.Keys, key: str, consumer: str, *, leas
             raise
         # We had made the stream, so Redis lost it.
         raise DataLost(f"{key}: {error}") from error
-    left = {facts[b"name"].decode(): facts[b"pending"] for facts in map(pairs, flats)}
+    left = {facts[b"name"].decode(): facts[b"pending"] for facts in map(pairs_to_dict, flats)}
     left.pop(consumer, None)
     signs = await link.do_all([("EXISTS", names.alive(other)) for other in left])
     count = 0
@@ -28,7 +30,7 @@ async def inherit(link: Link, names: keys.Keys, key: str, consumer: str, *, leas
         if not is_alive and pending:
             count += await _claim(link, key, consumer, dead, lease_s)
         elif not is_alive:
-            await link.do(*commands.retire_from_lane(names, key, dead))
+            await link.do(*functions.remove_consumer(names, key, dead))
     return count
 
 

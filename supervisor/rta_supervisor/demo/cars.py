@@ -24,7 +24,7 @@ WAVE_SQL: Final = f"abs(pmod(tick * (channel + {_STEP}) + car * {_CAR_OFFSET}, {
 """A sample as Spark computes it from the columns `car`, `channel` and `tick`."""
 
 
-class Names(msgspec.Struct, frozen=True):
+class RunNames(msgspec.Struct, frozen=True):
     """What one run of the demo calls its things, so that runs never meet."""
 
     run: str

@@ -25,10 +25,10 @@ POLL_S: Final = 0.1
 
 def main() -> None:
     url, run, work = sys.argv[1:]
-    names = cars.Names(run)
+    names = cars.RunNames(run)
     spark = start_spark(Path(work))
     rta_writers.register(spark)
-    tell("started", spark=spark.version)
+    emit("started", spark=spark.version)
     client = rta_writers.SessionClient(url, key_prefix=names.key_prefix)
     began_s = time.monotonic()
     queries = []
@@ -50,11 +50,11 @@ def main() -> None:
         )
         queries.append((session, query))
     for rows in follow([query for _, query in queries]):
-        tell("progress", samples=rows)
+        emit("progress", samples=rows)
     for session, query in queries:
         query.awaitTermination()
         session.close()
-    tell("written", seconds=time.monotonic() - began_s)
+    emit("written", seconds=time.monotonic() - began_s)
     spark.stop()
 
 
@@ -108,7 +108,7 @@ def follow(queries: list[StreamingQuery]) -> Iterator[int]:
         time.sleep(POLL_S)
 
 
-def tell(event: str, **facts: object) -> None:
+def emit(event: str, **facts: object) -> None:
     """One line for the process that started us."""
     print(msgspec.json.encode({"event": event, **facts}).decode(), flush=True)
 

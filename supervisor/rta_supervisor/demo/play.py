@@ -20,14 +20,15 @@ from rta_supervisor.demo import cars, proof
 from rta_supervisor.embedded import java, processes, server
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
-from rta_wire import credentials, errors, keys
+from rta_wire import errors, keys
+from rta_wire import redis_url as rta_wire_redis_url
 from rta_writers.connection import redis_client, retry
 
 LOG_TAIL_LINES: Final = 15
 FAILED: Final = 1
 
 
-class Wrong(errors.RtaError):
+class DemoFailed(errors.RtaError):
     """The demo went wrong: {reason}"""
 
     exit_code = FAILED
@@ -36,7 +37,7 @@ class Wrong(errors.RtaError):
 def play(*, redis_url: str | None, port: int | None, keep: bool, as_json: bool) -> int:
     """The exit code: 0 if everything is as it should be."""
     console = Console(stderr=as_json)
-    names = cars.Names(uuid.uuid4().hex[:8])
+    names = cars.RunNames(uuid.uuid4().hex[:8])
     interrupted = False
 
     def interrupt(*_: object) -> None:
@@ -48,7 +49,7 @@ def play(*, redis_url: str | None, port: int | None, keep: bool, as_json: bool) 
         signal.signal(number, interrupt)
     try:
         with tempfile.TemporaryDirectory(prefix="rtas-demo-") as work, _redis(redis_url, port) as url:
-            console.print(f"[bold]server[/]      {credentials.safe(url)}{'' if redis_url else ' (embedded)'}")
+            console.print(f"[bold]server[/]      {rta_wire_redis_url.redact(url)}{'' if redis_url else ' (embedded)'}")
             code = _play_on(url, names, Path(work), console, keep=keep, as_json=as_json)
     except KeyboardInterrupt:
         interrupted = True
@@ -58,18 +59,18 @@ def play(*, redis_url: str | None, port: int | None, keep: bool, as_json: bool) 
     return code
 
 
-def _play_on(url: str, names: cars.Names, work: Path, console: Console, *, keep: bool, as_json: bool) -> int:
+def _play_on(url: str, names: cars.RunNames, work: Path, console: Console, *, keep: bool, as_json: bool) -> int:
     anyio.run(_check, url)
     with redis_client.connect(url) as client:
         try:
             with _supervisor(url, names, work):
                 console.print("[bold]supervisor[/]  running")
                 seconds = _run_job(url, names, work, console)
-            reads = proof.read_all(client, names)
-        except retry.Trouble as error:
-            raise retry.named(url, error) from error
+            reads = proof.check_all(client, names)
+        except retry.REDIS_ERRORS as error:
+            raise retry.to_rta_error(url, error) from error
         finally:
-            with contextlib.suppress(*redis_client.Outage):
+            with contextlib.suppress(*retry.OUTAGE_ERRORS):
                 clean_up(client, names, keep=keep)
     result = _result(reads, seconds)
     if as_json:
@@ -107,7 +108,7 @@ def _redis(url: str | None, port: int | None) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _supervisor(url: str, names: cars.Names, work: Path) -> Iterator[None]:
+def _supervisor(url: str, names: cars.RunNames, work: Path) -> Iterator[None]:
     """A supervisor as systemd would run it, with a key prefix of its own so as to disturb no other."""
     log_path = work / "supervisor.log"
     ready_path = work / "ready.sock"
@@ -118,7 +119,7 @@ def _supervisor(url: str, names: cars.Names, work: Path) -> Iterator[None]:
         "RTA_HTTP__HOST": "",
         "NOTIFY_SOCKET": str(ready_path),
     }
-    with processes.Ready(ready_path) as ready, processes.running(command, log_path, environment) as process:
+    with processes.ReadySocket(ready_path) as ready, processes.running(command, log_path, environment) as process:
         if not ready.wait(process):
             words = log_path.read_text(errors="replace").strip().removeprefix("rta-supervisor: ")
             raise SupervisorFailed(words, process.returncode)
@@ -133,7 +134,7 @@ class SupervisorFailed(errors.RtaError):
         self.exit_code = exit_code or FAILED  # type: ignore[misc]  # what it ended with is what we end with
 
 
-def _run_job(url: str, names: cars.Names, work: Path, console: Console) -> float:
+def _run_job(url: str, names: cars.RunNames, work: Path, console: Console) -> float:
     """Seconds that the job took from the first session to the last."""
     log_path = work / "spark.log"
     command = [sys.executable, "-m", "rta_supervisor.demo.job", url, names.run, str(work)]
@@ -161,7 +162,9 @@ def _run_job(url: str, names: cars.Names, work: Path, console: Console) -> float
                 seconds = event["seconds"]
                 bar.update(task, completed=total, description="done")
         if process.wait() != 0:
-            raise Wrong(reason=f"the Spark job ended with {process.returncode}. The end of its log:\n{_tail(log_path)}")
+            raise DemoFailed(
+                reason=f"the Spark job ended with {process.returncode}. The end of its log:\n{_tail(log_path)}"
+            )
     return seconds
 
 
@@ -171,7 +174,7 @@ def _tail(log_path: Path) -> str:
     return "\n".join([line for line in lines if not line.startswith(("\tat ", "\t... "))][-LOG_TAIL_LINES:])
 
 
-def clean_up(client: redis.Redis, names: cars.Names, *, keep: bool) -> None:
+def clean_up(client: redis.Redis, names: cars.RunNames, *, keep: bool) -> None:
     """Remove our own keys; with `keep` leave what readers of the protocol see."""
     ours = list(client.scan_iter(match=f"{names.key_prefix}*", count=1000))
     if not keep:
@@ -184,7 +187,7 @@ def clean_up(client: redis.Redis, names: cars.Names, *, keep: bool) -> None:
         client.unlink(*ours)
 
 
-def _result(reads: list[proof.Read], seconds: float) -> dict[str, Any]:
+def _result(reads: list[proof.SessionCheck], seconds: float) -> dict[str, Any]:
     samples = sum(read.samples for read in reads)
     return {
         "sessions": [msgspec.to_builtins(read) for read in reads],

@@ -18,7 +18,7 @@ PAGE: Final = 500
 Columns = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]
 
 
-class Entry(msgspec.Struct, frozen=True):
+class DecodedEntry(msgspec.Struct, frozen=True):
     """One entry of the stream, decoded."""
 
     id: str
@@ -26,7 +26,7 @@ class Entry(msgspec.Struct, frozen=True):
     message: stream_pb2.StreamDataBurst
 
 
-class Read(msgspec.Struct):
+class SessionCheck(msgspec.Struct):
     """What one session looks like from outside."""
 
     car: int
@@ -38,12 +38,12 @@ class Read(msgspec.Struct):
     problems: list[str] = []
 
 
-def read_all(client: redis.Redis, names: cars.Names) -> list[Read]:
+def check_all(client: redis.Redis, names: cars.RunNames) -> list[SessionCheck]:
     """One result per car, problems included."""
     bursts = _bursts_by_session(client, names.stream)
     reads = []
     for car, identity in names.sessions.items():
-        read = Read(car, identity, problems=[])
+        read = SessionCheck(car, identity, problems=[])
         raw = cast("dict[bytes, bytes]", client.hgetall(keys.Keys().session(identity)))
         fields = {name.decode(): value.decode() for name, value in raw.items()}
         if fields:
@@ -55,14 +55,14 @@ def read_all(client: redis.Redis, names: cars.Names) -> list[Read]:
     return reads
 
 
-def _bursts_by_session(client: redis.Redis, stream: str) -> dict[str, list[Entry]]:
-    found: dict[str, list[Entry]] = {}
+def _bursts_by_session(client: redis.Redis, stream: str) -> dict[str, list[DecodedEntry]]:
+    found: dict[str, list[DecodedEntry]] = {}
     for entry_id, fields in _entries(client, keys.stream(stream)):
         if set(fields) != {keys.ENTRY_ID, keys.ENTRY_DATA}:
             raise errors.BadBurst(reason=f"entry {entry_id} has the fields {sorted(fields)}, not id and data")
         data = fields[keys.ENTRY_DATA]
         message = decode.burst(data)
-        found.setdefault(fields[keys.ENTRY_ID].decode(), []).append(Entry(entry_id, len(data), message))
+        found.setdefault(fields[keys.ENTRY_ID].decode(), []).append(DecodedEntry(entry_id, len(data), message))
     return found
 
 
@@ -74,7 +74,7 @@ def _entries(client: redis.Redis, key: str) -> Iterator[tuple[str, dict[bytes, b
         after = f"({page[-1][0].decode()}"
 
 
-def _check_stream(read: Read, entries: list[Entry], fields: dict[str, str]) -> None:
+def _check_stream(read: SessionCheck, entries: list[DecodedEntry], fields: dict[str, str]) -> None:
     kinds = [[item.WhichOneof("data") for item in entry.message.data] for entry in entries]
     if len(entries) < 2 or kinds[0] != ["session_json"] or kinds[-1] != ["session_json"]:
         read.problems.append("its first and last entries are not its Session JSON alone")
@@ -100,7 +100,7 @@ def _columns(item: data_pb2.TimestampedData) -> Columns:
     return np.full(len(deltas), item.channel_id, dtype=np.int64), times, np.frombuffer(item.buffer, "<f8")
 
 
-def _check_samples(read: Read, parts: list[Columns]) -> None:
+def _check_samples(read: SessionCheck, parts: list[Columns]) -> None:
     wanted = cars.expected(read.car)
     got = tuple(np.concatenate(column) for column in zip(*parts, strict=True)) if parts else wanted
     read.samples = len(got[0]) if parts else 0
@@ -116,7 +116,7 @@ def _check_samples(read: Read, parts: list[Columns]) -> None:
         read.problems.append("samples differ from what the car measured")
 
 
-def _check_hash(read: Read, fields: dict[str, str], client: redis.Redis, names: cars.Names) -> None:
+def _check_hash(read: SessionCheck, fields: dict[str, str], client: redis.Redis, names: cars.RunNames) -> None:
     _, times, _ = cars.expected(read.car)
     document = session.parse(fields.get(keys.JSON, "{}"))
     expected = {

@@ -29,7 +29,7 @@ class Histogram:
         self.sum += value
 
 
-class Stream:
+class StreamCounts:
     """What came through one stream, or through all days of a source."""
 
     __slots__ = ("bursts", "raw_bytes", "samples", "stored_bytes", "trimmed")
@@ -37,7 +37,7 @@ class Stream:
     def __init__(self) -> None:
         self.bursts = self.samples = self.raw_bytes = self.stored_bytes = self.trimmed = 0
 
-    def add(self, other: "Stream") -> None:
+    def add(self, other: "StreamCounts") -> None:
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -53,7 +53,7 @@ class Counts:
         self.requests: dict[tuple[str, str], int] = defaultdict(int)
         """By kind and outcome."""
         self.reports = 0
-        self.ranges_shown = 0
+        self.ranges_published = 0
         self.dead_letters: dict[str, int] = defaultdict(int)
         """By code."""
         self.webhooks: dict[tuple[str, str], int] = defaultdict(int)
@@ -75,33 +75,33 @@ class Counts:
         """Streams that wait for the archive, with the share that they take of what they may."""
         self.archive_cut: dict[str, int] = defaultdict(int)
         """Entries by stream that were trimmed before the archive had them."""
-        self.streams: dict[str, Stream] = {}
+        self.streams: dict[str, StreamCounts] = {}
         self.refresh_delay_s = Histogram()
         self.loop_delay_s = Histogram()
 
-    def stream(self, name: str) -> Stream:
+    def of_stream(self, name: str) -> StreamCounts:
         """By its source: a new name every day would have no bound, and a count that ends at midnight is no use."""
         source = day_streams.source_of(name)
         if (found := self.streams.get(source)) is not None:
             return found
-        return self.streams.setdefault(source if len(self.streams) < STREAMS_MAX else OTHER, Stream())
+        return self.streams.setdefault(source if len(self.streams) < STREAMS_MAX else OTHER, StreamCounts())
 
-    def forget_others(self, names: Iterable[str]) -> None:
+    def merge_gone_streams(self, names: Iterable[str]) -> None:
         """Streams that are gone give their place to new ones. What came through them is not forgotten."""
         there = {OTHER, *map(day_streams.source_of, names)}
         for gone in self.streams.keys() - there:
             row = self.streams.pop(gone)
-            self.streams.setdefault(OTHER, Stream()).add(row)
+            self.streams.setdefault(OTHER, StreamCounts()).add(row)
 
-    def grow(self, name: str, grown: Sequence[int]) -> None:
+    def add_reported(self, name: str, grown: Sequence[int]) -> None:
         """More of bursts, samples, raw and stored bytes, in the order in which Redis gives them."""
-        row = self.stream(name)
+        row = self.of_stream(name)
         row.bursts += grown[0]
         row.samples += grown[1]
         row.raw_bytes += grown[2]
         row.stored_bytes += grown[3]
 
-    def totals(self) -> dict[str, int]:
+    def history_sums(self) -> dict[str, int]:
         """Those that are kept in slots, summed over their labels."""
         streams = self.streams.values()
         return {

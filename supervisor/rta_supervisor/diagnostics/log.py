@@ -16,7 +16,7 @@ from typing import Any, Final
 import structlog
 
 from rta_supervisor.diagnostics import recent_events
-from rta_supervisor.diagnostics.log_limiter import Repeats
+from rta_supervisor.diagnostics.log_limiter import LogLimiter
 from rta_supervisor.settings import redaction
 from rta_supervisor.settings import settings as settings_
 
@@ -24,7 +24,7 @@ PLAIN = structlog.dev.plain_traceback
 """The default shows the local variables of every frame, and secrets among them."""
 
 Log = structlog.typing.FilteringBoundLogger
-Event = structlog.typing.EventDict
+EventDict = structlog.typing.EventDict
 
 PRIORITIES: Final = {"critical": 2, "error": 3, "warning": 4, "info": 6, "debug": 7}
 """As syslog and the journal count them."""
@@ -33,7 +33,7 @@ TEXT_MAX_CHARS: Final = 1000
 TRACEBACK_MAX_CHARS: Final = 20_000
 LIST_MAX: Final = 50
 
-_repeats = Repeats(time.monotonic)
+_repeats = LogLimiter(time.monotonic)
 
 
 def configure(settings: settings_.LogSettings, secrets: Sequence[str] = ()) -> None:
@@ -47,7 +47,7 @@ def configure(settings: settings_.LogSettings, secrets: Sequence[str] = ()) -> N
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             _safe(secrets),
-            recent_events.RECENT,
+            recent_events.RECENT_EVENTS,
             *(_console() if is_console else _json()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -73,19 +73,19 @@ def bind(**fields: Any) -> None:
     structlog.contextvars.bind_contextvars(**fields)
 
 
-def tell_repeats(*, is_last: bool = False) -> None:
+def log_suppressed(*, is_last: bool = False) -> None:
     """Say how often something was not said, once it has stopped; at the end all of it."""
-    for event, count in _repeats.over(is_last=is_last):
+    for event, count in _repeats.finished(is_last=is_last):
         get(**event).warning("events_repeated", count=count)
 
 
-def _limited(_: Any, __: str, event: Event) -> Event:
-    if (shown := _repeats.passed(event)) is None:
+def _limited(_: Any, __: str, event: EventDict) -> EventDict:
+    if (shown := _repeats.admit(event)) is None:
         raise structlog.DropEvent
     return shown
 
 
-def _safe(secrets: Sequence[str]) -> Callable[[Any, str, Event], Event]:
+def _safe(secrets: Sequence[str]) -> Callable[[Any, str, EventDict], EventDict]:
     """No secret, and nothing that is longer than a person reads."""
 
     def hide(text: str) -> str:
@@ -97,9 +97,9 @@ def _safe(secrets: Sequence[str]) -> Callable[[Any, str, Event], Event]:
         text = hide(text)
         return text if len(text) <= TEXT_MAX_CHARS else f"{text[:TEXT_MAX_CHARS]}... ({len(text)} characters)"
 
-    def processor(_: Any, __: str, event: Event) -> Event:
+    def processor(_: Any, __: str, event: EventDict) -> EventDict:
         exception = event.pop("exception", None)
-        shown: Event = _mapped(cut, event)
+        shown: EventDict = _mapped(cut, event)
         if exception is not None:
             shown["exception"] = hide(str(exception))[-TRACEBACK_MAX_CHARS:]
         return shown
@@ -134,10 +134,10 @@ def _console() -> list[Any]:
         exception_formatter=structlog.dev.plain_traceback,
     )
 
-    def escaped(_: Any, __: str, event: Event) -> Event:
+    def escaped(_: Any, __: str, event: EventDict) -> EventDict:
         # A traceback is ours and has lines; what others sent into it is escaped line by line.
         exception = event.pop("exception", None)
-        shown: Event = _mapped(printable, event)
+        shown: EventDict = _mapped(printable, event)
         if exception is not None:
             shown["exception"] = "\n".join(map(printable, exception.splitlines()))
         return shown
@@ -151,7 +151,7 @@ def _json() -> list[Any]:
     if not _is_journal():
         return [renderer]
 
-    def with_priority(logger: Any, name: str, event: Event) -> str:
+    def with_priority(logger: Any, name: str, event: EventDict) -> str:
         priority = PRIORITIES.get(str(event.get("level")), PRIORITIES["info"])
         return f"<{priority}>{renderer(logger, name, event)!s}"
 

@@ -14,7 +14,7 @@ SLACK_S: Final = 60.0
 """How much later than announced a loop may be: Redis may be slow, and much may have to be done at once."""
 
 
-class Loop:
+class WatchedLoop:
     """One of them."""
 
     def __init__(self, name: str) -> None:
@@ -22,26 +22,26 @@ class Loop:
         self.due_s: float | None = anyio.current_time() + SLACK_S
 
 
-_current: contextvars.ContextVar[Loop | None] = contextvars.ContextVar("loop", default=None)
+_current: contextvars.ContextVar[WatchedLoop | None] = contextvars.ContextVar("loop", default=None)
 
 
-def step(within_s: float = 0.0) -> None:
+def report_alive(within_s: float = 0.0) -> None:
     """I am alive, and back within this time."""
     if (loop := _current.get()) is not None:
         loop.due_s = anyio.current_time() + within_s + SLACK_S
 
 
-def rest() -> None:
+def report_waiting() -> None:
     """I wait for something that may never come."""
     if (loop := _current.get()) is not None:
         loop.due_s = None
 
 
-class Progress:
+class LoopWatch:
     """All loops of a daemon."""
 
     def __init__(self) -> None:
-        self._loops: list[Loop] = []
+        self._loops: list[WatchedLoop] = []
 
     def watched(
         self, name: str, work: Callable[..., Coroutine[Any, Any, None]]
@@ -49,7 +49,7 @@ class Progress:
         """The same work, under watch as long as it runs."""
 
         async def run(*words: Any) -> None:
-            loop = Loop(name)
+            loop = WatchedLoop(name)
             self._loops.append(loop)
             _current.set(loop)
             try:

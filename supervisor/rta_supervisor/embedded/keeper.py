@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 
 PR_SET_PDEATHSIG = 1
-STOP_PATIENCE_S = 5
+STOP_TIMEOUT_S = 5
 
 
 def die_with_parent(parent: int, sig: int = signal.SIGKILL) -> Callable[[], None]:
@@ -43,7 +43,7 @@ def main() -> int:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     server.terminate()
     try:
-        server.wait(STOP_PATIENCE_S)
+        server.wait(STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         server.kill()
         server.wait()

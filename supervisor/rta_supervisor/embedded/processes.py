@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from rta_supervisor.embedded import keeper
 
-STOP_PATIENCE_S: Final = 10
+STOP_TIMEOUT_S: Final = 10
 POLL_S: Final = 0.1
 MESSAGE_MAX_BYTES: Final = 4096
 
@@ -38,7 +38,7 @@ def running(
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
         try:
-            process.wait(STOP_PATIENCE_S)
+            process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -48,7 +48,7 @@ def running(
             process.stdout.close()
 
 
-class Ready:
+class ReadySocket:
     """The end of systemd in the talk about readiness."""
 
     def __init__(self, path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 from rta_supervisor.embedded import keeper
 from rta_wire import errors
 
-READY_PATIENCE_S: Final = 10
+READY_TIMEOUT_S: Final = 10
 POLL_S: Final = 0.01
 UNIX_PATH_MAX_BYTES: Final = 107
 LOG_TAIL_CHARS: Final = 400
@@ -103,7 +103,7 @@ class EmbeddedServer:
         return [str(binary()), *(word for name, value in options.items() for word in (f"--{name}", value))]
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
-        deadline_s = time.monotonic() + READY_PATIENCE_S
+        deadline_s = time.monotonic() + READY_TIMEOUT_S
         while time.monotonic() < deadline_s:
             if process.poll() is not None:
                 break

@@ -18,7 +18,7 @@ QUERY: Final = "token"
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class Door:
+class AuthMiddleware:
     """Middleware before every page."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
@@ -29,17 +29,17 @@ class Door:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = self._refusal(HTTPConnection(scope))
+        answer = self._rejection(HTTPConnection(scope))
         await (answer or self._app)(scope, receive, send)
 
-    def _refusal(self, request: HTTPConnection) -> Response | None:
+    def _rejection(self, request: HTTPConnection) -> Response | None:
         """None: come in."""
         if not self._token:
             if request.url.hostname in LOOPBACK_NAMES:
                 return None
             return PlainTextResponse("Ask for localhost, or set http.token.\n", 421)
         if (given := request.query_params.get(QUERY)) is not None and self._is_right(given):
-            return self._remembered(request.url)
+            return self._redirect_with_cookie(request.url)
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         known = bearer.strip() if scheme.lower() == "bearer" else request.cookies.get(COOKIE, "")
         if self._is_right(known):
@@ -49,7 +49,7 @@ class Door:
     def _is_right(self, token: str) -> bool:
         return hmac.compare_digest(token.encode(errors="surrogateescape"), self._token)
 
-    def _remembered(self, url: URL) -> Response:
+    def _redirect_with_cookie(self, url: URL) -> Response:
         """A browser that came with `?token=` keeps it as a cookie; the address that people see and share is clean."""
         rest = urlencode([(name, value) for name, value in parse_qsl(url.query) if name != QUERY])
         answer = RedirectResponse(url.path + (f"?{rest}" if rest else ""), 303)

@@ -1,12 +1,14 @@
 """Server-sent events: one connection that stays, a bounded number of them, and none that holds up the end."""
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Final
 
 import anyio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+
+from rta_supervisor.http import limits
 
 SEND_TIMEOUT_S: Final = 20.0
 """A page that takes nothing for so long is let go; it comes back by itself."""
@@ -14,26 +16,7 @@ SEND_TIMEOUT_S: Final = 20.0
 RETRY_MS: Final = 1000
 
 
-class Seats:
-    """How many may watch at once."""
-
-    def __init__(self, most: int) -> None:
-        self._left = most
-
-    @property
-    def are_taken(self) -> bool:
-        return self._left <= 0
-
-    @contextlib.contextmanager
-    def one(self) -> Iterator[None]:
-        self._left -= 1
-        try:
-            yield
-        finally:
-            self._left += 1
-
-
-def event(data: bytes, name: str | None = None) -> bytes:
+def format_event(data: bytes, name: str | None = None) -> bytes:
     """One event. JSON has no raw line ends in it, so it is one line."""
     return (f"event: {name}\n".encode() if name else b"") + b"data: " + data + b"\n\n"
 
@@ -43,14 +26,14 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, source: AsyncIterator[bytes], seats: Seats, headers: dict[str, str]) -> None:
+    def __init__(self, source: AsyncIterator[bytes], limit: limits.ConnectionLimit, headers: dict[str, str]) -> None:
         super().__init__(headers=headers | {"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._source = source
-        self._seats = seats
+        self._limit = limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
-        with self._seats.one():
+        with self._limit.slot():
             async with anyio.create_task_group() as group:
 
                 async def watch() -> None:

@@ -12,24 +12,25 @@ import anyio
 from rta_supervisor.diagnostics import log, loop_watch
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
-from rta_supervisor.transport.link import Link, Trouble
+from rta_supervisor.transport.failures import RETRIABLE_ERRORS
+from rta_supervisor.transport.link import Link
 
 LOOKS_PER_LEASE: Final = 10
 DUTIES: Final = ("trim", "watchdog", "idle_refresh", "compact")
 
 
-class Over(Exception):
+class LeaseExpired(Exception):
     """The lease under which this was to be done is over."""
 
 
-class Turns(Protocol):
+class DutyTurns(Protocol):
     """When it is our turn to do a duty."""
 
     async def next(self, every_s: float) -> int | None:
         """Wait for the next turn: until when it may be acted on, or None where somebody else does the duty."""
 
 
-class Always:
+class Unleased:
     """Turns of one who shares a duty with nobody."""
 
     async def next(self, every_s: float) -> int | None:
@@ -37,7 +38,7 @@ class Always:
         return commands.FOREVER
 
 
-ALWAYS: Final = Always()
+UNLEASED: Final = Unleased()
 
 
 class Lease:
@@ -90,7 +91,7 @@ class Leases:
         ends_s = anyio.current_time() + self._ttl_s
         _, *answers = await self._link.do_all(
             [
-                commands.take_lease(key, self._node_id, ttl_ms=ttl_ms)
+                take_lease(key, self._node_id, ttl_ms=ttl_ms)
                 for key in (self._keys.alive(self._node_id), *map(self._keys.lease, self._duties))
             ]
         )
@@ -106,7 +107,7 @@ class Leases:
         """Leave everything to others at once."""
         await self._link.do_all(
             [
-                commands.release_lease(key, self._node_id)
+                release_lease(key, self._node_id)
                 for key in (self._keys.alive(self._node_id), *map(self._keys.lease, self._duties))
             ]
         )
@@ -114,9 +115,17 @@ class Leases:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            loop_watch.step(self._ttl_s)
+            loop_watch.report_alive(self._ttl_s)
             await anyio.sleep(self._ttl_s / LOOKS_PER_LEASE)
             try:
                 await self.renew()
-            except Trouble as error:
-                self._link.complaints.note(error)
+            except RETRIABLE_ERRORS as error:
+                self._link.outage_log.log_failure(error)
+
+
+def take_lease(key: str, owner: str, *, ttl_ms: int) -> commands.Command:
+    return ("FCALL", "rtas_take_1", 1, key, owner, ttl_ms)
+
+
+def release_lease(key: str, owner: str) -> commands.Command:
+    return ("FCALL", "rtas_release_1", 1, key, owner)

@@ -7,9 +7,10 @@ import uuid
 import anyio
 
 from rta_supervisor.diagnostics import loop_watch
-from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.link import Link, Trouble
+from rta_supervisor.transport.failures import RETRIABLE_ERRORS
+from rta_supervisor.transport.link import Link
 from rta_wire import __version__
 
 
@@ -39,7 +40,7 @@ class Node:
         await self._link.do_all(
             [
                 ("UNLINK", self._keys.node(self.id)),
-                ("UNLINK", self._keys.beat(self.id)),
+                ("UNLINK", self._keys.loss_counter(self.id)),
                 ("ZREM", self._keys.nodes(), self.id),
             ]
         )
@@ -47,9 +48,9 @@ class Node:
     async def run(self) -> None:
         """Renew the registration until cancelled."""
         while True:
-            loop_watch.step(self._config.renew_s)
+            loop_watch.report_alive(self._config.renew_s)
             await anyio.sleep(self._config.renew_s)
             try:
                 await self.register()
-            except Trouble as error:
-                self._link.complaints.note(error)
+            except RETRIABLE_ERRORS as error:
+                self._link.outage_log.log_failure(error)

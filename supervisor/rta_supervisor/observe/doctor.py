@@ -8,12 +8,14 @@ import anyio
 import msgspec
 import redis.exceptions
 
-from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries
-from rta_supervisor.retention.archive_queue import Waiting
+from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import link as link_
-from rta_supervisor.transport.link import Link, pairs, parse_info, safe_url
+from rta_supervisor.transport import failures, server_check
+from rta_supervisor.transport import functions as transport_functions
+from rta_supervisor.transport.link import Link, safe_url
+from rta_supervisor.transport.replies import pairs_to_dict, parse_info
 from rta_wire import __version__, errors, keys
 from rta_wire.session import State
 
@@ -47,14 +49,14 @@ def bad(check: str, found: str, remedy: str, code: int = errors.BadConfiguration
     return Finding(check, BAD, found, remedy, code)
 
 
-class Checkup:
+class Doctor:
     """Every check, in an order in which a later one may rely on the earlier ones."""
 
     def __init__(self, link: Link, config: settings.Settings, *, scan_keys: int) -> None:
         self._link = link
         self._config = config
         self._keys = config.keys
-        self._view = queries.Overview(link, config)
+        self._view = queries.RedisQueries(link, config)
         self._scan_keys = scan_keys
 
     async def run(self) -> list[Finding]:
@@ -91,8 +93,8 @@ class Checkup:
             await self._link.do("PING")
             began_s = anyio.current_time()  # the first one connects
             await self._link.do("PING")
-        except (*link_.Trouble, redis.exceptions.RedisError) as error:
-            problem = self._link.named(error)
+        except (*failures.RETRIABLE_ERRORS, redis.exceptions.RedisError) as error:
+            problem = self._link.to_rta_error(error)
             if isinstance(problem, errors.RedisRefused):
                 return bad(check, str(problem), "Check user and password in the settings of redis.", problem.exit_code)
             remedy = "Start Redis there, or name another one with --redis-url, RTA_REDIS__URL or redis.url."
@@ -104,10 +106,10 @@ class Checkup:
         return Finding(check, OK, f"{url}, round trip {took_ms:.1f} ms")
 
     async def _server(self) -> Finding:
-        infos = [parse_info(raw) for raw in await self._link.everywhere("INFO", "everything")]
+        infos = [parse_info(raw) for raw in await self._link.do_on_primaries("INFO", "everything")]
         server = await self._view.server()
         what = f"{server.product} {server.version}, {server.role}, maxmemory-policy {server.policy}"
-        problems = [link_.unsuitable(info, self._config.redis) for info in infos]
+        problems = [server_check.find_problem(info, self._config.redis) for info in infos]
         for problem in (one for one in problems if one is not None and not isinstance(one, errors.RedisFull)):
             return bad("server", what, f"{problem.facts['reason']}.")
         if server.policy != "noeviction":
@@ -140,11 +142,11 @@ class Checkup:
         return Finding("persistence", WARN, "no append-only file", remedy)
 
     async def _functions(self) -> Finding:
-        ours = {_library(code): code for code in link_.libraries()}
+        ours = {transport_functions.library_name(code): code for code in transport_functions.libraries()}
         absent: set[str] = set()
         other: set[str] = set()
-        for answer in await self._link.everywhere("FUNCTION", "LIST", "LIBRARYNAME", "rtas_*", "WITHCODE"):
-            there = {one[b"library_name"].decode(): one[b"library_code"].decode() for one in map(pairs, answer)}
+        for answer in await self._link.do_on_primaries("FUNCTION", "LIST", "LIBRARYNAME", "rtas_*", "WITHCODE"):
+            there = {one[b"library_name"].decode(): one[b"library_code"].decode() for one in map(pairs_to_dict, answer)}
             absent |= ours.keys() - there.keys()
             other |= {name for name in ours.keys() & there.keys() if there[name] != ours[name]}
         if absent:
@@ -161,9 +163,9 @@ class Checkup:
         operator = self._config.control.operators[0] if self._config.control.operators else keys.DEFAULT_OPERATOR
         needed: list[tuple[str, ...]] = [
             ("XADD", self._keys.requests(operator), "*", "m", "x"),
-            ("HGETALL", self._keys.state("x")),
+            ("HGETALL", self._keys.session_state("x")),
             ("HGETALL", self._keys.session("x")),
-            ("ZRANGE", self._keys.index(), "0", "-1"),
+            ("ZRANGE", self._keys.session_index(), "0", "-1"),
             ("XRANGE", keys.stream("x"), "-", "+"),
             ("XRANGE", self._keys.dead_letters(), "-", "+"),
             ("XDEL", self._keys.dead_letters(), "0-1"),
@@ -199,8 +201,8 @@ class Checkup:
         return Finding("supervisors", OK, found)
 
     async def _lanes(self) -> Finding:
-        lanes = await self._view.lanes()
-        age_s = queries.ages_s(lanes, now_ms())
+        lanes = await self._view.control_streams()
+        age_s = queries.oldest_age_s(lanes, now_ms())
         waiting = sum(lane.waiting + lane.unacknowledged for lane in lanes)
         found = f"{waiting:,} messages waiting, the oldest for {age_s:.1f} s"
         unread = [lane.key for lane in lanes if not lane.is_read]
@@ -218,7 +220,7 @@ class Checkup:
         return Finding("control streams", OK, found)
 
     async def _letters(self) -> Finding:
-        count = await self._view.dead_letters()
+        count = await self._view.dead_letter_count()
         if count:
             return Finding("dead letters", WARN, f"{count:,}", "Look at them with: rta-supervisor dlq list")
         return Finding("dead letters", OK, "none")
@@ -246,7 +248,7 @@ class Checkup:
         """How much waits for it, and how near the streams are to where waiting ends."""
         config = self._config.archive
         members = await self._link.do("ZRANGE", self._keys.unarchived(), 0, -1)
-        waiting = [one for one in map(Waiting.parse, members) if one.holds_data]
+        waiting = [one for one in map(UnarchivedSession.parse, members) if one.holds_data]
         found = f"{len(waiting):,} sessions are not in it"
         if not config.required:
             return Finding("archive", OK, f"not required; {found}")
@@ -265,7 +267,7 @@ class Checkup:
     async def _orphans(self) -> Finding:
         """Scans, a bounded part of all keys: the only command that does."""
         names, is_all = await self._scan()
-        pattern = re.compile(re.escape(self._keys.state("\0")).replace("\0", "(.+)"))
+        pattern = re.compile(re.escape(self._keys.session_state("\0")).replace("\0", "(.+)"))
         states = [(name, match[1]) for name in names if (match := pattern.fullmatch(name))]
         there = await self._link.do_all([("EXISTS", self._keys.session(identity)) for _, identity in states])
         orphans = [name for (name, _), is_there in zip(states, there, strict=True) if not is_there]
@@ -280,7 +282,7 @@ class Checkup:
 
     async def _scan(self) -> tuple[list[str], bool]:
         names: list[str] = []
-        for send in await self._link.route.each():
+        for send in await self._link.topology.senders():
             cursor = b""
             while cursor != b"0":
                 if len(names) >= self._scan_keys:
@@ -294,19 +296,15 @@ class Checkup:
 
     def _may_stay(self, name: str) -> bool:
         """Keys that have no TTL because they are bounded in another way."""
-        single = {self._keys.index(), self._keys.dead_letters(), self._keys.nodes(), self._keys.streams_used()}
+        single = {self._keys.session_index(), self._keys.dead_letters(), self._keys.nodes(), self._keys.streams_used()}
         single |= {self._keys.cold_index(), self._keys.cold_pause(), self._keys.unarchived()}
-        lanes = (self._keys.requests(""), self._keys.reports(""), self._keys.lane_count("").partition("{")[0])
+        lanes = (self._keys.requests(""), self._keys.reports(""), self._keys.control_counters("").partition("{")[0])
         return name in single or name.startswith(lanes)
 
 
 def worst(findings: Iterable[Finding]) -> int:
     """The exit code: of the first that is bad, else 0."""
     return next((one.exit_code for one in findings if one.level == BAD), 0)
-
-
-def _library(code: str) -> str:
-    return code.partition("name=")[2].split(None, 1)[0]
 
 
 def _some(names: list[str]) -> str:

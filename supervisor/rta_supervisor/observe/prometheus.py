@@ -17,28 +17,28 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from rta_supervisor.diagnostics import counters
-from rta_supervisor.diagnostics.loop_watch import Progress
-from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.diagnostics.loop_watch import LoopWatch
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe.health import Health
-from rta_supervisor.observe.sampler import Seen, Survey
+from rta_supervisor.observe.sampler import Observation, Sampler
 from rta_wire import __version__
 
 
-def registry(
-    node_id: str, counts: counters.Counts, survey: Survey, health: Health, progress: Progress
+def build_registry(
+    node_id: str, counts: counters.Counts, survey: Sampler, health: Health, progress: LoopWatch
 ) -> CollectorRegistry:
     made = CollectorRegistry()
-    made.register(Supervisor(node_id, counts, survey, health, progress))
+    made.register(SupervisorCollector(node_id, counts, survey, health, progress))
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=made)
     return made
 
 
-class Supervisor(Collector):
+class SupervisorCollector(Collector):
     """Everything about this supervisor and its Redis."""
 
     def __init__(
-        self, node_id: str, counts: counters.Counts, survey: Survey, health: Health, progress: Progress
+        self, node_id: str, counts: counters.Counts, survey: Sampler, health: Health, progress: LoopWatch
     ) -> None:
         self._node_id = node_id
         self._counts = counts
@@ -58,14 +58,14 @@ class Supervisor(Collector):
         yield from _compaction(self._counts)
         yield from _archive(self._counts)
         yield from _streams(self._counts)
-        yield from _seen(self._survey.seen)
+        yield from _seen(self._survey.latest)
         yield from self._vitals()
 
     def _vitals(self) -> Iterator[Metric]:
         yield _histogram("rta_loop_delay_seconds", "How late the event loop wakes a task.", self._counts.loop_delay_s)
         yield _gauge("rta_stuck_loops", "Loops that get nowhere.", len(self._progress.stuck()))
         yield _gauge("rta_redis_up", "Whether Redis answers, after two strikes.", int(self._health.is_redis_there))
-        yield _gauge("rta_ready", "What /health says.", int(self._health.verdict().is_ready))
+        yield _gauge("rta_ready", "What /health says.", int(self._health.readiness().is_ready))
         round_trip_ms = self._health.round_trip_ms
         if round_trip_ms is not None:
             yield _gauge("rta_redis_round_trip_seconds", "The last round trip to Redis.", round_trip_ms / 1000)
@@ -78,7 +78,7 @@ def _work(counts: counters.Counts) -> Iterator[Metric]:
     yield _counter("rta_session_closes", "Sessions that ended, by state.", closes, "state")
     yield _counter("rta_requests", "Requests that were answered.", counts.requests, "kind", "outcome")
     yield _counter("rta_reports", "Reports that were handled.", {(): counts.reports})
-    yield _counter("rta_time_ranges", "Time ranges that readers were shown.", {(): counts.ranges_shown})
+    yield _counter("rta_time_ranges", "Time ranges that readers were shown.", {(): counts.ranges_published})
     yield _histogram(
         "rta_refresh_delay_seconds", "From the first news of a session to its time range.", counts.refresh_delay_s
     )
@@ -131,7 +131,7 @@ def _streams(counts: counters.Counts) -> Iterator[Metric]:
         yield _counter(name, text, {(stream,): getattr(row, field) for stream, row in rows}, "stream")
 
 
-def _seen(seen: Seen) -> Iterator[Metric]:
+def _seen(seen: Observation) -> Iterator[Metric]:
     at_ms = now_ms()
     if not seen.at_ms:
         return
@@ -163,18 +163,18 @@ def _seen(seen: Seen) -> Iterator[Metric]:
         yield _gauge("rta_redis_clock_ahead_seconds", "By how much Redis is ahead.", server.clock_ahead_ms / 1000)
 
 
-Series = Mapping[Any, float]
+LabelledValues = Mapping[Any, float]
 """Values by the values of their labels."""
 
 
-def _counter(name: str, text: str, series: Series, *labels: str) -> Metric:
+def _counter(name: str, text: str, series: LabelledValues, *labels: str) -> Metric:
     family = CounterMetricFamily(name, text, labels=labels)
     for values, count in series.items():
         family.add_metric(values, count)
     return family
 
 
-def _gauges(name: str, text: str, series: Series, *labels: str) -> Metric:
+def _gauges(name: str, text: str, series: LabelledValues, *labels: str) -> Metric:
     family = GaugeMetricFamily(name, text, labels=labels)
     for values, count in series.items():
         family.add_metric(values, count)

@@ -10,10 +10,11 @@ from typing import Any, Final
 import msgspec
 import redis.exceptions
 
-from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.session import model as session_model
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.link import Link, pairs, parse_info
+from rta_supervisor.transport.link import Link
+from rta_supervisor.transport.replies import pairs_to_dict, parse_info
 from rta_wire import day_streams, keys
 from rta_wire.session import State
 from rta_wire.stream import cold_index
@@ -22,7 +23,7 @@ SLICE: Final = 500
 """Sessions that are asked for in one round trip."""
 
 
-class SessionLine(msgspec.Struct, frozen=True):
+class SessionSummary(msgspec.Struct, frozen=True):
     """One session in a list."""
 
     identity: str
@@ -42,7 +43,7 @@ class SessionLine(msgspec.Struct, frozen=True):
     lost_data: bool
 
 
-class StreamLine(msgspec.Struct, frozen=True):
+class StreamSummary(msgspec.Struct, frozen=True):
     """One stream."""
 
     stream: str
@@ -66,7 +67,7 @@ class StreamLine(msgspec.Struct, frozen=True):
         return max(self.entries_added - self.entries - self.cold_entries, 0)
 
 
-class LaneLine(msgspec.Struct, frozen=True):
+class ControlStreamSummary(msgspec.Struct, frozen=True):
     """One control stream."""
 
     key: str
@@ -81,7 +82,7 @@ class LaneLine(msgspec.Struct, frozen=True):
     """Whether supervisors know it."""
 
 
-class NodeLine(msgspec.Struct, frozen=True):
+class NodeSummary(msgspec.Struct, frozen=True):
     """One running supervisor."""
 
     node: str
@@ -92,7 +93,7 @@ class NodeLine(msgspec.Struct, frozen=True):
     unacknowledged: int
 
 
-class ServerLine(msgspec.Struct, frozen=True):
+class ServerSummary(msgspec.Struct, frozen=True):
     """What Redis says of itself."""
 
     product: str
@@ -109,7 +110,7 @@ class ServerLine(msgspec.Struct, frozen=True):
 _FIELDS: Final = (keys.STREAM_NAME, keys.STREAM_SESSION_ID, "principal", "state", "openedMs", "lost", keys.TOTALS)
 
 
-class Overview:
+class RedisQueries:
     """Everything that can be seen of one deployment."""
 
     def __init__(self, link: Link, config: settings.Settings) -> None:
@@ -119,35 +120,37 @@ class Overview:
 
     async def identities(self) -> dict[str, int]:
         """Live sessions with the time at which they were last heard of, newest first."""
-        flat = await self._link.do("ZRANGE", self._keys.index(), 0, -1, "REV", "WITHSCORES")
-        return {identity.decode(): int(float(score)) for identity, score in pairs(flat).items()}
+        flat = await self._link.do("ZRANGE", self._keys.session_index(), 0, -1, "REV", "WITHSCORES")
+        return {identity.decode(): int(float(score)) for identity, score in pairs_to_dict(flat).items()}
 
-    async def session(self, identity: str) -> SessionLine | None:
+    async def session(self, identity: str) -> SessionSummary | None:
         """One of them, also after it has left the list of live ones and until it expires."""
         fields, score = await self._link.do_all(
-            [("HMGET", self._keys.state(identity), *_FIELDS), ("ZSCORE", self._keys.index(), identity)]
+            [("HMGET", self._keys.session_state(identity), *_FIELDS), ("ZSCORE", self._keys.session_index(), identity)]
         )
         if fields[0] is None:
             return None
         return _session(identity, fields, None if score is None else int(float(score)))
 
-    async def sessions(self) -> list[SessionLine]:
+    async def sessions(self) -> list[SessionSummary]:
         """Live ones: open, and closed a moment ago. The one that was heard of last comes first."""
         heard = await self.identities()
         return await self.some_sessions(heard, heard)
 
-    async def some_sessions(self, identities: Iterable[str], heard: Mapping[str, int]) -> list[SessionLine]:
+    async def some_sessions(self, identities: Iterable[str], heard: Mapping[str, int]) -> list[SessionSummary]:
         """Those of them that there are."""
         wanted = list(identities)
-        lines: list[SessionLine] = []
+        lines: list[SessionSummary] = []
         for at in range(0, len(wanted), SLICE):
             part = wanted[at : at + SLICE]
-            answers = await self._link.do_all([("HMGET", self._keys.state(identity), *_FIELDS) for identity in part])
+            answers = await self._link.do_all(
+                [("HMGET", self._keys.session_state(identity), *_FIELDS) for identity in part]
+            )
             found = zip(part, answers, strict=True)
             lines += [_session(one, fields, heard.get(one)) for one, fields in found if fields[0] is not None]
         return lines
 
-    async def streams(self, sessions: Iterable[SessionLine]) -> list[StreamLine]:
+    async def streams(self, sessions: Iterable[SessionSummary]) -> list[StreamSummary]:
         """Streams that sessions of ours used, the largest first."""
         names = sorted(raw.decode() for raw in await self._link.do("ZRANGE", self._keys.streams_used(), 0, -1))
         busy: dict[str, int] = {}
@@ -168,16 +171,16 @@ class Overview:
         ]
         return sorted(lines, key=lambda line: (-(line.memory_bytes or 0) - line.cold_bytes, line.stream))
 
-    async def _cold(self) -> dict[str, cold_index.Held | None]:
-        found = pairs(await self._link.do("HGETALL", self._keys.cold_index()))
+    async def _cold(self) -> dict[str, cold_index.ColdExtent | None]:
+        found = pairs_to_dict(await self._link.do("HGETALL", self._keys.cold_index()))
         return {name.decode(): cold_index.parse(raw) for name, raw in found.items()}
 
     def _stream(
-        self, name: str, info: Any, memory: Any, open_sessions: int, cold: cold_index.Held | None
-    ) -> StreamLine:
+        self, name: str, info: Any, memory: Any, open_sessions: int, cold: cold_index.ColdExtent | None
+    ) -> StreamSummary:
         found = _there(info) or {}
         first = found.get(b"first-entry")
-        return StreamLine(
+        return StreamSummary(
             stream=name,
             source=day_streams.source_of(name),
             day=None if (day := day_streams.parse(name)) is None else day.date.isoformat(),
@@ -192,10 +195,10 @@ class Overview:
             cold_bytes=cold.size_bytes if cold else 0,
         )
 
-    async def lanes(self) -> list[LaneLine]:
+    async def control_streams(self) -> list[ControlStreamSummary]:
         """Every control stream of a principal in the settings: requests first."""
         control = self._config.control
-        wanted = [(self._keys.requests(one), one, "requests") for one in control.askers]
+        wanted = [(self._keys.requests(one), one, "requests") for one in control.requesters]
         wanted += [(self._keys.reports(one), one, "reports") for one in control.principals]
         answers = await self._link.try_all(
             [
@@ -204,41 +207,43 @@ class Overview:
                 for call in (
                     ("XINFO", "STREAM", key),
                     ("XINFO", "GROUPS", key),
-                    ("HGET", self._keys.lane_count(key), "evicted"),
+                    ("HGET", self._keys.control_counters(key), "evicted"),
                 )
             ]
         )
         found = zip(wanted, answers[::3], answers[1::3], answers[2::3], strict=True)
         return [_lane(place, info, groups, evicted) for place, info, groups, evicted in found]
 
-    async def nodes(self) -> list[NodeLine]:
+    async def nodes(self) -> list[NodeSummary]:
         """Supervisors that are registered and alive."""
         ids = [raw.decode() for raw in await self._link.do("ZRANGE", self._keys.nodes(), 0, -1)]
         answers = await self._link.do_all([("HGETALL", self._keys.node(one)) for one in ids])
         pending = await self._pending_by_consumer()
-        return [_node(one, pairs(flat), pending.get(one, 0)) for one, flat in zip(ids, answers, strict=True) if flat]
+        return [
+            _node(one, pairs_to_dict(flat), pending.get(one, 0)) for one, flat in zip(ids, answers, strict=True) if flat
+        ]
 
     async def _pending_by_consumer(self) -> dict[str, int]:
-        lanes = [lane for lane in await self.lanes() if lane.is_read]
+        lanes = [lane for lane in await self.control_streams() if lane.is_read]
         answers = await self._link.do_all([("XPENDING", lane.key, keys.CONTROL_GROUP) for lane in lanes])
         found: dict[str, int] = {}
         for name, count in (pair for *_, consumers in answers for pair in consumers or ()):
             found[name.decode()] = found.get(name.decode(), 0) + int(count)
         return found
 
-    async def dead_letters(self) -> int:
+    async def dead_letter_count(self) -> int:
         count: int = await self._link.do("XLEN", self._keys.dead_letters())
         return count
 
-    async def server(self) -> ServerLine:
+    async def server(self) -> ServerSummary:
         """Of a Cluster: memory of all primaries, the rest of the first."""
         before_ns = time.time_ns()
         seconds, micros = await self._link.do("TIME")
         ours_ms = (before_ns + time.time_ns()) // 2_000_000
-        infos = [parse_info(raw) for raw in await self._link.everywhere("INFO", "everything")]
+        infos = [parse_info(raw) for raw in await self._link.do_on_primaries("INFO", "everything")]
         info = infos[0]
         is_valkey = "valkey_version" in info
-        return ServerLine(
+        return ServerSummary(
             product="Valkey" if is_valkey else "Redis",
             version=info["valkey_version" if is_valkey else "redis_version"],
             role={"slave": "replica", "master": "primary"}.get(info.get("role", ""), info.get("role", "")),
@@ -250,7 +255,7 @@ class Overview:
         )
 
 
-def by_state(sessions: Iterable[SessionLine]) -> dict[str, int]:
+def by_state(sessions: Iterable[SessionSummary]) -> dict[str, int]:
     """How many there are in each state, open ones first."""
     found = {State.OPEN.value: 0, State.WAITING.value: 0}
     for one in sessions:
@@ -258,9 +263,9 @@ def by_state(sessions: Iterable[SessionLine]) -> dict[str, int]:
     return found
 
 
-def _session(identity: str, fields: Sequence[bytes | None], heard_ms: int | None) -> SessionLine:
+def _session(identity: str, fields: Sequence[bytes | None], heard_ms: int | None) -> SessionSummary:
     stream, number, principal, state, opened_ms, lost = ("" if raw is None else raw.decode() for raw in fields[:-1])
-    return SessionLine(
+    return SessionSummary(
         identity=identity,
         state=State(state),
         stream=stream,
@@ -268,19 +273,19 @@ def _session(identity: str, fields: Sequence[bytes | None], heard_ms: int | None
         principal=principal,
         opened_ms=int(opened_ms),
         heard_ms=heard_ms,
-        **msgspec.structs.asdict(session_model.totals_of(fields[-1])),
+        **msgspec.structs.asdict(session_model.parse_totals(fields[-1])),
         lost_data=bool(lost),
     )
 
 
-def _lane(place: tuple[str, str, str], info: Any, groups: Any, evicted: Any) -> LaneLine:
+def _lane(place: tuple[str, str, str], info: Any, groups: Any, evicted: Any) -> ControlStreamSummary:
     key, principal, lane = place
     stream = _there(info) or {}
     length, first = stream.get(b"length", 0), stream.get(b"first-entry")
-    known = [] if isinstance(groups, Exception) else [pairs(flat) for flat in groups]
+    known = [] if isinstance(groups, Exception) else [pairs_to_dict(flat) for flat in groups]
     ours = [group for group in known if group[b"name"] == keys.CONTROL_GROUP.encode()]
     unacknowledged = sum(int(group[b"pending"]) for group in ours)
-    return LaneLine(
+    return ControlStreamSummary(
         key=key,
         principal=principal,
         lane=lane,
@@ -293,8 +298,8 @@ def _lane(place: tuple[str, str, str], info: Any, groups: Any, evicted: Any) -> 
     )
 
 
-def _node(node_id: str, fields: Mapping[bytes, bytes], unacknowledged: int) -> NodeLine:
-    return NodeLine(
+def _node(node_id: str, fields: Mapping[bytes, bytes], unacknowledged: int) -> NodeSummary:
+    return NodeSummary(
         node=node_id,
         host=fields.get(b"host", b"").decode(),
         pid=int(fields.get(b"pid", 0)),
@@ -310,14 +315,14 @@ def _there(info: Any) -> dict[bytes, Any] | None:
         if "no such key" in str(info):
             return None
         raise info
-    return pairs(info)
+    return pairs_to_dict(info)
 
 
 def _ms(entry_id: bytes) -> int:
     return int(entry_id.partition(b"-")[0])
 
 
-def ages_s(lanes: Iterable[LaneLine], at_ms: int | None = None) -> float:
+def oldest_age_s(lanes: Iterable[ControlStreamSummary], at_ms: int | None = None) -> float:
     """How long the oldest message has been waiting, in any lane."""
     at_ms = now_ms() if at_ms is None else at_ms
     return max(((at_ms - lane.oldest_ms) / 1000 for lane in lanes if lane.oldest_ms is not None), default=0.0)

@@ -10,10 +10,11 @@ import msgspec
 import redis.exceptions
 
 from rta_supervisor.diagnostics import counters, log, loop_watch
-from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.link import Link, Trouble
+from rta_supervisor.transport.failures import RETRIABLE_ERRORS
+from rta_supervisor.transport.link import Link
 from rta_wire import keys
 from rta_wire.session import State
 
@@ -21,7 +22,7 @@ STREAMS_MAX: Final = 100
 """Streams that are looked at closely: the longest."""
 
 
-class StreamSeen(msgspec.Struct, frozen=True):
+class StreamObservation(msgspec.Struct, frozen=True):
     """A stream of data."""
 
     name: str
@@ -31,72 +32,72 @@ class StreamSeen(msgspec.Struct, frozen=True):
     """Of its oldest entry."""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class Observation(msgspec.Struct, frozen=True):
     """What there was at one look."""
 
     at_ms: int = 0
     sessions: dict[str, int] = {}
-    streams: tuple[StreamSeen, ...] = ()
+    streams: tuple[StreamObservation, ...] = ()
     stream_count: int = 0
-    lanes: tuple[queries.LaneLine, ...] = ()
+    lanes: tuple[queries.ControlStreamSummary, ...] = ()
     nodes: int = 0
     dead_letters: int = 0
     unarchived: int = 0
-    server: queries.ServerLine | None = None
+    server: queries.ServerSummary | None = None
 
 
-class Survey:
+class Sampler:
     """Looks until cancelled; the last look counts."""
 
     def __init__(self, link: Link, config: settings.Settings) -> None:
         self._link = link
         self._config = config
-        self._overview = queries.Overview(link, config)
+        self._overview = queries.RedisQueries(link, config)
         self._log = log.get(duty="survey")
-        self.seen = Seen()
+        self.latest = Observation()
 
     async def run(self) -> None:
         while True:
-            loop_watch.step(self._config.metrics.survey_s)
+            loop_watch.report_alive(self._config.metrics.survey_s)
             try:
-                await self.look()
-            except Trouble as error:
-                self._link.complaints.note(error)
+                await self.observe()
+            except RETRIABLE_ERRORS as error:
+                self._link.outage_log.log_failure(error)
             except redis.exceptions.ResponseError as error:
                 # A key of a wrong type spoils a look, not the daemon.
                 self._log.error("survey_failed", error=str(error))
             await anyio.sleep(self._config.metrics.survey_s)
 
-    async def look(self) -> Seen:
+    async def observe(self) -> Observation:
         streams, stream_count = await self._streams()
-        self.seen = Seen(
+        self.latest = Observation(
             at_ms=now_ms(),
             sessions=await self._states(),
             streams=streams,
             stream_count=stream_count,
-            lanes=tuple(await self._overview.lanes()),
+            lanes=tuple(await self._overview.control_streams()),
             nodes=await self._link.do("ZCARD", self._config.keys.nodes()),
-            dead_letters=await self._overview.dead_letters(),
+            dead_letters=await self._overview.dead_letter_count(),
             unarchived=await self._link.do("ZCARD", self._config.keys.unarchived()),
             server=await self._overview.server(),
         )
-        return self.seen
+        return self.latest
 
     async def _states(self) -> dict[str, int]:
         """Live sessions by state. Less is read of each than a list of them needs."""
         names = self._config.keys
-        identities = [raw.decode() for raw in await self._link.do("ZRANGE", names.index(), 0, -1)]
+        identities = [raw.decode() for raw in await self._link.do("ZRANGE", names.session_index(), 0, -1)]
         found = dict.fromkeys((state.value for state in (State.WAITING, State.OPEN)), 0)
         for at in range(0, len(identities), queries.SLICE):
             part = identities[at : at + queries.SLICE]
-            for raw in await self._link.do_all([("HGET", names.state(one), "state") for one in part]):
+            for raw in await self._link.do_all([("HGET", names.session_state(one), "state") for one in part]):
                 if raw is not None:
                     found[raw.decode()] = found.get(raw.decode(), 0) + 1
         return found
 
-    async def _streams(self) -> tuple[tuple[StreamSeen, ...], int]:
+    async def _streams(self) -> tuple[tuple[StreamObservation, ...], int]:
         names = [raw.decode() for raw in await self._link.do("ZRANGE", self._config.keys.streams_used(), 0, -1)]
-        counters.counts.forget_others(names)
+        counters.counts.merge_gone_streams(names)
         lengths = await self._link.try_all([("XLEN", keys.stream(name)) for name in names])
         longest = sorted(
             ((length, name) for name, length in zip(names, lengths, strict=True) if isinstance(length, int)),
@@ -115,7 +116,7 @@ class Survey:
         at_ms = now_ms()
         found = zip(longest, answers[::2], answers[1::2], strict=True)
         return tuple(
-            StreamSeen(name, length, memory, _age_s(first, at_ms))
+            StreamObservation(name, length, memory, _age_s(first, at_ms))
             for (length, name), first, memory in found
             if isinstance(memory, int) and not isinstance(first, Exception)
         ), len(names)

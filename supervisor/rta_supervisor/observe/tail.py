@@ -11,11 +11,12 @@ import anyio
 import msgspec
 import redis.exceptions
 
-from rta_supervisor.compaction.reader import View
-from rta_supervisor.session.store import end_of, last_id_in
+from rta_supervisor.compaction.reader import ColdReader
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
-from rta_supervisor.transport.link import Link, Outage, Refusal, checked, pairs
+from rta_supervisor.transport.failures import OUTAGE_ERRORS, REFUSAL_ERRORS, classify
+from rta_supervisor.transport.link import Link
+from rta_supervisor.transport.replies import last_generated_id, pairs_to_dict, stream_info_command
 from rta_wire import errors, keys
 from rta_wire.session import State
 from rta_wire.stream import cursor
@@ -33,26 +34,26 @@ class Away(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Idle(msgspec.Struct, frozen=True):
+class CaughtUp(msgspec.Struct, frozen=True):
     """Everything that there was has been read."""
 
 
-Happening = cursor.Entry | cursor.Gap | errors.BadBurst | Away | Idle
+TailItem = cursor.StreamEntry | cursor.Gap | errors.BadBurst | Away | CaughtUp
 
 
-class Following:
+class SessionTail:
     """A place in the stream of one session."""
 
     def __init__(self, link: Link, config: settings.Settings, identity: str) -> None:
         self._link = link
         self._keys = config.keys
         self._identity = identity
-        self._found = cursor.NO_STREAM
+        self._found = cursor.EMPTY_PAGE
         self._stream_key = ""
-        self._cold = View(link, config.keys, "")
+        self._cold = ColdReader(link, config.keys, "")
         self.stream_session_id = 0
 
-    async def happenings(self, *, from_start: bool) -> AsyncIterator[Happening]:
+    async def follow(self, *, from_start: bool) -> AsyncIterator[TailItem]:
         """Until the session has ended and everything of it was read. The caller ends it sooner where it likes to."""
         follower = await self._begin(from_start=from_start)
         is_away = is_over = False
@@ -62,7 +63,7 @@ class Following:
                 # The state first: what a closed session has is in its stream by then, but for its last entry.
                 state = await self._state()
                 self._found = await self._read(follower.position)
-            except (*Outage, *Refusal) as error:
+            except (*OUTAGE_ERRORS, *REFUSAL_ERRORS) as error:
                 if not is_away:
                     yield Away(str(error).splitlines()[0])
                 is_away = True
@@ -70,70 +71,70 @@ class Following:
                 continue
             is_away = False
             for one in _step(follower):
-                if not isinstance(one, cursor.Entry) or one.stream_session_id == self.stream_session_id:
+                if not isinstance(one, cursor.StreamEntry) or one.stream_session_id == self.stream_session_id:
                     yield one
-            if not self._found.complete:
+            if not self._found.is_complete:
                 continue
             if is_over:
                 return
-            yield Idle()
+            yield CaughtUp()
             is_over = state is not None and state.is_closed
             gone_since_s = None if state is not None else gone_since_s or anyio.current_time()
             if gone_since_s is not None and anyio.current_time() - gone_since_s > GONE_PATIENCE_S:
                 raise errors.NoSuchSession(identity=self._identity, nearest=": it expired or Redis lost it")
             await self._wait(follower.position)
 
-    async def _begin(self, *, from_start: bool) -> cursor.Follower:
-        fields = pairs(await self._link.do("HGETALL", self._keys.session(self._identity)))
+    async def _begin(self, *, from_start: bool) -> cursor.StreamCursor:
+        fields = pairs_to_dict(await self._link.do("HGETALL", self._keys.session(self._identity)))
         if not fields:
             raise errors.NoSuchSession(identity=self._identity, nearest="")
         stream = fields[keys.STREAM_NAME.encode()].decode()
         self.stream_session_id = int(fields[keys.STREAM_SESSION_ID.encode()])
         self._stream_key = keys.stream(stream)
-        self._cold = View(self._link, self._keys, stream)
+        self._cold = ColdReader(self._link, self._keys, stream)
         if from_start:
             after = fields[keys.STREAM_POSITION.encode()].decode()
         else:
-            [info] = await self._link.try_all([end_of(stream)])
-            after = last_id_in(info)
-        return cursor.Follower(lambda _: self._found, after)
+            [info] = await self._link.try_all([stream_info_command(stream)])
+            after = last_generated_id(info)
+        return cursor.StreamCursor(lambda _: self._found, after)
 
-    async def _read(self, after: str) -> cursor.Part:
+    async def _read(self, after: str) -> cursor.StreamPage:
         """What comes next: live unless the index, which is asked after that, says that it is cold."""
         live = await self._read_live(after)
-        return await self._cold.joined(live, after)
+        return await self._cold.next_part(live, after)
 
-    async def _read_live(self, after: str) -> cursor.Part:
+    async def _read_live(self, after: str) -> cursor.StreamPage:
         """Entries and counters from one moment: looked at again where the stream grew in between."""
-        about: commands.Call = ("XINFO", "STREAM", self._stream_key)
+        about: commands.Command = ("XINFO", "STREAM", self._stream_key)
         words = ("XRANGE", self._stream_key, f"({after}", "+", "COUNT", READ_ENTRIES)
         while True:
             before, entries, info = await self._link.try_all([about, words, about])
             if isinstance(info, redis.exceptions.ResponseError):
                 if "no such key" not in str(info):
-                    raise checked(info)
-                return cursor.NO_STREAM
+                    raise classify(info)
+                return cursor.EMPTY_PAGE
             if isinstance(entries, redis.exceptions.ResponseError):
-                raise checked(entries)
+                raise classify(entries)
             if info == before:
-                part = [(entry_id, pairs(flat)) for entry_id, flat in entries]
-                return cursor.part(_named(info), part, asked=READ_ENTRIES)
+                part = [(entry_id, pairs_to_dict(flat)) for entry_id, flat in entries]
+                return cursor.parse_page(_named(info), part, asked=READ_ENTRIES)
 
     async def _state(self) -> State | None:
-        raw = await self._link.do("HGET", self._keys.state(self._identity), "state")
+        raw = await self._link.do("HGET", self._keys.session_state(self._identity), "state")
         return None if raw is None else State(raw.decode())
 
     async def _wait(self, after: str) -> None:
         """For an entry, or a moment: the stream may have been made again with lower ids, which wakes nobody."""
         try:
             await self._link.do("XREAD", "COUNT", 1, "BLOCK", BLOCK_MS, "STREAMS", self._stream_key, after)
-        except (*Outage, *Refusal):
+        except (*OUTAGE_ERRORS, *REFUSAL_ERRORS):
             await anyio.sleep(OUTAGE_PAUSE_S)
 
 
-def _step(follower: cursor.Follower) -> list[cursor.Entry | cursor.Gap | errors.BadBurst]:
+def _step(follower: cursor.StreamCursor) -> list[cursor.StreamEntry | cursor.Gap | errors.BadBurst]:
     """One step, a bad entry included: what comes after it is read again in the next one."""
-    found: list[cursor.Entry | cursor.Gap | errors.BadBurst] = []
+    found: list[cursor.StreamEntry | cursor.Gap | errors.BadBurst] = []
     try:
         found.extend(follower.step())
     except errors.BadBurst as error:
@@ -142,4 +143,4 @@ def _step(follower: cursor.Follower) -> list[cursor.Entry | cursor.Gap | errors.
 
 
 def _named(flat: Sequence[Any]) -> Mapping[str, Any]:
-    return {name.decode(): value for name, value in pairs(flat).items()}
+    return {name.decode(): value for name, value in pairs_to_dict(flat).items()}

@@ -10,17 +10,18 @@ import anyio
 import msgspec
 import redis.exceptions
 
-from rta_supervisor.catalogue.model import Catalogue, Row
+from rta_supervisor.catalogue.model import Catalogue, CatalogueRow
 from rta_supervisor.diagnostics import counters, log, loop_watch
-from rta_supervisor.recovery.loss_detector import Beat
+from rta_supervisor.recovery.loss_detector import LossDetector
+from rta_supervisor.session import functions as session_functions
 from rta_supervisor.session import state_machine
-from rta_supervisor.session.model import Known, Ref
-from rta_supervisor.session.recent_reports import Witness
-from rta_supervisor.session.service import Life
-from rta_supervisor.session.store import Sessions
-from rta_supervisor.transport import commands
-from rta_supervisor.transport.link import Link, Trouble, checked, is_about_keys
-from rta_supervisor.transport.paging import chunks
+from rta_supervisor.session.model import SessionRecord, SessionRef
+from rta_supervisor.session.recent_reports import RecentReports
+from rta_supervisor.session.service import SessionService
+from rta_supervisor.session.store import SessionStore
+from rta_supervisor.transport.failures import RETRIABLE_ERRORS, classify, is_key_specific
+from rta_supervisor.transport.link import Link
+from rta_supervisor.transport.paging import pages
 from rta_wire import errors, keys, redis_url, session
 from rta_wire.control.totals import Totals
 from rta_wire.session import State
@@ -30,7 +31,7 @@ PAGE: Final = 500
 AWAY_PAUSE_S: Final = 0.2
 """Between two looks while Redis is away: what it lost is known soon after it, or its successor, is there."""
 
-ID_MAX_DIGITS: Final = 12
+SESSION_ID_MAX_DIGITS: Final = 12
 """Of stream session ids that are believed. A higher one in a stream would leave no ids for others."""
 
 
@@ -40,40 +41,40 @@ class Recovery:
     def __init__(
         self,
         link: Link,
-        sessions: Sessions,
-        life: Life,
+        sessions: SessionStore,
+        life: SessionService,
         catalogue: Catalogue,
         *,
         is_catalogue_required: bool,
         prepare: Sequence[Callable[[], Awaitable[None]]],
-        on_trouble: Callable[[], None] = lambda: None,
+        on_outage: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_trouble`: told each time that the counter could not be raised, because Redis is away or full."""
         self._link = link
         self._sessions = sessions
         self._life = life
         self._catalogue = catalogue
-        self.witness = Witness()
+        self.recent_reports = RecentReports()
         self._is_catalogue_required = is_catalogue_required
         self._prepare = prepare
-        self._on_trouble = on_trouble
+        self._on_trouble = on_outage
         self._lock = anyio.Lock()
         self._log = log.get()
 
-    async def run(self, beat: Beat, every_s: float) -> None:
+    async def run(self, detector: LossDetector, every_s: float) -> None:
         """Watch the counter until cancelled."""
         while True:
-            loop_watch.step(every_s)
+            loop_watch.report_alive(every_s)
             pause_s = every_s
             try:
-                if reason := await beat.data_loss():
+                if reason := await detector.find_loss():
                     await self.recover(reason)
-            except Trouble as error:
+            except RETRIABLE_ERRORS as error:
                 self._on_trouble()
-                self._link.complaints.note(error)
+                self._link.outage_log.log_failure(error)
                 pause_s = min(every_s, AWAY_PAUSE_S)
             else:
-                self._link.complaints.over()
+                self._link.outage_log.log_recovery()
             await anyio.sleep(pause_s)
 
     async def recover(self, reason: str) -> None:
@@ -81,12 +82,12 @@ class Recovery:
         async with self._lock:
             counters.counts.data_losses += 1
             self._log.error("redis_lost_data", reason=reason)
-            restored, lossy = await self.make_whole()
+            restored, lossy = await self.restore()
             counters.counts.sessions_restored += restored
             counters.counts.sessions_with_loss += lossy
             self._log.warning("redis_made_whole", sessions_restored=restored, sessions_with_loss=lossy)
 
-    async def make_whole(self, *, is_start: bool = False) -> tuple[int, int]:
+    async def restore(self, *, is_start: bool = False) -> tuple[int, int]:
         """Everything that has to be there. Gives how many sessions were put back and how many miss data."""
         await self._link.load_functions()
         for prepare in self._prepare:
@@ -94,7 +95,7 @@ class Recovery:
         try:
             last_id = int(await self._link.do("GET", keys.LAST_STREAM_SESSION_ID) or 0)
             await self._raise_floor(await self._catalogue.highest_id())
-            await self.end_again()
+            await self.close_again()
             rows = await self._catalogue.unfinished()
         except errors.CatalogueUnavailable as error:
             if self._is_catalogue_required:
@@ -103,22 +104,24 @@ class Recovery:
             await self._raise_floor(0)
             rows = []
         # In a Cluster sessions and the count of ids live on different servers, and nothing follows.
-        can_tell = is_start and not self._catalogue.is_shared and self._link.address.kind is not redis_url.Kind.CLUSTER
+        can_tell = (
+            is_start and not self._catalogue.is_shared and self._link.address.mode is not redis_url.RedisMode.CLUSTER
+        )
         restored = lossy = 0
-        for page in chunks(rows, PAGE):
-            for row in await self._torn(page, ended_through=last_id if can_tell else 0):
-                loop_watch.step()
+        for page in pages(rows, PAGE):
+            for row in await self._incomplete(page, ended_through=last_id if can_tell else 0):
+                loop_watch.report_alive()
                 try:
-                    restored += await self.put_back(row)
+                    restored += await self.restore_session(row)
                     lossy += await self.mark_loss(row)
                 except (errors.BadSessionJson, redis.exceptions.ResponseError) as error:
                     # One row that somebody spoilt keeps nobody else's session from coming back.
-                    if not (isinstance(error, errors.BadSessionJson) or is_about_keys(error)):
+                    if not (isinstance(error, errors.BadSessionJson) or is_key_specific(error)):
                         raise
                     self._log.error("session_not_restored", session=row.identity, reason=str(error))
-        return restored, lossy + await self._mark_witnessed()
+        return restored, lossy + await self._mark_recent_losses()
 
-    async def _torn(self, rows: Sequence[Row], *, ended_through: int) -> list[Row]:
+    async def _incomplete(self, rows: Sequence[CatalogueRow], *, ended_through: int) -> list[CatalogueRow]:
         """Those of which Redis knows less than the catalogue. On most days there are none, and many sessions.
 
         While we were away others may have ended sessions, and they expired. A Redis that has given out an id of a
@@ -126,11 +129,11 @@ class Recovery:
         have lost the count.
         """
         known = await self._sessions.read_all([row.identity for row in rows])
-        in_place = await self._sessions.are_in_place(
-            [Ref(row.identity, row.stream, row.stream_session_id) for row in rows]
+        in_place = await self._sessions.are_registered(
+            [SessionRef(row.identity, row.stream, row.stream_session_id) for row in rows]
         )
-        torn: list[Row] = []
-        ended: list[Row] = []
+        torn: list[CatalogueRow] = []
+        ended: list[CatalogueRow] = []
         for row, one, is_in_place in zip(rows, known, in_place, strict=True):
             if one is None and row.stream_session_id <= ended_through:
                 ended.append(row)
@@ -139,7 +142,7 @@ class Recovery:
         await self._note_ended(ended)
         return torn
 
-    async def _note_ended(self, ended: Sequence[Row]) -> None:
+    async def _note_ended(self, ended: Sequence[CatalogueRow]) -> None:
         for row in ended:
             self._log.warning("session_ended_elsewhere", session=row.identity, id=row.stream_session_id)
         try:
@@ -154,36 +157,40 @@ class Recovery:
         streams = [raw.decode() for raw in await self._link.do("SMEMBERS", keys.STREAMS)]
         tails = await self._link.try_all([("XREVRANGE", keys.stream(name), "+", "-", "COUNT", 1) for name in streams])
         seen = [_id_in(name, tail) for name, tail in zip(streams, tails, strict=True)]
-        await self._link.do(*commands.raise_floor(max([floor, await self._sessions.highest_cold_id(), *seen])))
+        await self._link.do(
+            *session_functions.raise_floor(max([floor, await self._sessions.highest_cold_session_id(), *seen]))
+        )
 
-    async def end_again(self) -> None:
+    async def close_again(self) -> None:
         """Closed is final: what an old snapshot shows as open ends as it has ended."""
-        live, _ = await self._sessions.live()
-        rows: dict[tuple[str, int], Row] = {}
-        for page in chunks(live, PAGE):
+        live, _ = await self._sessions.open_and_closed()
+        rows: dict[tuple[str, int], CatalogueRow] = {}
+        for page in pages(live, PAGE):
             rows |= {row.key: row for row in await self._catalogue.closed([ref.identity for ref in page])}
         for ref in live if rows else ():
             if (row := rows.get((ref.identity, ref.stream_session_id))) is None:
                 continue
             if (known := await self._sessions.read(ref.identity)) is not None and not known.state.is_closed:
                 try:
-                    await self.end_as(known, row)
+                    await self.close_as(known, row)
                 except redis.exceptions.ResponseError as error:
-                    self._sessions.give_up(ref.identity, error)
+                    self._sessions.log_spoilt_or_raise(ref.identity, error)
 
-    async def end_as(self, known: Known, row: Row) -> None:
+    async def close_as(self, known: SessionRecord, row: CatalogueRow) -> None:
         """What Redis has as open, or with older JSON, ends as the catalogue says."""
-        await self._life.adopt(known, row.json, row.version)
+        await self._life.replace_json(known, row.json, row.version)
         if not known.state.is_closed:
-            await self._life.end(await self._sessions.read(row.identity) or known, state_machine.ENDINGS[row.state])
+            await self._life.end(
+                await self._sessions.read(row.identity) or known, state_machine.CLOSING_EVENTS[row.state]
+            )
 
-    async def put_back(self, row: Row) -> bool:
+    async def restore_session(self, row: CatalogueRow) -> bool:
         """A session that Redis forgot, with the id that it had."""
-        ref = Ref(row.identity, row.stream, row.stream_session_id)
+        ref = SessionRef(row.identity, row.stream, row.stream_session_id)
         position = await self._sessions.last_entry_id(row.stream)
-        told = await self._sessions.told_version(ref)
+        told = await self._sessions.published_version(ref)
         document = session.parse(row.json)
-        is_new = await self._life.put_new(
+        is_new = await self._life.create(
             *(ref, document),
             state=row.state,
             principal=row.principal,
@@ -195,29 +202,29 @@ class Recovery:
         if known is None or known.ref != ref or known.state.is_closed:
             return False
         if known.version < row.version:
-            await self._life.adopt(known, row.json, row.version)
+            await self._life.replace_json(known, row.json, row.version)
             known = await self._sessions.read(row.identity) or known
-        await self._life.announce(known)
+        await self._life.publish_opening(known)
         if is_new:
             self._log.warning("session_restored", session=row.identity, stream=row.stream, id=row.stream_session_id)
         return is_new
 
-    async def mark_loss(self, row: Row) -> bool:
+    async def mark_loss(self, row: CatalogueRow) -> bool:
         """Whether less stands in Redis than was reported. Such a session can't end as complete."""
         known = await self._sessions.read(row.identity)
         if known is None or known.ref.stream_session_id != row.stream_session_id or known.state.is_closed:
             return False
         await self._sessions.fold_marks(known.ref)
         known = await self._sessions.read(row.identity) or known
-        missing = known.totals.short_of(row.totals)
+        missing = known.totals.missing_from(row.totals)
         if missing is None or known.lost_data:
             return known.lost_data
         await self._note_loss(known, samples_reported=row.totals.samples)
         return True
 
-    async def _mark_witnessed(self) -> int:
+    async def _mark_recent_losses(self) -> int:
         """The same by what was reported lately and the catalogue may not have yet. Gives how many more miss data."""
-        reported = list(self.witness.reported().items())
+        reported = list(self.recent_reports.latest_totals().items())
         count = 0
         for at in range(0, len(reported), PAGE):
             page = reported[at : at + PAGE]
@@ -227,7 +234,7 @@ class Recovery:
                     count += await self._mark_missing(known, units)
         return count
 
-    async def _mark_missing(self, known: Known, units: Mapping[str, Totals]) -> bool:
+    async def _mark_missing(self, known: SessionRecord, units: Mapping[str, Totals]) -> bool:
         """Marks say what stands in the stream, whatever became of the reports."""
         await self._sessions.fold_marks(known.ref)
         known = await self._sessions.read(known.ref.identity) or known
@@ -236,7 +243,7 @@ class Recovery:
         await self._note_loss(known, samples_reported=sum(totals.samples for totals in units.values()))
         return True
 
-    async def _note_loss(self, known: Known, *, samples_reported: int) -> None:
+    async def _note_loss(self, known: SessionRecord, *, samples_reported: int) -> None:
         await self._sessions.note_loss(known.ref)
         self._log.error(
             "session_lost_data",
@@ -246,31 +253,31 @@ class Recovery:
         )
 
 
-def _may_miss(known: Known, units: Mapping[str, Totals]) -> bool:
+def _may_miss(known: SessionRecord, units: Mapping[str, Totals]) -> bool:
     """Whether less is known of an open session than its units have reported, and nobody has noted it."""
     if known.state.is_closed or known.lost_data:
         return False
-    found = {unit: Totals.from_words(known.units[unit].split()) for unit in units if unit in known.units}
-    return any(unit not in found or not found[unit].covers(totals) for unit, totals in units.items())
+    found = {unit: Totals.from_words(known.unit_totals[unit].split()) for unit in units if unit in known.unit_totals}
+    return any(unit not in found or not found[unit].has_arrived(totals) for unit, totals in units.items())
 
 
 def _id_in(stream: str, tail: Any) -> int:
     """The number of the session that wrote last to a stream. Writers put it there: not every one is believed."""
     if isinstance(tail, Exception):
-        if not is_about_keys(tail):
-            raise checked(tail)
+        if not is_key_specific(tail):
+            raise classify(tail)
         log.get().error("stream_spoilt", stream=stream, error=str(tail))
         return 0
     for _, (name, value, *_) in tail:
-        if name == keys.ENTRY_ID and value.isdigit() and len(value) <= ID_MAX_DIGITS:
+        if name == keys.ENTRY_ID and value.isdigit() and len(value) <= SESSION_ID_MAX_DIGITS:
             return int(value)
     return 0
 
 
-def _is_whole(row: Row, known: Known | None) -> bool:
+def _is_whole(row: CatalogueRow, known: SessionRecord | None) -> bool:
     """Whether Redis knows as much of a session as the catalogue, or more, or of a later one."""
     if known is None:
         return False
     if known.ref.stream_session_id != row.stream_session_id or known.state.is_closed:
         return True
-    return known.version >= row.version and not known.lost_data and known.totals.short_of(row.totals) is None
+    return known.version >= row.version and not known.lost_data and known.totals.missing_from(row.totals) is None

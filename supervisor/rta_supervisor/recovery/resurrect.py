@@ -8,31 +8,31 @@ from typing import Final, Protocol
 
 import anyio
 
-from rta_supervisor.catalogue.model import Catalogue, Row
+from rta_supervisor.catalogue.model import Catalogue, CatalogueRow
 from rta_supervisor.diagnostics import log, loop_watch
-from rta_supervisor.nodes.time_sync import Clock, now_ms
+from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.session import patch
 from rta_supervisor.session import service as session_service
-from rta_supervisor.session.model import Known
-from rta_supervisor.session.store import Sessions
+from rta_supervisor.session.model import SessionRecord
+from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
-from rta_wire import errors
+from rta_wire import errors, keys
 from rta_wire.pb import control_pb2
 
 ANSWERS_MAX: Final = 1000
 """Answers of the catalogue that nobody came back for: their requests were cancelled, or served elsewhere."""
 
-Answer = Row | None | errors.CatalogueUnavailable
+CatalogueAnswer = CatalogueRow | None | errors.CatalogueUnavailable
 
 
-class Restoring(Protocol):
+class SessionRestorer(Protocol):
     """What brings sessions back after a loss."""
 
-    async def put_back(self, row: Row) -> bool: ...
-    async def mark_loss(self, row: Row) -> bool: ...
-    async def end_as(self, known: Known, row: Row) -> None: ...
+    async def restore_session(self, row: CatalogueRow) -> bool: ...
+    async def mark_loss(self, row: CatalogueRow) -> bool: ...
+    async def close_as(self, known: SessionRecord, row: CatalogueRow) -> None: ...
 
 
 class Resurrection:
@@ -41,8 +41,8 @@ class Resurrection:
     def __init__(
         self,
         link: Link,
-        sessions: Sessions,
-        restoring: Restoring,
+        sessions: SessionStore,
+        restorer: SessionRestorer,
         catalogue: Catalogue,
         config: settings.Settings,
         *,
@@ -50,14 +50,14 @@ class Resurrection:
     ) -> None:
         self._link = link
         self._sessions = sessions
-        self._restoring = restoring
+        self._restoring = restorer
         self._catalogue = catalogue
         self._keys = config.keys
         self._config = config.session
         self._operators = config.control.operators
         self._clock = clock
         self._asked: dict[str, str] = {}
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, CatalogueAnswer] = {}
         self._some = anyio.Event()
         self._log = log.get()
 
@@ -67,11 +67,11 @@ class Resurrection:
     async def run(self) -> None:
         """Ask the catalogue for those that are asked for, until cancelled."""
         while True:
-            loop_watch.rest()
+            loop_watch.report_waiting()
             await self._some.wait()
             self._some = anyio.Event()
             while self._asked:
-                loop_watch.step()
+                loop_watch.report_alive()
                 request_id, identity = self._asked.popitem()
                 try:
                     self._answers[request_id] = await self._catalogue.get(identity)
@@ -98,13 +98,13 @@ class Resurrection:
             raise errors.ForgottenSession(identity=request.identity)
         return session_service.reply_of(known)
 
-    async def _publish(self, row: Row, *, by: str) -> None:
+    async def _publish(self, row: CatalogueRow, *, by: str) -> None:
         """Nothing changes where Redis knows as much, or of a later session of that identity."""
         known = await self._sessions.read(row.identity)
         if known is not None and known.ref.stream_session_id != row.stream_session_id:
             return
         if not row.state.is_closed:
-            is_new = known is None and await self._restoring.put_back(row)
+            is_new = known is None and await self._restoring.restore_session(row)
             if is_new:
                 await self._restoring.mark_loss(row)
         elif known is None:
@@ -112,19 +112,37 @@ class Resurrection:
         else:
             is_new = False
             if not known.state.is_closed or known.version < row.version:
-                await self._restoring.end_as(known, row)
+                await self._restoring.close_as(known, row)
         if is_new:
             facts = {"stream": row.stream, "id": row.stream_session_id, "state": row.state.value, "by": by}
             self._log.info("session_resurrected", **facts)
 
-    async def _put_closed(self, row: Row) -> bool:
+    async def _put_closed(self, row: CatalogueRow) -> bool:
         """The catalogue has it: from its first moment on it may expire. Whether it was not there."""
         position = row.position if await self._is_in_stream(row) else "0-0"
-        call = commands.resurrect(
+        call = resurrect_closed(
             self._keys, row, position=position, now_ms=self._clock(), ttl_s=self._config.closed_ttl_s
         )
         return bool(await self._link.do(*call))
 
-    async def _is_in_stream(self, row: Row) -> bool:
+    async def _is_in_stream(self, row: CatalogueRow) -> bool:
         """Whether its stream goes on from where it was: one that was made anew begins with lower ids."""
         return patch.order(row.position) <= patch.order(await self._sessions.last_entry_id(row.stream))
+
+
+def resurrect_closed(
+    names: keys.Keys, row: CatalogueRow, *, position: str, now_ms: int, ttl_s: int
+) -> commands.Command:
+    """A session that is closed and in the catalogue, with all that Redis once knew of it but for its units."""
+    totals = row.totals.words()
+    ours = {
+        "state": row.state.value,
+        "principal": row.principal,
+        "version": row.version,
+        "openedMs": row.opened_ms,
+        keys.TOTALS: " ".join(totals),
+        "safe": row.version,
+    }
+    readers = (row.stream_session_id, row.stream, position, row.json, now_ms)
+    pairs = (word for pair in ours.items() for word in pair)
+    return commands.session_call("rtas_resurrect_1", names, row.identity, *readers, *totals[-2:], ttl_s, *pairs)

@@ -10,27 +10,27 @@ from typing import Any, Final
 import msgspec
 
 from rta_supervisor.diagnostics import counters, log
-from rta_supervisor.nodes.time_sync import now_ms
-from rta_supervisor.retention.archive_queue import Waiting
+from rta_supervisor.nodes.server_clock import now_ms
+from rta_supervisor.retention import functions
+from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands
-from rta_supervisor.transport.link import Link, pairs
-from rta_wire import keys
-from rta_wire.stream import cursor
+from rta_supervisor.transport.link import Link
+from rta_supervisor.transport.replies import pairs_to_dict
+from rta_wire import entry_ids, keys
 
 READ_MAX_SESSIONS: Final = 1000
-NAMED_MAX: Final = 10
+LOGGED_SESSIONS_MAX: Final = 10
 
 
-class Floor(msgspec.Struct, frozen=True):
+class ArchiveFloor(msgspec.Struct, frozen=True):
     """What is kept of one stream."""
 
     position: str
     """Entries after this one stay."""
-    sessions: tuple[Waiting, ...]
+    sessions: tuple[UnarchivedSession, ...]
 
 
-class Floors:
+class ArchiveFloors:
     """Reads the floors of all streams for a sweep, and says when a stream has grown too large to wait."""
 
     def __init__(self, link: Link, config: settings.Settings) -> None:
@@ -45,23 +45,23 @@ class Floors:
         self._config = config.archive
         self._session = config.session
 
-    async def read(self) -> dict[str, Floor]:
+    async def read(self) -> dict[str, ArchiveFloor]:
         """By stream. None where nothing has to wait."""
         if not self._config.required:
             return {}
-        found: dict[str, list[Waiting]] = {}
+        found: dict[str, list[UnarchivedSession]] = {}
         for one in [*await self._live(), *await self._waiting()]:
             found.setdefault(one.stream, []).append(one)
         return {
-            stream: Floor(min((one.position for one in some), key=cursor.parse_id), tuple(some))
+            stream: ArchiveFloor(min((one.position for one in some), key=entry_ids.parse), tuple(some))
             for stream, some in found.items()
         }
 
-    async def _live(self) -> list[Waiting]:
+    async def _live(self) -> list[UnarchivedSession]:
         """Sessions that are open, or closed a moment ago."""
-        identities = [raw.decode() for raw in await self._link.do("ZRANGE", self._keys.index(), 0, -1)]
+        identities = [raw.decode() for raw in await self._link.do("ZRANGE", self._keys.session_index(), 0, -1)]
         fields = (keys.STREAM_SESSION_ID, keys.STREAM_NAME, keys.STREAM_POSITION)
-        live: list[Waiting] = []
+        live: list[UnarchivedSession] = []
         for at in range(0, len(identities), READ_MAX_SESSIONS):
             some = identities[at : at + READ_MAX_SESSIONS]
             answers: Sequence[Any] = await self._link.do_all(
@@ -69,19 +69,21 @@ class Floors:
             )
             for identity, (number, stream, position) in zip(some, answers, strict=True):
                 if number is not None and stream is not None:
-                    live.append(Waiting(int(number), stream.decode(), (position or b"0-0").decode(), identity))
+                    live.append(
+                        UnarchivedSession(int(number), stream.decode(), (position or b"0-0").decode(), identity)
+                    )
         return live
 
-    async def _waiting(self) -> list[Waiting]:
+    async def _waiting(self) -> list[UnarchivedSession]:
         members = await self._link.do("ZRANGE", self._keys.unarchived(), 0, -1)
-        return [one for one in map(Waiting.parse, members) if one.holds_data]
+        return [one for one in map(UnarchivedSession.parse, members) if one.holds_data]
 
-    async def is_over(self, stream: str, floor: Floor) -> bool:
+    async def is_over_limit(self, stream: str, floor: ArchiveFloor) -> bool:
         """Whether a stream takes more memory than waiting may cost. Says so before it does."""
         if not self._config.max_bytes:
             return False
         sizes = await self._link.do_all(
-            [("MEMORY", "USAGE", key, "SAMPLES", 1000) for key in (keys.stream(stream), keys.cold(stream))]
+            [("MEMORY", "USAGE", key, "SAMPLES", 1000) for key in (keys.stream(stream), keys.cold_stream(stream))]
         )
         used = sum(size or 0 for size in sizes)
         share = used / self._config.max_bytes
@@ -94,7 +96,7 @@ class Floors:
             self._alarmed.discard(stream)
         return share >= 1
 
-    def forget(self, floors: dict[str, Floor]) -> None:
+    def forget(self, floors: dict[str, ArchiveFloor]) -> None:
         """Streams that no longer wait."""
         for stream in [one for one in counters.counts.archive_held if one not in floors]:
             del counters.counts.archive_held[stream]
@@ -102,29 +104,29 @@ class Floors:
 
     async def first_id(self, stream: str) -> str:
         """Of the entries that are live, or the last that there was."""
-        info: dict[bytes, Any] = {**pairs(await self._link.do("XINFO", "STREAM", keys.stream(stream)))}
+        info: dict[bytes, Any] = {**pairs_to_dict(await self._link.do("XINFO", "STREAM", keys.stream(stream)))}
         first = info.get(b"first-entry")
         return str(first[0] if first else info[b"last-generated-id"], "ascii")
 
-    async def note_cut(self, stream: str, floor: Floor, entries: int, first_id: str) -> None:
+    async def note_cut(self, stream: str, floor: ArchiveFloor, entries: int, first_id: str) -> None:
         """Entries before `first_id` are gone that the archive does not have. Says of which sessions, and notes it with
         each."""
-        cut = [one for one in floor.sessions if cursor.parse_id(one.position) < cursor.parse_id(first_id)]
-        await self._link.do_all([commands.note_cut(self._keys, one.identity, one.stream_session_id) for one in cut])
+        cut = [one for one in floor.sessions if entry_ids.parse(one.position) < entry_ids.parse(first_id)]
+        await self._link.do_all([functions.note_cut(self._keys, one.identity, one.stream_session_id) for one in cut])
         counters.counts.archive_cut[stream] += entries
-        names = [one.identity for one in cut[:NAMED_MAX]]
+        names = [one.identity for one in cut[:LOGGED_SESSIONS_MAX]]
         self._log.error("archive_cut", stream=stream, entries=entries, sessions=len(cut), some=names)
 
-    async def look_after(self) -> None:
+    async def renew_queue(self) -> None:
         """Keep sessions that wait from expiring, and forget those that are gone."""
         ttl_s = self._session.open_ttl_s if self._config.required else 0
         due_ms = now_ms() - min(self._session.open_ttl_s, self._session.closed_ttl_s) * 500
         members: list[bytes] = await self._link.do("ZRANGEBYSCORE", self._keys.unarchived(), "-inf", due_ms)
         for at in range(0, len(members), READ_MAX_SESSIONS):
-            some = [Waiting.parse(member) for member in members[at : at + READ_MAX_SESSIONS]]
+            some = [UnarchivedSession.parse(member) for member in members[at : at + READ_MAX_SESSIONS]]
             answers = await self._link.do_all(
                 [
-                    commands.hold_for_archive(
+                    functions.extend_unarchived(
                         self._keys, one.identity, one.stream_session_id, ttl_s=ttl_s if one.holds_data else 0
                     )
                     for one in some
@@ -139,4 +141,4 @@ class Floors:
                 await self._link.do("ZREM", self._keys.unarchived(), *(one.member for one in gone))
                 lost = [one.identity for one in gone if one.holds_data]
                 if lost and self._config.required:
-                    self._log.error("archive_lost", sessions=len(lost), some=lost[:NAMED_MAX])
+                    self._log.error("archive_lost", sessions=len(lost), some=lost[:LOGGED_SESSIONS_MAX])

@@ -5,10 +5,10 @@ from typing import Final, Self
 
 import msgspec
 
-NO_POSITION: Final = "+"
+JSON_ONLY: Final = "+"
 
 
-class Waiting(msgspec.Struct, frozen=True, order=True):
+class UnarchivedSession(msgspec.Struct, frozen=True, order=True):
     """One of them."""
 
     stream_session_id: int
@@ -28,4 +28,4 @@ class Waiting(msgspec.Struct, frozen=True, order=True):
 
     @property
     def holds_data(self) -> bool:
-        return self.position != NO_POSITION
+        return self.position != JSON_ONLY

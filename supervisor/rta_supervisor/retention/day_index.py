@@ -10,7 +10,7 @@ from typing import Final
 
 from rta_supervisor.catalogue.model import Catalogue
 from rta_supervisor.diagnostics import log
-from rta_supervisor.nodes.time_sync import Clock, now_ms
+from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
@@ -20,7 +20,7 @@ INDEX_TTL_S: Final = 30 * day_streams.DAY_S
 """How long it is known which day of a source was its last, after there is nothing of the source any more."""
 
 
-class Days:
+class DayIndex:
     """All sources. Holds nothing: what Redis says counts."""
 
     def __init__(self, link: Link, config: settings.Settings, clock: Clock = now_ms) -> None:
@@ -37,7 +37,7 @@ class Days:
         """The stream of a new session of a source."""
         if source not in self._config.sources and (day := self._config.day_of(source)) is not None:
             raise errors.StreamOfDay(stream=source, source=day.source)
-        if not self._config.of(source).is_by_day:
+        if not self._config.rules_for(source).is_by_day:
             return source
         today = day_streams.Day(day_streams.check_source(source), day_streams.number_at(self._clock()))
         name, begins = await self._link.do(*choose_call(self._keys, today))
@@ -48,7 +48,7 @@ class Days:
             self._log.warning("day_ahead", source=source, stream=stream, today=today.stream)
         return stream
 
-    async def listed(self, sources: Collection[str]) -> dict[str, list[day_streams.Day]]:
+    async def days_by_source(self, sources: Collection[str]) -> dict[str, list[day_streams.Day]]:
         """What the index of each source holds, oldest first."""
         answers = await self._link.do_all([("ZRANGE", self._keys.days(source), 0, -1) for source in sources])
         return {
@@ -58,7 +58,7 @@ class Days:
             for source, names in zip(sources, answers, strict=True)
         }
 
-    async def keep(self, missing: Mapping[str, Iterable[day_streams.Day]]) -> None:
+    async def add_missing(self, missing: Mapping[str, Iterable[day_streams.Day]]) -> None:
         """Keep the index of these sources from expiring, and put in what it misses."""
         await self._link.do_all([keep_call(self._keys, source, some) for source, some in missing.items()])
 
@@ -66,7 +66,7 @@ class Days:
         """Take days out of the index of their source. The newest stays, to be remembered."""
         await self._link.do_all([drop_call(self._keys, day) for day in some])
 
-    async def put_back(self, catalogue: Catalogue) -> None:
+    async def restore(self, catalogue: Catalogue) -> None:
         """What an index that Redis lost should hold: the streams that are there, and the newest day that ever was."""
         if not self._config.is_used:
             return
@@ -80,10 +80,10 @@ class Days:
         known: dict[str, set[day_streams.Day]] = {}
         for day in (*there, *{day.source: day for day in ever}.values()):
             known.setdefault(day.source, set()).add(day)
-        await self.keep(known)
-        await self.note(there)
+        await self.add_missing(known)
+        await self.track_streams(there)
 
-    async def note(self, some: Collection[day_streams.Day]) -> None:
+    async def track_streams(self, some: Collection[day_streams.Day]) -> None:
         """See that streams are looked after, whoever used them."""
         if some:
             scores = (word for day in some for word in (day.start_ms, day.stream))
@@ -94,15 +94,15 @@ class Days:
         return sorted(day for name in streams if (day := self._config.day_of(name)) is not None)
 
 
-def choose_call(names: keys.Keys, today: day_streams.Day) -> commands.Call:
+def choose_call(names: keys.Keys, today: day_streams.Day) -> commands.Command:
     """Gives the stream, and whether its day begins with that."""
     return ("FCALL", "rtas_day_choose_1", 1, names.days(today.source), today.number, today.stream, INDEX_TTL_S)
 
 
-def keep_call(names: keys.Keys, source: str, some: Iterable[day_streams.Day]) -> commands.Call:
+def keep_call(names: keys.Keys, source: str, some: Iterable[day_streams.Day]) -> commands.Command:
     words = (word for day in some for word in (day.number, day.stream))
     return ("FCALL", "rtas_day_keep_1", 1, names.days(source), INDEX_TTL_S, *words)
 
 
-def drop_call(names: keys.Keys, day: day_streams.Day) -> commands.Call:
+def drop_call(names: keys.Keys, day: day_streams.Day) -> commands.Command:
     return ("FCALL", "rtas_day_drop_1", 1, names.days(day.source), day.stream)

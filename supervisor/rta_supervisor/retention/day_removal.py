@@ -11,41 +11,41 @@ from typing import Final
 
 import msgspec
 
-from rta_supervisor.retention import day_index
-from rta_supervisor.session.store import last_id_in
+from rta_supervisor.retention import day_index, functions
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
+from rta_supervisor.transport.replies import last_generated_id
 from rta_wire import day_streams, keys
 
 GONE: Final = 1
 """Else the stream got an entry meanwhile, or the lease is over."""
 
 
-class Terms(msgspec.Struct, frozen=True):
+class RemovalTerms(msgspec.Struct, frozen=True):
     """Under which a day may go."""
 
     before_ms: int
     """Its last entry is older than this."""
-    believed_ms: int
+    plausible_until_ms: int
     """Or later than this: a writer may give an entry any id, and no clock has come so far."""
     until_ms: int
     """When the lease ends."""
 
 
-class Removal:
+class DayRemover:
     """Removes whole days."""
 
     def __init__(self, link: Link, names: keys.Keys) -> None:
         self._link = link
         self._keys = names
 
-    async def remove(self, day: day_streams.Day, used_ms: float, terms: Terms) -> bool:
+    async def remove(self, day: day_streams.Day, used_ms: float, terms: RemovalTerms) -> bool:
         """Whether the day is gone. `used_ms`: when it was last used, as it was seen."""
         name = day.stream
-        parts = (keys.stream(name), keys.cold(name))
+        parts = (keys.stream(name), keys.cold_stream(name))
         # Looked at before anything is touched: of a day that is in use nothing goes.
         ends = await self._link.try_all([("XINFO", "STREAM", key) for key in parts])
-        if any(terms.before_ms <= _last_ms(end) < terms.believed_ms for end in ends):
+        if any(terms.before_ms <= _last_ms(end) < terms.plausible_until_ms for end in ends):
             return False
         for key in parts:
             if await self._link.do(*remove_call(key, terms)) != GONE:
@@ -54,7 +54,7 @@ class Removal:
         if not await self._link.do("FCALL", "rtas_unlist_1", 1, keys.STREAMS, name, terms.until_ms):
             return False
         await self._link.do(*day_index.drop_call(self._keys, day))
-        await self._link.do(*commands.forget(self._keys.streams_used(), [(name, used_ms)]))
+        await self._link.do(*functions.remove_if_unchanged(self._keys.streams_used(), [(name, used_ms)]))
         if any(await self._link.do_all([("EXISTS", key) for key in parts])):
             await self._list_again(day)
             return False
@@ -70,9 +70,9 @@ class Removal:
         )
 
 
-def remove_call(key: str, terms: Terms) -> commands.Call:
-    return ("FCALL", "rtas_day_remove_1", 1, key, terms.before_ms, terms.believed_ms, terms.until_ms)
+def remove_call(key: str, terms: RemovalTerms) -> commands.Command:
+    return ("FCALL", "rtas_day_remove_1", 1, key, terms.before_ms, terms.plausible_until_ms, terms.until_ms)
 
 
 def _last_ms(info: Sequence[bytes] | Exception) -> int:
-    return int(last_id_in(info).partition("-")[0])
+    return int(last_generated_id(info).partition("-")[0])

@@ -9,7 +9,6 @@ the past after a clock jump: each sweep notes the last id of a stream, and what 
 has been in Redis long enough.
 """
 
-from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
@@ -19,25 +18,26 @@ import redis.exceptions
 
 from rta_supervisor.diagnostics import counters, log, loop_watch
 from rta_supervisor.nodes import leases
-from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.retention import day_sweep as days_sweep
-from rta_supervisor.retention.archive_floor import Floor, Floors
+from rta_supervisor.retention import functions, seen_ids
+from rta_supervisor.retention.archive_floor import ArchiveFloor, ArchiveFloors
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
-from rta_supervisor.transport.link import Link, Trouble, pairs
-from rta_wire import keys
+from rta_supervisor.transport.failures import RETRIABLE_ERRORS
+from rta_supervisor.transport.link import Link
+from rta_supervisor.transport.replies import pairs_to_dict
+from rta_wire import entry_ids, keys
 
 CALL_MAX_ENTRIES: Final = 1000
 """Removed in one call at most: more would keep Redis from serving others for too long."""
 
 READ_MAX_SESSIONS: Final = 1000
-ANY_ENTRIES: Final = 2**53
+UNLIMITED_ENTRIES: Final = 2**53
 """More than any stream has, and a whole number in Lua."""
 
-HIGHEST_ID: Final = commands.HIGHEST_ID
 
-
-class Swept(msgspec.Struct, frozen=True):
+class TrimResult(msgspec.Struct, frozen=True):
     """What one pass did."""
 
     trimmed: dict[str, int] = {}
@@ -46,39 +46,8 @@ class Swept(msgspec.Struct, frozen=True):
     """Streams that are gone."""
 
 
-class Seen(msgspec.Struct, frozen=True):
-    """Where a stream ended at a moment."""
-
-    at_s: float
-    last_id: str
-
-
-class Retention:
-    """Which entries of a stream have been there for long enough, told by looking now and then."""
-
-    def __init__(self) -> None:
-        self._seen: deque[Seen] = deque()
-
-    def note(self, at_s: float, last_id: str) -> None:
-        if self._seen and _order(last_id) < _order(self._seen[-1].last_id):
-            # Redis lost data or the stream was made anew: what was noted says nothing about these entries.
-            self._seen.clear()
-        self._seen.append(Seen(at_s, last_id))
-
-    def before(self, at_s: float) -> str | None:
-        """Entries below this id stood there at that time. None: nobody looked that early."""
-        while len(self._seen) > 1 and self._seen[1].at_s <= at_s:
-            self._seen.popleft()
-        return self._seen[0].last_id if self._seen and self._seen[0].at_s <= at_s else None
-
-
-def _order(entry_id: str) -> tuple[int, int]:
-    ms, _, sequence = entry_id.partition("-")
-    return int(ms), int(sequence)
-
-
 def _lower(one: str, other: str) -> str:
-    return min(one, other, key=_order)
+    return min(one, other, key=entry_ids.parse)
 
 
 class Trimmer:
@@ -89,16 +58,16 @@ class Trimmer:
         link: Link,
         config: settings.Settings,
         clock_s: Callable[[], float] = anyio.current_time,
-        days: days_sweep.Sweep | None = None,
+        days: days_sweep.DaySweep | None = None,
     ) -> None:
         self._link = link
         self._keys = config.keys
         self._config = config.trim
         self._archive = config.archive
-        self._floors = Floors(link, config)
+        self._floors = ArchiveFloors(link, config)
         self._clock_s = clock_s
-        self._days = days or days_sweep.Sweep(link, config)
-        self._retention: dict[str, Retention] = {}
+        self._days = days or days_sweep.DaySweep(link, config)
+        self._retention: dict[str, seen_ids.SeenIds] = {}
         self._log = log.get(duty="trim")
 
     def reconfigure(self, config: settings.Settings) -> None:
@@ -107,17 +76,17 @@ class Trimmer:
         self._archive = config.archive
         self._floors.reconfigure(config)
 
-    async def run(self, turns: leases.Turns = leases.ALWAYS) -> None:
+    async def run(self, turns: leases.DutyTurns = leases.UNLEASED) -> None:
         """Until cancelled. What an outage interrupts is done in the next pass."""
         while True:
-            loop_watch.step(self._config.every_s)
+            loop_watch.report_alive(self._config.every_s)
             until_ms = await turns.next(self._config.every_s)
             try:
                 await self.sweep(until_ms)
-            except Trouble as error:
-                self._link.complaints.note(error)
+            except RETRIABLE_ERRORS as error:
+                self._link.outage_log.log_failure(error)
 
-    async def sweep(self, until_ms: int | None = commands.FOREVER) -> Swept:
+    async def sweep(self, until_ms: int | None = commands.FOREVER) -> TrimResult:
         """Look at every stream once. Without a lease (None) that is all: an heir has to know how long entries stand."""
         used = await self._link.do("ZRANGE", self._keys.streams_used(), 0, -1, "WITHSCORES")
         last_use_ms = {name.decode(): float(score) for name, score in zip(used[::2], used[1::2], strict=True)}
@@ -127,27 +96,27 @@ class Trimmer:
         floors = await self._floors.read()
         if busy and until_ms is not None:
             await self._list(busy)
-        days = days_sweep.NOTHING
+        days = days_sweep.EMPTY_SWEEP
         if until_ms is not None:
             days = await self._days.sweep(last_use_ms, {*busy, *floors}, until_ms)
         for name in days.removed:
             del last_use_ms[name]
-        self._retention = {name: self._retention.get(name, Retention()) for name in last_use_ms}
+        self._retention = {name: self._retention.get(name, seen_ids.SeenIds()) for name in last_use_ms}
         trimmed: dict[str, int] = {}
         removed = [*days.removed]
         for name, used_ms in last_use_ms.items():
             limits = self._config.of(name)
-            loop_watch.step()
+            loop_watch.report_alive()
             try:
                 may_go = name not in {*busy, *floors, *days.streams}
                 is_idle = may_go and 0 < limits.idle_stream_s * 1000 <= now_ms() - used_ms
                 if is_idle and until_ms is not None and await self._remove(name, limits, used_ms, until_ms):
                     removed.append(name)
-                elif self._config.enabled and (below := await self._below(name, limits, is_busy=name in busy)):
+                elif self._config.enabled and (below := await self._trim_boundary(name, limits, is_busy=name in busy)):
                     if until_ms is None:
                         continue
                     if (floor := floors.get(name)) is not None:
-                        count = await self._trim_above(floor, name, limits, below, until_ms)
+                        count = await self._trim_to_floor(floor, name, limits, below, until_ms)
                     else:
                         count = await self._trim(name, limits, _lower(below, ends.get(name) or below), until_ms)
                     trimmed |= {name: count} if count else {}
@@ -156,33 +125,35 @@ class Trimmer:
                 self._log.error("stream_not_trimmed", stream=name, error=str(error))
         if until_ms is not None:
             self._floors.forget(floors)
-            await self._floors.look_after()
-        return Swept(trimmed, tuple(removed))
+            await self._floors.renew_queue()
+        return TrimResult(trimmed, tuple(removed))
 
-    async def _below(self, name: str, limits: settings.TrimLimits, *, is_busy: bool) -> str | None:
+    async def _trim_boundary(self, name: str, limits: settings.TrimLimits, *, is_busy: bool) -> str | None:
         """Entries below this id may go. None: no entry may."""
         last_id = await self._last_id(name)
         if last_id is None:
             return None
         retention = self._retention[name]
         retention.note(self._clock_s(), last_id)
-        return retention.before(self._clock_s() - limits.min_retention_s) if is_busy else HIGHEST_ID
+        return retention.last_id_at(self._clock_s() - limits.min_retention_s) if is_busy else entry_ids.MAX
 
     async def _trim(self, name: str, limits: settings.TrimLimits, below: str, until_ms: int) -> int:
         count = 0
-        while removed := await self._link.do(*trim_call(name, limits, below, until_ms=until_ms)):
+        while removed := await self._link.do(*functions.trim(name, limits, below, until_ms=until_ms)):
             count += removed
         if count:
-            counters.counts.stream(name).trimmed += count
+            counters.counts.of_stream(name).trimmed += count
             self._log.debug("stream_trimmed", stream=name, entries=count)
         return count
 
-    async def _trim_above(self, floor: Floor, name: str, limits: settings.TrimLimits, below: str, until_ms: int) -> int:
+    async def _trim_to_floor(
+        self, floor: ArchiveFloor, name: str, limits: settings.TrimLimits, below: str, until_ms: int
+    ) -> int:
         """What the archive does not need any more; and where the stream has become too large, what it does need."""
         count = await self._trim(name, limits, _lower(below, floor.position), until_ms)
-        if await self._floors.is_over(name, floor):
+        if await self._floors.is_over_limit(name, floor):
             enough = msgspec.structs.replace(
-                limits, max_entries=ANY_ENTRIES, max_bytes=self._archive.max_bytes, max_age_s=0
+                limits, max_entries=UNLIMITED_ENTRIES, max_bytes=self._archive.max_bytes, max_age_s=0
             )
             if cut := await self._trim(name, enough, below, until_ms):
                 await self._floors.note_cut(name, floor, cut, await self._floors.first_id(name))
@@ -193,10 +164,10 @@ class Trimmer:
         """In an order in which an open in between comes out on top: it adds an entry first and registers it then."""
         if not await self._link.do("FCALL", "rtas_unlist_1", 1, keys.STREAMS, name, until_ms):
             return False
-        in_use_ms = await self._removed(name, limits)
+        in_use_ms = await self._remove_keys(name, limits)
         if not in_use_ms:
-            await self._link.do(*commands.forget(self._keys.streams_used(), [(name, used_ms)]))
-            if not any([await self._link.do("EXISTS", key) for key in (keys.stream(name), keys.cold(name))]):
+            await self._link.do(*functions.remove_if_unchanged(self._keys.streams_used(), [(name, used_ms)]))
+            if not any([await self._link.do("EXISTS", key) for key in (keys.stream(name), keys.cold_stream(name))]):
                 counters.counts.streams_removed += 1
                 self._log.info("stream_removed", stream=name)
                 return True
@@ -208,10 +179,10 @@ class Trimmer:
         )
         return False
 
-    async def _removed(self, name: str, limits: settings.TrimLimits) -> int:
+    async def _remove_keys(self, name: str, limits: settings.TrimLimits) -> int:
         """Live and cold: 0 if both are gone. The index goes last: what it names is looked for again."""
-        for key in (keys.stream(name), keys.cold(name)):
-            if in_use_ms := await self._link.do(*remove_call(key, limits)):
+        for key in (keys.stream(name), keys.cold_stream(name)):
+            if in_use_ms := await self._link.do(*functions.remove(key, limits)):
                 return int(in_use_ms)
         await self._link.do("HDEL", self._keys.cold_index(), name)
         return 0
@@ -224,33 +195,21 @@ class Trimmer:
 
     async def _busy_streams(self) -> Collection[str]:
         """Streams with an open session."""
-        identities = [raw.decode() for raw in await self._link.do("ZRANGE", self._keys.index(), 0, -1)]
+        identities = [raw.decode() for raw in await self._link.do("ZRANGE", self._keys.session_index(), 0, -1)]
         busy: set[str] = set()
         for at in range(0, len(identities), READ_MAX_SESSIONS):
             wanted = identities[at : at + READ_MAX_SESSIONS]
             answers: Sequence[Any] = await self._link.do_all(
-                [("HGET", self._keys.state(identity), keys.STREAM_NAME) for identity in wanted]
+                [("HGET", self._keys.session_state(identity), keys.STREAM_NAME) for identity in wanted]
             )
             busy.update(raw.decode() for raw in answers if raw is not None)
         return busy
 
     async def _last_id(self, name: str) -> str | None:
         try:
-            info = pairs(await self._link.do("XINFO", "STREAM", keys.stream(name)))
+            info = pairs_to_dict(await self._link.do("XINFO", "STREAM", keys.stream(name)))
         except redis.exceptions.ResponseError as error:
             if "no such key" in str(error):
                 return None
             raise
         return info[b"last-generated-id"].decode()
-
-
-def trim_call(name: str, limits: settings.TrimLimits, below: str, *, until_ms: int = commands.FOREVER) -> commands.Call:
-    """Gives how many entries it removed; 0 means that there is nothing more to do."""
-    bounds = (limits.max_entries, limits.max_bytes, int(limits.max_age_s * 1000))
-    way = (below, CALL_MAX_ENTRIES, int(limits.exact), until_ms)
-    return ("FCALL", "rtas_trim_1", 1, keys.stream(name), *bounds, *way)
-
-
-def remove_call(key: str, limits: settings.TrimLimits) -> commands.Call:
-    """Gives 0 if the stream is gone, else the time of its last entry in ms."""
-    return ("FCALL", "rtas_remove_1", 1, key, int(limits.idle_stream_s * 1000))

@@ -11,43 +11,46 @@ from typing import Any, Final
 import anyio
 import redis.exceptions
 
-from rta_supervisor.archive.record import Marker
+from rta_supervisor.archive.record import ArchiveRecorder
 from rta_supervisor.catalogue import factory
-from rta_supervisor.catalogue.sync import Follower
-from rta_supervisor.catalogue.writer import Archivist
+from rta_supervisor.catalogue.sync import CatalogueSync
+from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.compaction.compactor import Compactor
-from rta_supervisor.control.consumer import Hooks, Lane
-from rta_supervisor.control.priority import Precedence
-from rta_supervisor.control.requests import Reports, Requests
+from rta_supervisor.control.consumer import ConsumerCallbacks, ControlConsumer
+from rta_supervisor.control.priority import Priority
+from rta_supervisor.control.requests import RequestHandler
 from rta_supervisor.diagnostics import counters, log
-from rta_supervisor.diagnostics.loop_watch import Progress
+from rta_supervisor.diagnostics.loop_watch import LoopWatch
 from rta_supervisor.http import server as http_server
 from rta_supervisor.nodes import leases
 from rta_supervisor.nodes.leases import Leases
 from rta_supervisor.nodes.registry import Node
-from rta_supervisor.nodes.time_sync import Timekeeper, now_ms
+from rta_supervisor.nodes.server_clock import now_ms
+from rta_supervisor.nodes.time_sync import TimeSync
+from rta_supervisor.observe import health as observe_health
 from rta_supervisor.observe import prometheus
-from rta_supervisor.observe import status as observe_status
 from rta_supervisor.observe.health import Health
-from rta_supervisor.observe.history import Recorder
-from rta_supervisor.observe.sampler import Survey
-from rta_supervisor.recovery.loss_detector import Beat
+from rta_supervisor.observe.history import HistoryRecorder
+from rta_supervisor.observe.sampler import Sampler
+from rta_supervisor.recovery.loss_detector import LossDetector
 from rta_supervisor.recovery.restore import Recovery
 from rta_supervisor.recovery.resurrect import Resurrection
-from rta_supervisor.retention.day_index import Days
+from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.retention.trimmer import Trimmer
 from rta_supervisor.runtime import systemd
-from rta_supervisor.runtime.pulse import Pulse
+from rta_supervisor.runtime.systemd import SystemdNotifier
 from rta_supervisor.session.refresher import Refresher
-from rta_supervisor.session.service import Life
-from rta_supervisor.session.silence_watchdog import Watchdog
-from rta_supervisor.session.store import Sessions
+from rta_supervisor.session.reports import ReportHandler
+from rta_supervisor.session.service import SessionService
+from rta_supervisor.session.silence_watchdog import SilenceWatchdog
+from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import redaction, reload, settings
-from rta_supervisor.transport.link import Link, Refused, Trouble
+from rta_supervisor.transport.failures import RETRIABLE_ERRORS, TemporaryRefusal
+from rta_supervisor.transport.link import Link
 from rta_supervisor.web import app
-from rta_supervisor.web.context import Parts
+from rta_supervisor.web.context import WebContext
 from rta_supervisor.webhooks.deliverer import Webhooks
-from rta_wire import __version__, credentials, errors
+from rta_wire import __version__, errors, redis_url
 
 GATHER_REPORTS: Final = 5
 JOIN_PAUSE_S: Final = 0.5
@@ -63,7 +66,7 @@ COLLECT_AFTER: Final = (100_000, 50, 100)
 """For Python's collector of cycles. We make next to none, and by default it looks at the messages of a flood several
 times and at all sessions every few seconds: that took a fifth of our time and held up requests."""
 
-FOLLOW: Final = "follow"
+CATALOGUE_SYNC_DUTY: Final = "follow"
 """The duty of those who share a catalogue: one looks for what nobody has written to it."""
 
 
@@ -75,62 +78,76 @@ class Daemon:
         self._config = config
         self._load = load
         self._link = Link(config.redis)
-        self._timekeeper = Timekeeper(self._link, now_ms, config.node.beat_s)
+        self._timekeeper = TimeSync(self._link, now_ms, config.node.beat_s)
         self._node = Node(self._link, config)
-        self._catalogue = factory.configured(config)
-        duties = (*leases.DUTIES, FOLLOW) if self._catalogue.is_shared else leases.DUTIES
+        self._catalogue = factory.create(config)
+        duties = (*leases.DUTIES, CATALOGUE_SYNC_DUTY) if self._catalogue.is_shared else leases.DUTIES
         self._leases = Leases(self._link, config, self._node.id, duties)
-        self._sessions = Sessions(self._link, config)
-        self._archivist = Archivist(self._link, self._sessions, self._catalogue, config)
+        self._sessions = SessionStore(self._link, config)
+        self._archivist = CatalogueWriter(self._link, self._catalogue, config)
         self._webhooks = Webhooks(self._link, config)
-        self._life = Life(self._link, config, self._sessions, self._archivist.note, outbox=self._webhooks.outbox)
-        self._refresher = Refresher(self._sessions, self._life, config.session, self._archivist.note_progress)
-        self._request_lane = Lane(
-            "requests", config.keys.requests, self._link, config, principals=config.control.askers
+        self._life = SessionService(
+            self._link, config, self._sessions, self._archivist.mark_changed, outbox=self._webhooks.outbox
+        )
+        self._refresher = Refresher(self._sessions, self._life, config.session, self._archivist.record_progress)
+        self._request_lane = ControlConsumer(
+            "requests", config.keys.requests, self._link, config, principals=config.control.requesters
         )
         # Reports of one unit are joined: the more at once, the less they cost. Requests don't wait for each other.
-        self._report_lane = Lane("reports", config.keys.reports, self._link, config, gather_batches=GATHER_REPORTS)
-        precedence = Precedence()
-        self._marker = Marker(self._link, config, self._sessions, self._catalogue)
-        self._watchdog = Watchdog(
+        self._report_lane = ControlConsumer(
+            "reports", config.keys.reports, self._link, config, gather_batches=GATHER_REPORTS
+        )
+        precedence = Priority()
+        self._marker = ArchiveRecorder(self._link, config, self._sessions, self._catalogue)
+        self._watchdog = SilenceWatchdog(
             self._sessions,
             self._life,
             config.session,
             lambda: max(self._report_lane.listening_since_ms, now_ms.steady_since_ms),
         )
         self._trimmer = Trimmer(self._link, config)
-        self._days = Days(self._link, config)
+        self._days = DayIndex(self._link, config)
         self._compactor = Compactor(self._link, self._sessions, self._catalogue, config)
         self._recovery = Recovery(
             *(self._link, self._sessions, self._life, self._catalogue),
             is_catalogue_required=config.catalogue.required,
             prepare=(
-                *(self._request_lane.prepare, self._report_lane.prepare, self._node.register, self._leases.renew),
+                *(
+                    self._request_lane.create_groups,
+                    self._report_lane.create_groups,
+                    self._node.register,
+                    self._leases.renew,
+                ),
                 # What only we remember of the time before a loss, before it is asked what was lost.
                 self._archivist.flush_progress,
-                lambda: self._days.put_back(self._catalogue),
+                lambda: self._days.restore(self._catalogue),
             ),
-            on_trouble=self._report_lane.note_silence,
+            on_outage=self._report_lane.note_outage,
         )
         self._resurrection = Resurrection(self._link, self._sessions, self._recovery, self._catalogue, config)
-        self._requests = Requests(
+        self._requests = RequestHandler(
             *(self._link, self._request_lane, self._life, config, precedence),
             resurrection=self._resurrection,
             marker=self._marker,
         )
-        self._follower = Follower(
+        self._follower = CatalogueSync(
             *(self._link, self._sessions, self._catalogue, config),
-            note=self._archivist.note,
-            end_again=self._recovery.end_again,
+            on_stale=self._archivist.mark_changed,
+            close_again=self._recovery.close_again,
         )
-        self._reports = Reports(
-            self._report_lane, self._sessions, self._refresher, config, precedence, witness=self._recovery.witness
+        self._reports = ReportHandler(
+            self._report_lane,
+            self._sessions,
+            self._refresher,
+            config,
+            precedence,
+            recent_reports=self._recovery.recent_reports,
         )
-        self._progress = Progress()
+        self._progress = LoopWatch()
         self._health = Health(config.redis, self._progress.stuck)
-        self._survey = Survey(self._link, config)
-        self._recorder = Recorder(self._link, config.keys, counters.counts)
-        self._pulse = Pulse(self._progress, self._describe)
+        self._survey = Sampler(self._link, config)
+        self._recorder = HistoryRecorder(self._link, config.keys, counters.counts)
+        self._pulse = SystemdNotifier(self._progress, self._describe)
         self._lanes_scope: anyio.CancelScope | None = None
         self._stopping = anyio.Event()
         self._joining: anyio.CancelScope | None = None
@@ -149,7 +166,7 @@ class Daemon:
                     sides.start_soon(self._pulse.measure_delay, name="loop_delay")
                     if await self._join():
                         await self._work()
-                log.tell_repeats(is_last=True)
+                log.log_suppressed(is_last=True)
                 self._log.info("supervisor_stopped")
                 sides.cancel_scope.cancel()
         except BaseExceptionGroup as group:
@@ -165,8 +182,8 @@ class Daemon:
             yield
             return
         closing = anyio.Event()
-        registry = prometheus.registry(self._node.id, counters.counts, self._survey, self._health, self._progress)
-        parts = Parts(
+        registry = prometheus.build_registry(self._node.id, counters.counts, self._survey, self._health, self._progress)
+        parts = WebContext(
             *(self._config, self._node.id, self._link, self._sessions, self._catalogue),
             *(self._health, registry, closing),
         )
@@ -187,22 +204,22 @@ class Daemon:
             while True:
                 try:
                     await self._link.connect()
-                    await self._timekeeper.look()
+                    await self._timekeeper.sync()
                     await self._prepare()
                     break
-                except (errors.RedisUnreachable, errors.RedisFull, *Trouble) as error:
-                    self._health.hinder(f"waiting for Redis: {error}")
-                    self._link.complaints.note(error)
-                    systemd.send(f"READY=1\nSTATUS=Waiting for Redis: {error}")
+                except (errors.RedisUnreachable, errors.RedisFull, *RETRIABLE_ERRORS) as error:
+                    self._health.set_not_ready(f"waiting for Redis: {error}")
+                    self._link.outage_log.log_failure(error)
+                    systemd.notify(f"READY=1\nSTATUS=Waiting for Redis: {error}")
                     await anyio.sleep(JOIN_PAUSE_S)
-            self._health.hinder("")
+            self._health.set_not_ready("")
             self._log.info(
                 "supervisor_started",
                 version=__version__,
-                redis=credentials.safe(self._config.redis.url),
+                redis=redis_url.redact(self._config.redis.url),
                 catalogue=self._catalogue.name,
             )
-            systemd.send(f"READY=1\nSTATUS={self._describe()}")
+            systemd.notify(f"READY=1\nSTATUS={self._describe()}")
             return True
         return False
 
@@ -217,12 +234,15 @@ class Daemon:
         """Whatever has to be in Redis. One that is full and was ours before gets room first: nobody else makes any."""
         while True:
             try:
-                await self._recovery.make_whole(is_start=True)
-            except Refused as error:
-                if not isinstance(self._link.named(error), errors.RedisFull) or not await self._link.has_functions():
+                await self._recovery.restore(is_start=True)
+            except TemporaryRefusal as error:
+                if (
+                    not isinstance(self._link.to_rta_error(error), errors.RedisFull)
+                    or not await self._link.has_functions()
+                ):
                     raise
-                self._link.complaints.note(error)
-                systemd.send(f"EXTEND_TIMEOUT_USEC={int(STARTING_S * 1e6)}")
+                self._link.outage_log.log_failure(error)
+                systemd.notify(f"EXTEND_TIMEOUT_USEC={int(STARTING_S * 1e6)}")
                 await self._trimmer.sweep()
                 await anyio.sleep(ROOM_PAUSE_S)
             else:
@@ -239,7 +259,7 @@ class Daemon:
             "watchdog": lambda: self._watchdog.run(self._leases.of("watchdog")),
             "archivist": self._archivist.run,
             "follower": lambda: self._follower.run(
-                self._leases.of(FOLLOW) if self._catalogue.is_shared else leases.ALWAYS
+                self._leases.of(CATALOGUE_SYNC_DUTY) if self._catalogue.is_shared else leases.UNLEASED
             ),
             "resurrection": self._resurrection.run,
             "trim": lambda: self._trimmer.run(self._leases.of("trim")),
@@ -249,7 +269,7 @@ class Daemon:
         }
         if self._config.metrics.slots:
             duties["slots"] = self._recorder.run
-        hooks = Hooks(on_data_loss=self._recovery.recover, on_gap=self._refresher.rescan)
+        hooks = ConsumerCallbacks(on_data_loss=self._recovery.recover, on_gap=self._refresher.recount)
         async with anyio.create_task_group() as background:
             for name, duty in duties.items():
                 background.start_soon(self._progress.watched(name, duty), name=name)
@@ -274,10 +294,10 @@ class Daemon:
         first: BaseException = refused
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
-        return first if isinstance(first, errors.RtaError) else self._link.named(first)
+        return first if isinstance(first, errors.RtaError) else self._link.to_rta_error(first)
 
     async def _watch_redis(self) -> None:
-        await self._recovery.run(Beat(self._link, self._config.keys, self._node.id), self._config.node.beat_s)
+        await self._recovery.run(LossDetector(self._link, self._config.keys, self._node.id), self._config.node.beat_s)
 
     async def _watch_signals(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
@@ -292,8 +312,8 @@ class Daemon:
         """The lanes finish what they began, within a time. Who asks twice does not want to wait."""
         is_impatient = self._stopping.is_set()
         self._log.info("supervisor_stopping", signal=number.name)
-        systemd.send("STOPPING=1\nSTATUS=Finishing what was begun")
-        self._health.hinder("stopping")
+        systemd.notify("STOPPING=1\nSTATUS=Finishing what was begun")
+        self._health.set_not_ready("stopping")
         self._stopping.set()
         if self._joining is not None:
             self._joining.cancel()
@@ -303,17 +323,17 @@ class Daemon:
 
     def _reload(self) -> None:
         """Take what can be taken of the settings as they are now; a mistake in them changes nothing."""
-        systemd.send(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
+        systemd.notify(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
         try:
             if self._load is not None:
-                self._take(reload.change(self._config, self._load()))
+                self._take(reload.compare(self._config, self._load()))
         except errors.RtaError as error:
             self._log.error("configuration_refused", error=str(error))
-        systemd.send(f"READY=1\nSTATUS={self._describe()}")
+        systemd.notify(f"READY=1\nSTATUS={self._describe()}")
 
-    def _take(self, change: reload.Change) -> None:
+    def _take(self, change: reload.SettingsChange) -> None:
         self._config = change.config
-        parts: tuple[reload.Part, ...] = (
+        parts: tuple[reload.Reconfigurable, ...] = (
             *(self._sessions, self._archivist, self._life, self._refresher, self._watchdog, self._trimmer),
             *(self._days, self._compactor, self._resurrection, self._marker),
             *(self._request_lane, self._report_lane, self._requests, self._reports),
@@ -321,16 +341,16 @@ class Daemon:
         for part in parts:
             part.reconfigure(change.config)
         log.configure(change.config.log, redaction.secrets(change.config))
-        self._log.info("configuration_reloaded", changed=change.taken)
+        self._log.info("configuration_reloaded", changed=change.applied)
         if change.needs_restart:
             self._log.warning("settings_need_restart", settings=change.needs_restart)
 
     def _describe(self) -> str:
         """One line for `systemctl status`."""
-        verdict = self._health.verdict()
+        verdict = self._health.readiness()
         if not verdict.is_ready:
             return verdict.reason[0].upper() + verdict.reason[1:]
-        return observe_status.line(self._survey.seen, counters.counts)
+        return observe_health.status_line(self._survey.latest, counters.counts)
 
     async def _stop(self) -> None:
         with anyio.move_on_after(STOP_S) as scope:
@@ -341,7 +361,7 @@ class Daemon:
                     await self._recorder.flush()
                 await self._leases.release()
                 await self._node.unregister()
-            except Trouble as error:
-                self._link.complaints.note(error)
+            except RETRIABLE_ERRORS as error:
+                self._link.outage_log.log_failure(error)
         if scope.cancelled_caught:
             self._log.error("stop_incomplete", stop_s=STOP_S)

@@ -17,18 +17,18 @@ class Patch(msgspec.Struct, frozen=True):
     """Properties to change, and the place of the request in the order of all requests."""
 
     properties: session.Json
-    at: str
+    entry_id: str
 
-    def is_news(self, updated: Mapping[str, str], *, about_state: bool) -> bool:
+    def has_newer(self, updated: Mapping[str, str], *, about_state: bool) -> bool:
         """Whether it says something that no later request has said, and that is not said already."""
         return any(self._is_newer(updated, name) for name in ((STATE,) if about_state else self.properties))
 
-    def newer(self, updated: Mapping[str, str]) -> session.Json:
+    def newer_properties(self, updated: Mapping[str, str]) -> session.Json:
         """Those of its properties that no later request has set. `updated`: the place of the latest, by property."""
         return {name: value for name, value in self.properties.items() if self._is_newer(updated, name)}
 
     def _is_newer(self, updated: Mapping[str, str], name: str) -> bool:
-        return order(self.at) > order(updated.get(name, NEVER))
+        return order(self.entry_id) > order(updated.get(name, NEVER))
 
 
 def order(entry_id: str) -> tuple[int, int]:

@@ -9,20 +9,20 @@ from rta_wire.control.totals import Totals
 KEEP_S: Final = 30.0
 """Reports are kept for once or twice this long, many times what the catalogue is behind."""
 
-Key = tuple[str, int]
+SessionKey = tuple[str, int]
 """Identity and stream session id."""
 
 
-class Witness:
+class RecentReports:
     """Remembers the latest totals of each unit."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self._turned_s = clock_s()
-        self._recent: dict[Key, dict[str, Totals]] = {}
-        self._older: dict[Key, dict[str, Totals]] = {}
+        self._recent: dict[SessionKey, dict[str, Totals]] = {}
+        self._older: dict[SessionKey, dict[str, Totals]] = {}
 
-    def note(self, reports: Mapping[Key, Mapping[str, Totals]]) -> None:
+    def add(self, reports: Mapping[SessionKey, Mapping[str, Totals]]) -> None:
         """Reports that Redis has taken."""
         if self._clock_s() - self._turned_s > KEEP_S:
             self._turned_s = self._clock_s()
@@ -33,6 +33,6 @@ class Witness:
             else:
                 self._recent[key] = dict(units)
 
-    def reported(self) -> dict[Key, dict[str, Totals]]:
+    def latest_totals(self) -> dict[SessionKey, dict[str, Totals]]:
         """All that is remembered."""
         return {key: self._older.get(key, {}) | self._recent.get(key, {}) for key in (self._older | self._recent)}

@@ -8,11 +8,11 @@ import redis.exceptions
 
 from rta_supervisor.diagnostics import counters, log, loop_watch
 from rta_supervisor.nodes import leases
-from rta_supervisor.session.model import Known, Ref, Shown
-from rta_supervisor.session.service import Life
-from rta_supervisor.session.store import Sessions
+from rta_supervisor.session.model import Published, SessionRecord, SessionRef
+from rta_supervisor.session.service import SessionService
+from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.link import Trouble
+from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 
 KEEPS_PER_LIFE: Final = 100
 
@@ -26,17 +26,17 @@ class Refresher:
 
     def __init__(
         self,
-        sessions: Sessions,
-        life: Life,
+        sessions: SessionStore,
+        life: SessionService,
         config: settings.SessionSettings,
-        on_progress: Callable[[Sequence[Shown]], None],
+        on_progress: Callable[[Sequence[Published]], None],
     ) -> None:
         self._sessions = sessions
         self._life = life
         self._config = config
         self._on_progress = on_progress
-        self._touched: set[Ref] = set()
-        self._refreshed: set[Ref] = set()
+        self._touched: set[SessionRef] = set()
+        self._refreshed: set[SessionRef] = set()
         self._next_keep_s = 0.0
         self._since_s = 0.0
         self._some = anyio.Event()
@@ -45,7 +45,7 @@ class Refresher:
     def reconfigure(self, config: settings.Settings) -> None:
         self._config = config.session
 
-    def touch(self, ref: Ref) -> None:
+    def mark_changed(self, ref: SessionRef) -> None:
         """Note that a session has news for its readers."""
         if not self._touched:
             self._since_s = anyio.current_time()
@@ -55,9 +55,9 @@ class Refresher:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            loop_watch.rest()
+            loop_watch.report_waiting()
             await self._some.wait()
-            loop_watch.step()
+            loop_watch.report_alive()
             await self.flush()
             await anyio.sleep(self._config.refresh_ms / 1000)
 
@@ -71,22 +71,22 @@ class Refresher:
             self._refreshed |= touched
             if touched:
                 counters.counts.refresh_delay_s.observe(anyio.current_time() - since_s)
-        except Trouble as error:
-            self._sessions.complaints.note(error)
+        except RETRIABLE_ERRORS as error:
+            self._sessions.outage_log.log_failure(error)
             for ref in touched:
-                self.touch(ref)
+                self.mark_changed(ref)
 
-    async def run_idle(self, turns: leases.Turns = leases.ALWAYS) -> None:
+    async def run_idle(self, turns: leases.DutyTurns = leases.UNLEASED) -> None:
         """Renew `lastUpdated` and the lifetime of every open session, until cancelled."""
         while True:
             pause_s = self._config.idle_refresh_s / IDLE_PASSES
-            loop_watch.step(pause_s)
+            loop_watch.report_alive(pause_s)
             until_ms = await turns.next(pause_s)
             refreshed, self._refreshed = self._refreshed, set()
             if until_ms is None:
                 continue
             try:
-                idle, closed = await self._sessions.live(besides={ref.identity for ref in refreshed})
+                idle, closed = await self._sessions.open_and_closed(besides={ref.identity for ref in refreshed})
                 await self._sessions.refresh(idle)
                 self._refreshed.update(idle)
                 await self._keep([*idle, *refreshed], closed)
@@ -94,26 +94,26 @@ class Refresher:
                 for known in await self._sessions.read_all([ref.identity for ref in closed]):
                     if known is not None:
                         await self._finish_off(known)
-            except Trouble as error:
-                self._sessions.complaints.note(error)
+            except RETRIABLE_ERRORS as error:
+                self._sessions.outage_log.log_failure(error)
 
-    async def _finish_off(self, known: Known) -> None:
+    async def _finish_off(self, known: SessionRecord) -> None:
         try:
-            await self._life.finish_off(known)
+            await self._life.complete_close(known)
         except redis.exceptions.ResponseError as error:
-            self._sessions.give_up(known.ref.identity, error)
+            self._sessions.log_spoilt_or_raise(known.ref.identity, error)
 
-    async def _keep(self, live: Sequence[Ref], closed: Sequence[Ref]) -> None:
+    async def _keep(self, live: Sequence[SessionRef], closed: Sequence[SessionRef]) -> None:
         """Gates live as long as sessions, and so do closed sessions that no catalogue has yet. They are looked at
         seldom: each look costs a call."""
         if anyio.current_time() >= self._next_keep_s:
             self._next_keep_s = anyio.current_time() + self._config.open_ttl_s / KEEPS_PER_LIFE
-            await self._sessions.keep(live)
-            await self._sessions.hold(closed)
+            await self._sessions.extend_gates(live)
+            await self._sessions.extend_closed(closed)
 
-    async def rescan(self) -> None:
+    async def recount(self) -> None:
         """Count again what stands in the streams: reports of it may be lost, the marks are not."""
-        live, _ = await self._sessions.live()
+        live, _ = await self._sessions.open_and_closed()
         for ref in live:
             if await self._sessions.fold_marks(ref):
-                self.touch(ref)
+                self.mark_changed(ref)

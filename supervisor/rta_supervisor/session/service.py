@@ -9,16 +9,18 @@ from collections.abc import Callable, Collection
 from rta_supervisor.control import deadlines
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes import leases
-from rta_supervisor.nodes.time_sync import Clock, now_ms
-from rta_supervisor.retention.day_index import Days
-from rta_supervisor.session import state_machine
-from rta_supervisor.session.model import Known, Ref
+from rta_supervisor.nodes.server_clock import Clock, now_ms
+from rta_supervisor.retention.day_index import DayIndex
+from rta_supervisor.session import functions, state_machine
+from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.patch import STATE, Patch
-from rta_supervisor.session.state_machine import Effect, Event
-from rta_supervisor.session.store import Sessions, end_of, last_id_in
+from rta_supervisor.session.state_machine import Effect, SessionEvent
+from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
-from rta_supervisor.transport.link import Link, checked
+from rta_supervisor.transport.failures import classify
+from rta_supervisor.transport.link import Link
+from rta_supervisor.transport.replies import last_generated_id, stream_info_command
 from rta_supervisor.webhooks.outbox import Outbox
 from rta_wire import day_streams, errors, keys, session
 from rta_wire.control.totals import Totals
@@ -26,14 +28,14 @@ from rta_wire.pb import control_pb2
 from rta_wire.session import State
 
 
-class Life:
+class SessionService:
     """Every change of a session that somebody asked for."""
 
     def __init__(
         self,
         link: Link,
         config: settings.Settings,
-        sessions: Sessions,
+        sessions: SessionStore,
         on_change: Callable[[str], None],
         *,
         outbox: Outbox | None = None,
@@ -46,7 +48,7 @@ class Life:
         self._stream_prefixes = config.control.stream_prefixes
         self._operators = config.control.operators
         self._sessions = sessions
-        self._days = Days(link, config, clock)
+        self._days = DayIndex(link, config, clock)
         self._on_change = on_change
         self._clock = clock
         self._log = log.get()
@@ -72,11 +74,13 @@ class Life:
             return reply_of(known)
         known = await self._sessions.read(request.identity)
         if known is None:
-            known = await self._create(principal, request, session.with_life(document, state, None), state)
+            known = await self._open_new(
+                principal, request, session.with_supervisor_properties(document, state, None), state
+            )
         else:
             counters.counts.opened_again += 1
         _check_same(known, principal, request)
-        await self.announce(known)
+        await self.publish_opening(known)
         return reply_of(known)
 
     async def _first_identity(self, principal: str, request: control_pb2.OpenSession) -> str:
@@ -88,16 +92,18 @@ class Life:
         first = await self._link.do("SET", key, request.identity, *options)
         return first.decode() if first is not None else request.identity
 
-    async def _create(
+    async def _open_new(
         self, principal: str, request: control_pb2.OpenSession, document: session.Json, state: State
-    ) -> Known:
+    ) -> SessionRecord:
         stream = await self._days.stream_for(request.stream)
-        number, end = await self._link.try_all([("INCRBY", keys.LAST_STREAM_SESSION_ID, 1), end_of(stream)])
+        number, end = await self._link.try_all(
+            [("INCRBY", keys.LAST_STREAM_SESSION_ID, 1), stream_info_command(stream)]
+        )
         if isinstance(number, Exception):
-            raise checked(number)
-        ref = Ref(request.identity, stream, number)
-        position = last_id_in(end)
-        if await self.put_new(ref, document, state=state, principal=principal, position=position):
+            raise classify(number)
+        ref = SessionRef(request.identity, stream, number)
+        position = last_generated_id(end)
+        if await self.create(ref, document, state=state, principal=principal, position=position):
             counters.counts.opened += 1
             self._log.info("session_opened", session=ref.identity, stream=ref.stream, id=ref.stream_session_id)
         # Another supervisor may have been faster: what stands there counts.
@@ -106,12 +112,19 @@ class Life:
             raise errors.SessionConflict(identity=ref.identity, what="an owner", theirs="unknown", ours=principal)
         return known
 
-    async def put_new(
-        self, ref: Ref, document: session.Json, *, state: State, principal: str, position: str, **further: commands.Word
+    async def create(
+        self,
+        ref: SessionRef,
+        document: session.Json,
+        *,
+        state: State,
+        principal: str,
+        position: str,
+        **extra_fields: commands.Argument,
     ) -> bool:
         """Write a session that is not there. Whether it was not there."""
-        note = self._note(int(further.get("version", 1)), state, None)
-        call = commands.open_session(
+        note = self._webhook_note(int(extra_fields.get("version", 1)), state, None)
+        call = functions.open_session(
             self._keys,
             ref.identity,
             stream_session_id=ref.stream_session_id,
@@ -123,103 +136,109 @@ class Life:
             now_ms=self._clock(),
             ttl_s=self._config.open_ttl_s,
             channel=self._keys.state_channel(ref.identity),
-            further={**further, **dict(zip(note[::2], note[1::2], strict=True))},
+            extra_fields={**extra_fields, **dict(zip(note[::2], note[1::2], strict=True))},
         )
         is_new, *_ = await self._link.do(*call)
         return bool(is_new)
 
-    async def announce(self, known: Known) -> None:
+    async def publish_opening(self, record: SessionRecord) -> None:
         """The first entry, and the session in every list that it belongs to."""
-        ref = known.ref
+        ref = record.ref
         ttl_s = self._config.open_ttl_s
         await self._link.do_in_order(
             [
-                commands.announce(self._keys, ref.stream, ref.stream_session_id, known.told, ttl_s=ttl_s),
+                functions.publish_opening(
+                    self._keys, ref.stream, ref.stream_session_id, record.versioned_json, ttl_s=ttl_s
+                ),
                 ("SADD", keys.STREAMS, ref.stream),
-                ("ZADD", self._keys.index(), "GT", self._clock(), ref.identity),
+                ("ZADD", self._keys.session_index(), "GT", self._clock(), ref.identity),
                 ("ZADD", self._keys.streams_used(), "GT", self._clock(), ref.stream),
             ]
         )
-        await self._post(known)
+        await self._queue_webhooks(record)
         self._on_change(ref.identity)
 
-    async def update(self, principal: str, request: control_pb2.UpdateSession, *, at: str) -> control_pb2.SessionReply:
+    async def update(
+        self, principal: str, request: control_pb2.UpdateSession, *, entry_id: str
+    ) -> control_pb2.SessionReply:
         """Other properties, a pause or its end. `at` orders updates: a late one changes nothing that a newer set."""
-        patch = Patch(session.parse_properties(request.properties_json or "{}"), at)
-        known = await self._own(principal, request.identity)
+        patch = Patch(session.parse_properties(request.properties_json or "{}"), entry_id)
+        known = await self._read_authorized(principal, request.identity)
         if request.state:
-            event = Event.PAUSE if request.state == State.WAITING else Event.RESUME
+            event = SessionEvent.PAUSE if request.state == State.WAITING else SessionEvent.RESUME
             known = await self._apply(known, event, patch=patch)
         if patch.properties:
-            known = await self._apply(known, Event.DESCRIBE, patch=patch)
+            known = await self._apply(known, SessionEvent.DESCRIBE, patch=patch)
         return reply_of(known)
 
     async def close(
         self, principal: str, request: control_pb2.CloseSession, *, asked_ms: int
     ) -> control_pb2.SessionReply | None:
         """End a session once everything that is expected has arrived; None while it has not and may still come."""
-        known = await self._own(principal, request.identity, others=self._operators)
+        known = await self._read_authorized(principal, request.identity, others=self._operators)
         expected = Totals.from_message(request.expected)
         if not known.state.is_closed:
             await self._sessions.fold_marks(known.ref)
             known = await self._sessions.read(request.identity) or known
         # Asked anew: another supervisor that got the same request may have closed it meanwhile.
         if not known.state.is_closed:
-            complete = known.totals.covers(expected)
-            if not complete and deadlines.may_still_come(asked_ms, self._clock(), self._config):
+            complete = known.totals.has_arrived(expected)
+            if not complete and deadlines.is_within_close_grace(asked_ms, self._clock(), self._config):
                 return None
-            event = state_machine.ending(State(request.state), complete=complete)
-            known = await self.end(known, event, expected=expected, by=principal)
-        await self._finish(known, known.state)
-        await self._post(known)
-        return reply_of(known, missing=known.totals.short_of(expected))
+            event = state_machine.closing_event(State(request.state), complete=complete)
+            known = await self.end(known, event, expected=expected, requested_by=principal)
+        await self._publish_end(known, known.state)
+        await self._queue_webhooks(known)
+        return reply_of(known, missing=known.totals.missing_from(expected))
 
     async def end(
         self,
-        known: Known,
-        event: Event,
+        record: SessionRecord,
+        event: SessionEvent,
         *,
         expected: Totals | None = None,
-        by: str = "",
+        requested_by: str = "",
         until_ms: int = commands.FOREVER,
-    ) -> Known:
+    ) -> SessionRecord:
         """Bring a session to its end. `by`: who asked for it; empty where nobody did.
 
         Under a lease it is not begun after `until_ms`.
         """
-        if known.lost_data and event is Event.CLOSE:
-            event = Event.TRUNCATE
-        ended = await self._apply(known, event, until_ms=until_ms)
+        if record.lost_data and event is SessionEvent.CLOSE:
+            event = SessionEvent.TRUNCATE
+        ended = await self._apply(record, event, until_ms=until_ms)
         facts = {
             "session": ended.ref.identity,
             "stream": ended.ref.stream,
             "state": ended.state.value,
             "samples": ended.totals.samples,
         }
-        if by not in ("", ended.principal):
-            facts["by"] = by
-        if expected is not None and (missing := ended.totals.short_of(expected)) is not None:
+        if requested_by not in ("", ended.principal):
+            facts["by"] = requested_by
+        if expected is not None and (missing := ended.totals.missing_from(expected)) is not None:
             facts |= {"missing_bursts": missing.bursts, "missing_samples": missing.samples}
         counters.counts.closed[ended.state.value] += 1
         self._log.info("session_closed", **facts)
         return ended
 
-    async def finish_off(self, known: Known) -> None:
+    async def complete_close(self, record: SessionRecord) -> None:
         """A closed session whose supervisor may have died before its last entry: write that, and put it away."""
-        await self._finish(known, known.state)
-        await self._post(known)
-        self._on_change(known.ref.identity)
+        await self._publish_end(record, record.state)
+        await self._queue_webhooks(record)
+        self._on_change(record.ref.identity)
 
-    async def adopt(self, known: Known, document: str, version: int) -> None:
+    async def replace_json(self, record: SessionRecord, document: str, version: int) -> None:
         """Newer JSON of a session from elsewhere, and a version after it: Redis came back with an older one."""
-        raw = session.dump(session.with_life(session.parse(document), known.state, known.totals.time_range_ns))
-        words = (raw, known.state.value, self._clock(), self._config.open_ttl_s)
-        channel = self._keys.state_channel(known.ref.identity)
-        call = commands.put_json(self._keys, known.ref.identity, known.version, *words, channel, "version", version)
+        raw = session.dump(
+            session.with_supervisor_properties(session.parse(document), record.state, record.totals.time_range_ns)
+        )
+        words = (raw, record.state.value, self._clock(), self._config.open_ttl_s)
+        channel = self._keys.state_channel(record.ref.identity)
+        call = functions.put_json(self._keys, record.ref.identity, record.version, *words, channel, "version", version)
         if await self._link.do(*call):
-            await self._tell(known.ref, commands.Told(raw, version + 1))
+            await self._publish_json(record.ref, functions.VersionedJson(raw, version + 1))
 
-    async def _own(self, principal: str, identity: str, *, others: Collection[str] = ()) -> Known:
+    async def _read_authorized(self, principal: str, identity: str, *, others: Collection[str] = ()) -> SessionRecord:
         """A session of the one who asks, or, for `others`, of anybody."""
         known = await self._sessions.read(identity)
         if known is None:
@@ -231,109 +250,113 @@ class Life:
         return known
 
     async def _apply(
-        self, known: Known, event: Event, *, patch: Patch | None = None, until_ms: int = commands.FOREVER
-    ) -> Known:
+        self, known: SessionRecord, event: SessionEvent, *, patch: Patch | None = None, until_ms: int = commands.FOREVER
+    ) -> SessionRecord:
         """All effects of an event. Where somebody else was faster, start again from what stands there now."""
         identity = known.ref.identity
         while True:
-            step = state_machine.step(known.state, event)
-            if patch is not None and not patch.is_news(known.updated, about_state=event is not Event.DESCRIBE):
+            step = state_machine.transition(known.state, event)
+            if patch is not None and not patch.has_newer(
+                known.property_entry_ids, about_state=event is not SessionEvent.DESCRIBE
+            ):
                 # A newer request overtook it, or it was applied by a supervisor that told nobody.
-                step = state_machine.Step(known.state, (Effect.STREAM_JSON,))
-            if await self._effects(known, step, patch, until_ms):
+                step = state_machine.Transition(known.state, (Effect.PUBLISH_JSON,))
+            if await self._perform(known, step, patch, until_ms):
                 break
             latest = await self._sessions.read(identity)
             if latest is None:
                 raise errors.UnknownSession(identity=identity)
-            if latest.state.is_closed and not known.state.is_closed and event is not Event.DESCRIBE:
+            if latest.state.is_closed and not known.state.is_closed and event is not SessionEvent.DESCRIBE:
                 return latest
             known = latest
         known = await self._sessions.read(identity) or known
-        await self._post(known)
+        await self._queue_webhooks(known)
         self._on_change(identity)
         return known
 
-    async def _effects(self, known: Known, step: state_machine.Step, patch: Patch | None, until_ms: int) -> bool:
+    async def _perform(
+        self, known: SessionRecord, step: state_machine.Transition, patch: Patch | None, until_ms: int
+    ) -> bool:
         for effect in step.effects:
             if effect is Effect.SEAL:
                 await self._seal(known.ref, until_ms)
-            elif effect is Effect.SHOW:
+            elif effect is Effect.PUBLISH_TIME_RANGE:
                 await self._sessions.refresh([known.ref])
                 known = await self._sessions.read(known.ref.identity) or known
             elif effect is Effect.PUT_JSON:
                 if not await self._put_json(known, step.state, patch):
                     return False
                 known = await self._sessions.read(known.ref.identity) or known
-            elif effect is Effect.STREAM_JSON:
-                await self._tell(known.ref, known.told)
+            elif effect is Effect.PUBLISH_JSON:
+                await self._publish_json(known.ref, known.versioned_json)
             else:
-                await self._finish(known, step.state)
+                await self._publish_end(known, step.state)
         return True
 
-    async def _seal(self, ref: Ref, until_ms: int) -> None:
+    async def _seal(self, ref: SessionRef, until_ms: int) -> None:
         ttl_s = self._config.open_ttl_s
         marks = await self._link.do(
-            *commands.seal(self._keys, ref.stream, ref.stream_session_id, ttl_s=ttl_s, until_ms=until_ms)
+            *functions.seal(self._keys, ref.stream, ref.stream_session_id, ttl_s=ttl_s, until_ms=until_ms)
         )
         if marks is None:
-            raise leases.Over
+            raise leases.LeaseExpired
         await self._sessions.fold_marks(ref, marks)
 
-    async def _tell(self, ref: Ref, told: commands.Told) -> None:
+    async def _publish_json(self, ref: SessionRef, told: functions.VersionedJson) -> None:
         ttl_s = self._config.open_ttl_s
-        await self._link.do(*commands.tell(self._keys, ref.stream, ref.stream_session_id, told, ttl_s=ttl_s))
+        await self._link.do(*functions.publish_json(self._keys, ref.stream, ref.stream_session_id, told, ttl_s=ttl_s))
 
-    async def _put_json(self, known: Known, state: State, patch: Patch | None) -> bool:
+    async def _put_json(self, known: SessionRecord, state: State, patch: Patch | None) -> bool:
         document = session.parse(known.document)
-        fields: list[commands.Word] = []
+        fields: list[commands.Argument] = []
         if patch is not None:
-            changed = patch.newer(known.updated)
+            changed = patch.newer_properties(known.property_entry_ids)
             document |= changed
             names = [STATE, *changed] if state is not known.state else [*changed]
-            fields = [word for name in names for word in (f"p:{name}", patch.at)]
+            fields = [word for name in names for word in (f"p:{name}", patch.entry_id)]
         document = {name: value for name, value in document.items() if value is not None}
-        raw = session.dump(session.with_life(document, state, known.totals.time_range_ns))
+        raw = session.dump(session.with_supervisor_properties(document, state, known.totals.time_range_ns))
         words = (raw, state.value, self._clock(), self._config.open_ttl_s)
         channel = self._keys.state_channel(known.ref.identity)
-        fields += self._note(known.version + 1, state, known.state)
-        call = commands.put_json(self._keys, known.ref.identity, known.version, *words, channel, *fields)
+        fields += self._webhook_note(known.version + 1, state, known.state)
+        call = functions.put_json(self._keys, known.ref.identity, known.version, *words, channel, *fields)
         return bool(await self._link.do(*call))
 
-    def _note(self, version: int, state: State, previous: State | None) -> tuple[str, ...]:
+    def _webhook_note(self, version: int, state: State, previous: State | None) -> tuple[str, ...]:
         """What is written with a change of state so that webhooks hear of it, whoever dies in between."""
-        return () if self._outbox is None else self._outbox.note(version, state, previous, self._clock())
+        return () if self._outbox is None else self._outbox.field_for(version, state, previous, self._clock())
 
-    async def _post(self, known: Known) -> None:
-        if self._outbox is not None and known.untold:
-            await self._outbox.tell(known)
+    async def _queue_webhooks(self, known: SessionRecord) -> None:
+        if self._outbox is not None and known.unqueued_changes:
+            await self._outbox.enqueue_pending(known)
 
-    async def _finish(self, known: Known, state: State) -> None:
+    async def _publish_end(self, known: SessionRecord, state: State) -> None:
         if state.is_closed:
             ref = known.ref
             ttl_s = self._config.closed_ttl_s
             await self._link.do(
-                *commands.finish(self._keys, ref.stream, ref.stream_session_id, known.told, ttl_s=ttl_s)
+                *functions.publish_end(self._keys, ref.stream, ref.stream_session_id, known.versioned_json, ttl_s=ttl_s)
             )
 
 
-def reply_of(known: Known, *, missing: Totals | None = None) -> control_pb2.SessionReply:
+def reply_of(record: SessionRecord, *, missing: Totals | None = None) -> control_pb2.SessionReply:
     reply = control_pb2.SessionReply(
-        identity=known.ref.identity,
-        stream=known.ref.stream,
-        stream_session_id=known.ref.stream_session_id,
-        state=known.state.value,
-        totals=known.totals.to_message(),
+        identity=record.ref.identity,
+        stream=record.ref.stream,
+        stream_session_id=record.ref.stream_session_id,
+        state=record.state.value,
+        totals=record.totals.to_message(),
     )
     if missing is not None:
         reply.missing.CopyFrom(missing.to_message())
     return reply
 
 
-def _check_same(known: Known, principal: str, request: control_pb2.OpenSession) -> None:
+def _check_same(known: SessionRecord, principal: str, request: control_pb2.OpenSession) -> None:
     identity = request.identity
     if known.principal != principal:
         raise errors.SessionConflict(identity=identity, what="the principal", theirs=known.principal, ours=principal)
-    if not day_streams.is_of(known.ref.stream, request.stream):
+    if not day_streams.is_stream_of(known.ref.stream, request.stream):
         raise errors.SessionConflict(identity=identity, what="the stream", theirs=known.ref.stream, ours=request.stream)
     if known.state.is_closed:
         raise errors.SessionClosed(identity=identity, state=known.state.value)

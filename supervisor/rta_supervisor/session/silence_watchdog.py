@@ -7,24 +7,24 @@ import redis.exceptions
 from rta_supervisor.control import deadlines
 from rta_supervisor.diagnostics import log, loop_watch
 from rta_supervisor.nodes import leases
-from rta_supervisor.nodes.time_sync import Clock, now_ms
-from rta_supervisor.session.service import Life
-from rta_supervisor.session.state_machine import Event
-from rta_supervisor.session.store import Sessions
+from rta_supervisor.nodes.server_clock import Clock, now_ms
+from rta_supervisor.session.service import SessionService
+from rta_supervisor.session.state_machine import SessionEvent
+from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
-from rta_supervisor.transport.link import Trouble
+from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 
 LOOKS_PER_DEADLINE = 6
 
 
-class Watchdog:
+class SilenceWatchdog:
     """Looks at the sessions that were not heard of for the longest time."""
 
     def __init__(
         self,
-        sessions: Sessions,
-        life: Life,
+        sessions: SessionStore,
+        life: SessionService,
         config: settings.SessionSettings,
         listening_since_ms: Callable[[], int],
         clock: Clock = now_ms,
@@ -39,22 +39,22 @@ class Watchdog:
     def reconfigure(self, config: settings.Settings) -> None:
         self._config = config.session
 
-    async def run(self, turns: leases.Turns = leases.ALWAYS) -> None:
+    async def run(self, turns: leases.DutyTurns = leases.UNLEASED) -> None:
         """Until cancelled."""
         while True:
             pause_s = self._config.writer_silent_s / LOOKS_PER_DEADLINE
-            loop_watch.step(pause_s)
+            loop_watch.report_alive(pause_s)
             until_ms = await turns.next(pause_s)
             if until_ms is None:
                 continue
             try:
-                await self.look(until_ms)
-            except leases.Over:
+                await self.check(until_ms)
+            except leases.LeaseExpired:
                 self._log.warning("lease_lost", duty="watchdog")
-            except Trouble as error:
-                self._sessions.complaints.note(error)
+            except RETRIABLE_ERRORS as error:
+                self._sessions.outage_log.log_failure(error)
 
-    async def look(self, until_ms: int = commands.FOREVER) -> None:
+    async def check(self, until_ms: int = commands.FOREVER) -> None:
         """One round, under a lease that ends then."""
         at_ms = self._clock()
         silent = await self._sessions.silent_since(at_ms - int(self._config.writer_silent_s * 1000))
@@ -64,20 +64,20 @@ class Watchdog:
                 try:
                     await self._abandon(identity, silent_ms=at_ms - heard_ms, until_ms=until_ms)
                 except redis.exceptions.ResponseError as error:
-                    self._sessions.give_up(identity, error)
+                    self._sessions.log_spoilt_or_raise(identity, error)
 
     async def _abandon(self, identity: str, *, silent_ms: int, until_ms: int) -> None:
         known = await self._sessions.read(identity)
         if known is None:
             return
         if known.state.is_closed:
-            await self._life.finish_off(known)
+            await self._life.complete_close(known)
             return
         marks = await self._sessions.marks(known.ref)
-        if any(known.units.get(unit) != " ".join(totals.words()) for unit, totals in marks.items()):
+        if any(known.unit_totals.get(unit) != " ".join(totals.words()) for unit, totals in marks.items()):
             # Data came, only nobody reported it: somebody writes. Noted before it is folded, when it is news no more.
-            await self._sessions.heard_of([known.ref])
+            await self._sessions.note_heartbeat([known.ref])
             if await self._sessions.fold_marks(known.ref):
                 return
         self._log.warning("writer_silent", session=identity, stream=known.ref.stream, silent_s=silent_ms // 1000)
-        await self._life.end(known, Event.ABANDON, until_ms=until_ms)
+        await self._life.end(known, SessionEvent.ABANDON, until_ms=until_ms)

@@ -11,7 +11,7 @@ from rta_wire import errors
 from rta_wire.session import State
 
 
-class Event(enum.StrEnum):
+class SessionEvent(enum.StrEnum):
     """What can happen to a session, in words that follow 'can't'."""
 
     DESCRIBE = "be described anew"
@@ -29,48 +29,48 @@ class Effect(enum.StrEnum):
     SEAL = "seal"
     """Shut the gate: no burst gets in any more. Count what got in."""
 
-    SHOW = "show"
+    PUBLISH_TIME_RANGE = "show"
     """Show readers the time range."""
 
     PUT_JSON = "put_json"
     """Write the new state and JSON."""
 
-    STREAM_JSON = "stream_json"
+    PUBLISH_JSON = "stream_json"
     """Put the JSON into the stream."""
 
-    FINISH = "finish"
+    PUBLISH_END = "finish"
     """Put the JSON into the stream as the session's last entry, once."""
 
 
-class Step(NamedTuple):
+class Transition(NamedTuple):
     """Where an event leads, and how."""
 
     state: State
     effects: tuple[Effect, ...]
 
 
-_CHANGE: Final = (Effect.PUT_JSON, Effect.STREAM_JSON)
-_END: Final = (Effect.SEAL, Effect.SHOW, Effect.PUT_JSON, Effect.FINISH)
+_CHANGE: Final = (Effect.PUT_JSON, Effect.PUBLISH_JSON)
+_END: Final = (Effect.SEAL, Effect.PUBLISH_TIME_RANGE, Effect.PUT_JSON, Effect.PUBLISH_END)
 _LIVE: Final = (State.WAITING, State.OPEN)
-ENDINGS: Final = {
-    State.CLOSED: Event.CLOSE,
-    State.TRUNCATED: Event.TRUNCATE,
-    State.FAILED: Event.FAIL,
-    State.ABANDONED: Event.ABANDON,
+CLOSING_EVENTS: Final = {
+    State.CLOSED: SessionEvent.CLOSE,
+    State.TRUNCATED: SessionEvent.TRUNCATE,
+    State.FAILED: SessionEvent.FAIL,
+    State.ABANDONED: SessionEvent.ABANDON,
 }
 
-TRANSITIONS: Final[dict[tuple[State, Event], Step]] = {
-    (State.OPEN, Event.PAUSE): Step(State.WAITING, _CHANGE),
-    (State.WAITING, Event.PAUSE): Step(State.WAITING, ()),
-    (State.WAITING, Event.RESUME): Step(State.OPEN, _CHANGE),
-    (State.OPEN, Event.RESUME): Step(State.OPEN, ()),
+TRANSITIONS: Final[dict[tuple[State, SessionEvent], Transition]] = {
+    (State.OPEN, SessionEvent.PAUSE): Transition(State.WAITING, _CHANGE),
+    (State.WAITING, SessionEvent.PAUSE): Transition(State.WAITING, ()),
+    (State.WAITING, SessionEvent.RESUME): Transition(State.OPEN, _CHANGE),
+    (State.OPEN, SessionEvent.RESUME): Transition(State.OPEN, ()),
     # Metadata may change at any time, even after closing; the state may not.
-    **{(state, Event.DESCRIBE): Step(state, _CHANGE) for state in (*_LIVE, *ENDINGS)},
-    **{(state, event): Step(ended, _END) for state in _LIVE for ended, event in ENDINGS.items()},
+    **{(state, SessionEvent.DESCRIBE): Transition(state, _CHANGE) for state in (*_LIVE, *CLOSING_EVENTS)},
+    **{(state, event): Transition(ended, _END) for state in _LIVE for ended, event in CLOSING_EVENTS.items()},
 }
 
 
-def step(state: State, event: Event) -> Step:
+def transition(state: State, event: SessionEvent) -> Transition:
     """What an event does to a session. Closed is final."""
     try:
         return TRANSITIONS[state, event]
@@ -78,7 +78,7 @@ def step(state: State, event: Event) -> Step:
         raise errors.NoSuchTransition(state=state.value, event=event.value) from None
 
 
-def ending(asked: State, *, complete: bool) -> Event:
+def closing_event(asked: State, *, complete: bool) -> SessionEvent:
     """What a request to close amounts to: one that misses data can't end as plainly closed."""
-    event = ENDINGS[asked]
-    return Event.TRUNCATE if event is Event.CLOSE and not complete else event
+    event = CLOSING_EVENTS[asked]
+    return SessionEvent.TRUNCATE if event is SessionEvent.CLOSE and not complete else event

@@ -7,15 +7,17 @@ import functools
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from rta_supervisor.catalogue.model import Row
 from rta_supervisor.diagnostics import counters, log
-from rta_supervisor.nodes.time_sync import Clock, now_ms
-from rta_supervisor.session import model
-from rta_supervisor.session.model import Folded, Known, Ref, Shown
+from rta_supervisor.nodes.server_clock import Clock, now_ms
+from rta_supervisor.retention import functions as retention_functions
+from rta_supervisor.session import functions, model
+from rta_supervisor.session.model import FoldResult, Published, SessionRecord, SessionRef
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands
-from rta_supervisor.transport.link import Link, Refused, checked, is_about_keys, pairs
-from rta_supervisor.transport.paging import chunks, in_slices
+from rta_supervisor.transport import replies
+from rta_supervisor.transport.failures import TemporaryRefusal, classify, is_key_specific
+from rta_supervisor.transport.link import Link
+from rta_supervisor.transport.paging import map_pages, pages
+from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import errors, keys
 from rta_wire.control.totals import Mark, Totals
 from rta_wire.session import State
@@ -31,7 +33,7 @@ and keeps Redis from serving others meanwhile."""
 NO_TIME: Final = b" -"
 
 
-class Sessions:
+class SessionStore:
     """Reading and folding."""
 
     def __init__(self, link: Link, config: settings.Settings, clock: Clock = now_ms) -> None:
@@ -40,7 +42,7 @@ class Sessions:
         self._config = config.session
         self._clock = clock
         self._log = log.get()
-        self.complaints = link.complaints
+        self.outage_log = link.outage_log
 
     def reconfigure(self, config: settings.Settings) -> None:
         self._config = config.session
@@ -50,75 +52,62 @@ class Sessions:
         """Sessions that one call can be about."""
         return CALL_SESSIONS if self._link.is_one_server else 1
 
-    async def read(self, identity: str) -> Known | None:
+    async def read(self, identity: str) -> SessionRecord | None:
         """What is known of a session, None where there is none."""
         [known] = await self.read_all([identity])
         return known
 
-    async def read_all(self, identities: Sequence[str]) -> list[Known | None]:
+    async def read_all(self, identities: Sequence[str]) -> list[SessionRecord | None]:
         """The same for many, in one round trip."""
         answers = await self._link.do_all(
             [
                 call
                 for identity in identities
                 for call in (
-                    ("HGETALL", self._keys.state(identity)),
+                    ("HGETALL", self._keys.session_state(identity)),
                     ("HGET", self._keys.session(identity), keys.JSON),
                 )
             ]
         )
         found = zip(identities, answers[::2], answers[1::2], strict=True)
-        return [model.known(identity, pairs(flat), document) if flat else None for identity, flat, document in found]
-
-    async def rows(self, identities: Sequence[str]) -> list[Row]:
-        """What the catalogue keeps of those that there are. Less than all that is known, and quicker to read."""
-        answers = await self._link.do_all(
-            [
-                call
-                for identity in identities
-                for call in (
-                    ("HMGET", self._keys.state(identity), *model.ROW_FIELDS),
-                    ("HMGET", self._keys.session(identity), keys.JSON, keys.STREAM_POSITION),
-                )
-            ]
-        )
-        at_ms = self._clock()
-        found = zip(identities, answers[::2], answers[1::2], strict=True)
-        return [model.row(identity, fields, shown, at_ms) for identity, fields, shown in found if fields[0] is not None]
+        return [
+            model.parse_record(identity, pairs_to_dict(flat), document) if flat else None
+            for identity, flat, document in found
+        ]
 
     async def fold(
         self, reports: Mapping[tuple[str, int], Mapping[str, Totals]], *, principal: str | None = None
-    ) -> list[Folded]:
+    ) -> list[FoldResult]:
         """Join reports into sessions, keyed by (identity, stream session id). Only those of `principal`, if given."""
-        return await in_slices(list(reports.items()), functools.partial(self._fold_slice, principal))
+        return await map_pages(list(reports.items()), functools.partial(self._fold_slice, principal))
 
     async def _fold_slice(
         self, principal: str | None, reports: Sequence[tuple[tuple[str, int], Mapping[str, Totals]]]
-    ) -> list[Folded]:
-        parts = chunks(reports, self._at_once)
-        folded = await self._link.do_all([commands.fold(self._keys, some, principal=principal) for some in parts])
+    ) -> list[FoldResult]:
+        parts = pages(reports, self._at_once)
+        folded = await self._link.do_all([functions.fold(self._keys, some, principal=principal) for some in parts])
         answers = [answer for some in folded for answer in some]
         _count(answers)
         return [
-            model.folded(Ref(identity, answer[1].decode(), number), answer[0].decode(), answer[2])
+            model.parse_fold_result(SessionRef(identity, answer[1].decode(), number), answer[0].decode(), answer[2])
             for ((identity, number), _), answer in zip(reports, answers, strict=True)
         ]
 
-    async def marks(self, ref: Ref) -> dict[str, Totals]:
+    async def marks(self, ref: SessionRef) -> dict[str, Totals]:
         """What stands in the stream, by unit. Marks are written with the data and never lag behind it."""
         [marks] = await self._link.try_all([("HGETALL", self._keys.marks(ref.stream, ref.stream_session_id))])
         if isinstance(marks, Exception):
-            self.give_up(ref.identity, marks)
+            self.log_spoilt_or_raise(ref.identity, marks)
             return {}
         return self._totals(ref, marks)
 
-    def give_up(self, identity: str, error: Exception) -> None:
+    def log_spoilt_or_raise(self, identity: str, error: Exception) -> None:
         """Go on without what a writer spoilt in its own keys, and say so. Any other error is raised."""
-        if not is_about_keys(error):
-            raise checked(error)
+        if not is_key_specific(error):
+            raise classify(error)
         self._log.error("session_spoilt", session=identity, error=str(error))
 
-    async def fold_marks(self, ref: Ref, marks: Sequence[bytes] | None = None) -> bool:
+    async def fold_marks(self, ref: SessionRef, marks: Sequence[bytes] | None = None) -> bool:
         """Fold what stands in the stream like reports. Whether it held news."""
         units = await self.marks(ref) if marks is None else self._totals(ref, marks)
         if not units:
@@ -128,11 +117,11 @@ class Sessions:
             self._log.error("marks_implausible", session=ref.identity, units=folded.implausible_units)
         return folded.outcome == "changed"
 
-    def _totals(self, ref: Ref, marks: Sequence[bytes]) -> dict[str, Totals]:
+    def _totals(self, ref: SessionRef, marks: Sequence[bytes]) -> dict[str, Totals]:
         """Marks are the writers' to write: one that makes no sense is left out, and keeps nobody from anything."""
         found: dict[str, Totals] = {}
         wrong: list[Exception] = []
-        for unit, mark in pairs(marks).items():
+        for unit, mark in pairs_to_dict(marks).items():
             try:
                 found[unit.decode()] = Mark.from_text(mark.decode()).totals
             except (errors.BadMessage, UnicodeDecodeError) as error:
@@ -141,45 +130,45 @@ class Sessions:
             self._log.error("marks_unreadable", session=ref.identity, count=len(wrong), first=str(wrong[0]))
         return found
 
-    async def heard_of(self, refs: Iterable[Ref]) -> None:
+    async def note_heartbeat(self, refs: Iterable[SessionRef]) -> None:
         """Note that the writers of sessions are alive."""
         at_ms = self._clock()
         words = [word for ref in refs for word in (at_ms, ref.identity)]
         if not words:
             return
         try:
-            await self._link.do("ZADD", self._keys.index(), "XX", "GT", *words)
-        except Refused as error:
+            await self._link.do("ZADD", self._keys.session_index(), "XX", "GT", *words)
+        except TemporaryRefusal as error:
             # A full Redis takes no notes, and messages have to go to make room. The watchdog knows that it was full.
-            self.complaints.note(error)
+            self.outage_log.log_failure(error)
 
-    async def refresh(self, refs: Iterable[Ref], *, renewed: Container[Ref] = ()) -> list[Shown]:
+    async def refresh(self, refs: Iterable[SessionRef], *, renewed: Container[SessionRef] = ()) -> list[Published]:
         """Show readers the time ranges that they have not seen, and keep open sessions alive.
 
         `renewed`: those whose lifetime was set a moment ago. Gives what stands of each that is open.
         """
-        return await in_slices(list(refs), functools.partial(self._refresh_slice, renewed))
+        return await map_pages(list(refs), functools.partial(self._refresh_slice, renewed))
 
-    async def _refresh_slice(self, renewed: Container[Ref], refs: Sequence[Ref]) -> list[Shown]:
+    async def _refresh_slice(self, renewed: Container[SessionRef], refs: Sequence[SessionRef]) -> list[Published]:
         ttl_s = self._config.open_ttl_s
         wanted = [(ref.identity, ref.stream_session_id, 0 if ref in renewed else ttl_s) for ref in refs]
         answers = await self._link.do_all(
-            [commands.refresh(self._keys, some) for some in chunks(wanted, self._at_once)]
+            [functions.refresh(self._keys, some) for some in pages(wanted, self._at_once)]
         )
         found = zip(refs, (answer for some in answers for answer in some), strict=True)
         shown = [(ref, totals) for ref, totals in found if totals]
-        await self._show([(ref, totals) for ref, totals in shown if not totals.endswith(NO_TIME)])
+        await self._publish_time_ranges([(ref, totals) for ref, totals in shown if not totals.endswith(NO_TIME)])
         return shown
 
-    async def _show(self, shown: Sequence[Shown]) -> None:
+    async def _publish_time_ranges(self, shown: Sequence[Published]) -> None:
         """Tell streams the time ranges that they were not told."""
-        streams: dict[str, list[Shown]] = {}
+        streams: dict[str, list[Published]] = {}
         for one in shown:
             streams.setdefault(one[0].stream, []).append(one)
-        parts = [(stream, some) for stream, all_ in streams.items() for some in chunks(all_, CALL_SESSIONS)]
+        parts = [(stream, some) for stream, all_ in streams.items() for some in pages(all_, CALL_SESSIONS)]
         answers = await self._link.try_all(
             [
-                commands.show(
+                functions.publish_time_ranges(
                     self._keys,
                     stream,
                     [
@@ -196,44 +185,46 @@ class Sessions:
             each = [answer] * len(some) if isinstance(answer, Exception) else answer
             for (ref, _), one in zip(some, each, strict=True):
                 if isinstance(one, Exception):
-                    self.give_up(ref.identity, one)
+                    self.log_spoilt_or_raise(ref.identity, one)
                 else:
-                    counters.counts.ranges_shown += one
+                    counters.counts.ranges_published += one
 
-    async def keep(self, refs: Iterable[Ref]) -> None:
+    async def extend_gates(self, refs: Iterable[SessionRef]) -> None:
         """Keep the gates of open sessions from expiring."""
         ttl_s = self._config.open_ttl_s
         await self._link.do_all(
-            [commands.keep(self._keys, ref.stream, ref.stream_session_id, ttl_s=ttl_s) for ref in refs]
+            [functions.extend_gate(self._keys, ref.stream, ref.stream_session_id, ttl_s=ttl_s) for ref in refs]
         )
 
-    async def hold(self, closed: Iterable[Ref]) -> None:
+    async def extend_closed(self, closed: Iterable[SessionRef]) -> None:
         """Keep closed sessions that no catalogue has yet, for as long as that takes."""
         ttl_s = self._config.open_ttl_s
-        await self._link.do_all([commands.hold(self._keys, ref.identity, ttl_s=ttl_s) for ref in closed])
+        await self._link.do_all([functions.extend_closed(self._keys, ref.identity, ttl_s=ttl_s) for ref in closed])
 
-    async def live(self, besides: Container[str] = ()) -> tuple[list[Ref], list[Ref]]:
+    async def open_and_closed(self, besides: Container[str] = ()) -> tuple[list[SessionRef], list[SessionRef]]:
         """Every session in the index: those that are open, and those that are closed and still have to be put away."""
-        scores = pairs(await self._link.do("ZRANGE", self._keys.index(), 0, -1, "WITHSCORES"))
+        scores = pairs_to_dict(await self._link.do("ZRANGE", self._keys.session_index(), 0, -1, "WITHSCORES"))
         identities = [identity for identity in map(bytes.decode, scores) if identity not in besides]
         names = (keys.STREAM_NAME, keys.STREAM_SESSION_ID, "state")
-        places = await self._link.do_all([("HMGET", self._keys.state(identity), *names) for identity in identities])
-        open_refs: list[Ref] = []
-        closed_refs: list[Ref] = []
+        places = await self._link.do_all(
+            [("HMGET", self._keys.session_state(identity), *names) for identity in identities]
+        )
+        open_refs: list[SessionRef] = []
+        closed_refs: list[SessionRef] = []
         gone: list[str] = []
         for identity, (stream, number, state) in zip(identities, places, strict=True):
             if stream is None:
                 gone.append(identity)
                 continue
             refs = closed_refs if State(state.decode()).is_closed else open_refs
-            refs.append(Ref(identity, stream.decode(), int(number)))
+            refs.append(SessionRef(identity, stream.decode(), int(number)))
         if gone:
             self._log.warning("sessions_expired", sessions=gone)
             seen = [(identity, scores[identity.encode()]) for identity in gone]
-            await self._link.do(*commands.forget(self._keys.index(), seen))
+            await self._link.do(*retention_functions.remove_if_unchanged(self._keys.session_index(), seen))
         return open_refs, closed_refs
 
-    async def are_in_place(self, refs: Sequence[Ref]) -> list[bool]:
+    async def are_registered(self, refs: Sequence[SessionRef]) -> list[bool]:
         """Whether each is listed, its stream is, and writers may append to it."""
         answers = await self._link.do_all(
             [
@@ -242,7 +233,7 @@ class Sessions:
                 for call in (
                     ("EXISTS", self._keys.gate(ref.stream, ref.stream_session_id)),
                     ("SISMEMBER", keys.STREAMS, ref.stream),
-                    ("ZSCORE", self._keys.index(), ref.identity),
+                    ("ZSCORE", self._keys.session_index(), ref.identity),
                 )
             ]
         )
@@ -251,23 +242,23 @@ class Sessions:
 
     async def silent_since(self, before_ms: int) -> dict[str, int]:
         """Sessions that were last heard of before a time, with that time."""
-        flat = await self._link.do("ZRANGEBYSCORE", self._keys.index(), "-inf", before_ms, "WITHSCORES")
-        return {identity.decode(): int(score) for identity, score in pairs(flat).items()}
+        flat = await self._link.do("ZRANGEBYSCORE", self._keys.session_index(), "-inf", before_ms, "WITHSCORES")
+        return {identity.decode(): int(score) for identity, score in pairs_to_dict(flat).items()}
 
-    async def note_loss(self, ref: Ref) -> None:
+    async def note_loss(self, ref: SessionRef) -> None:
         """Note that Redis lost data of a session: it can't end as complete."""
-        await self._link.do(*commands.note_loss(self._keys, ref.identity, ref.stream_session_id))
+        await self._link.do(*functions.note_loss(self._keys, ref.identity, ref.stream_session_id))
 
-    async def told_version(self, ref: Ref) -> int:
+    async def published_version(self, ref: SessionRef) -> int:
         """The version of the newest JSON that its stream was told. What does not read so tells nothing."""
-        told = await self._link.do("GET", self._keys.shown(ref.stream, ref.stream_session_id))
+        told = await self._link.do("GET", self._keys.published(ref.stream, ref.stream_session_id))
         version: bytes = (told or b"").partition(b" ")[0]
         return int(version) if version.isdigit() else 0
 
-    async def highest_cold_id(self) -> int:
+    async def highest_cold_session_id(self) -> int:
         """The highest stream session id that the index of cold streams remembers."""
         found: list[int] = [0]
-        for stream, raw in pairs(await self._link.do("HGETALL", self._keys.cold_index())).items():
+        for stream, raw in pairs_to_dict(await self._link.do("HGETALL", self._keys.cold_index())).items():
             try:
                 one = cold_index.parse(raw)
             except errors.BadBatch as error:
@@ -278,21 +269,8 @@ class Sessions:
 
     async def last_entry_id(self, stream: str) -> str:
         """Where a stream ends now; `0-0` if it is new."""
-        [info] = await self._link.try_all([end_of(stream)])
-        return last_id_in(info)
-
-
-def end_of(stream: str) -> commands.Call:
-    """Asks where a stream ends; `last_id_in` reads the answer."""
-    return ("XINFO", "STREAM", keys.stream(stream))
-
-
-def last_id_in(info: Sequence[bytes] | Exception) -> str:
-    if not isinstance(info, Exception):
-        return pairs(info)[b"last-generated-id"].decode()
-    if "no such key" in str(info):
-        return "0-0"
-    raise info
+        [info] = await self._link.try_all([replies.stream_info_command(stream)])
+        return replies.last_generated_id(info)
 
 
 def _count(folded: Sequence[Sequence[Any]]) -> None:
@@ -302,4 +280,4 @@ def _count(folded: Sequence[Sequence[Any]]) -> None:
         if len(answer) > UNCHANGED_WORDS:
             grown.setdefault(answer[1], []).append(answer[UNCHANGED_WORDS:])
     for stream, rows in grown.items():
-        counters.counts.grow(stream.decode(), [sum(column) for column in zip(*rows, strict=True)])
+        counters.counts.add_reported(stream.decode(), [sum(column) for column in zip(*rows, strict=True)])

@@ -25,12 +25,12 @@ def without_passwords(text: str) -> str:
     return _IN_QUERY.sub(rf"\g<before>{HIDDEN}", _PASSWORD.sub(rf"\g<before>{HIDDEN}@", text))
 
 
-def shown(name: str, value: Any) -> Any:
+def redacted(name: str, value: Any) -> Any:
     """A setting as people may see it."""
     if isinstance(value, dict):
-        return {key: shown(key, one) for key, one in value.items()}
+        return {key: redacted(key, one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [shown(name, one) for one in value]
+        return [redacted(name, one) for one in value]
     if isinstance(value, str):
         return HIDDEN if value and is_secret(name) else without_passwords(value)
     return value

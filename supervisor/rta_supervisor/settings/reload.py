@@ -15,22 +15,22 @@ RELOADABLE: Final = (
 """Settings, or whole sections. Everything else is built into connections, keys and files when the supervisor starts."""
 
 
-class Part(Protocol):
+class Reconfigurable(Protocol):
     """Something that goes on with other settings."""
 
     def reconfigure(self, config: settings.Settings) -> None: ...
 
 
-class Change(msgspec.Struct, frozen=True):
+class SettingsChange(msgspec.Struct, frozen=True):
     """What a new configuration brings."""
 
     config: settings.Settings
     """To go on with: new where that can be, as it was elsewhere."""
-    taken: tuple[str, ...]
+    applied: tuple[str, ...]
     needs_restart: tuple[str, ...]
 
 
-def change(old: settings.Settings, new: settings.Settings) -> Change:
+def compare(old: settings.Settings, new: settings.Settings) -> SettingsChange:
     document: dict[str, Any] = msgspec.to_builtins(old)
     taken: list[str] = []
     needs_restart: list[str] = []
@@ -44,4 +44,4 @@ def change(old: settings.Settings, new: settings.Settings) -> Change:
                 taken.append(dotted)
             else:
                 needs_restart.append(dotted)
-    return Change(msgspec.convert(document, settings.Settings), tuple(taken), tuple(needs_restart))
+    return SettingsChange(msgspec.convert(document, settings.Settings), tuple(taken), tuple(needs_restart))

@@ -23,7 +23,7 @@ from rta_wire import keys as keys_
 
 DAY_S: Final = 24 * 3600
 LEASE_MIN_S: Final = 0.2
-READ_WAITS_S: Final = 1.0
+CONTROL_BLOCK_S: Final = 1.0
 """How long a read of a control stream waits in Redis. An answer that is given up before that never comes."""
 
 
@@ -51,7 +51,7 @@ class ControlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dead_letters_max: int = 10_000
 
     @property
-    def askers(self) -> tuple[str, ...]:
+    def requesters(self) -> tuple[str, ...]:
         """Everybody whose requests are read."""
         return tuple(dict.fromkeys((*self.principals, *self.operators)))
 
@@ -164,11 +164,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log: LogSettings = LogSettings()
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class TracedSettings(msgspec.Struct, frozen=True):
     """Settings, and where they came from."""
 
     settings: Settings
-    layers: sources.Layers
+    sources: sources.SettingsSources
 
 
 def load(
@@ -185,17 +185,17 @@ def load_traced(
     path: Path | None = None,
     environ: Mapping[str, str] = os.environ,
     overrides: Mapping[str, Any] | None = None,
-) -> Loaded:
-    given = sources.Layers.gather(path, environ, overrides or {})
+) -> TracedSettings:
+    given = sources.SettingsSources.gather(path, environ, overrides or {})
     try:
         settings = given.convert(Settings)
         _check(settings)
     except errors.BadConfiguration as error:
         if "problems" in error.facts or error.facts["where"] == str(path):
             raise
-        where, reason = given.named(error.facts["where"]), given.traced(error.facts["reason"])
-        raise sources.refusal([(where, reason)]) from error
-    return Loaded(settings, given)
+        where, reason = given.label(error.facts["where"]), given.traced(error.facts["reason"])
+        raise sources.configuration_error([(where, reason)]) from error
+    return TracedSettings(settings, given)
 
 
 def _check(settings: Settings) -> None:
@@ -206,7 +206,7 @@ def _check(settings: Settings) -> None:
     _check_timings(settings)
     if not settings.control.principals:
         raise errors.BadConfiguration(where="control.principals", reason="it names nobody")
-    for principal in settings.control.askers:
+    for principal in settings.control.requesters:
         keys_.check_principal(principal)
     for principal, prefix in settings.control.stream_prefixes.items():
         if principal not in settings.control.principals:
@@ -228,11 +228,11 @@ def _check_timings(settings: Settings) -> None:
     """Times that can't be, each by itself or with another."""
     control, session, node = settings.control, settings.session, settings.node
     above_0 = "it is not above 0"
-    read_waits = f"it is not above {READ_WAITS_S:g}, the seconds that a read waits for news"
+    read_waits = f"it is not above {CONTROL_BLOCK_S:g}, the seconds that a read waits for news"
     refused_before = "it is not between 0 and control.expire_s: the close would be refused before it is over"
     expires_first = "it is less than two session.idle_refresh_s"
     impossible = (
-        ("redis.timeout_s", settings.redis.timeout_s <= READ_WAITS_S, read_waits),
+        ("redis.timeout_s", settings.redis.timeout_s <= CONTROL_BLOCK_S, read_waits),
         ("redis.startup_patience_s", settings.redis.startup_patience_s < 0, "it is below 0"),
         ("control.batch", control.batch < 1, above_0),
         ("control.max_unacknowledged", control.max_unacknowledged < 1, above_0),

@@ -32,7 +32,7 @@ Document = dict[str, Any]
 T = TypeVar("T")
 
 
-class Given(msgspec.Struct, frozen=True):
+class GivenValue(msgspec.Struct, frozen=True):
     """A value that somebody gave."""
 
     value: Any
@@ -41,11 +41,11 @@ class Given(msgspec.Struct, frozen=True):
     """Where there is only text, `5` is a number and `true` a truth. In a file the type has to be right."""
 
 
-class Layers:
+class SettingsSources:
     """Values by their path. The last one that was put counts."""
 
     def __init__(self) -> None:
-        self.given: dict[Path_, Given] = {}
+        self.given: dict[Path_, GivenValue] = {}
 
     @classmethod
     def gather(cls, path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, Any]) -> Self:
@@ -57,10 +57,10 @@ class Layers:
         for name, text in environ.items():
             if name.startswith(ENVIRONMENT_PREFIX) and "__" in name:
                 where = tuple(name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__"))
-                layers._put(where, Given(_list_or_text(name, text), name, is_text=True))
+                layers._put(where, GivenValue(_list_or_text(name, text), name, is_text=True))
         for name, value in overrides.items():
             if value is not None:
-                layers._put(tuple(name.split(".")), Given(value, COMMAND_LINE, is_text=True))
+                layers._put(tuple(name.split(".")), GivenValue(value, COMMAND_LINE, is_text=True))
         return layers
 
     def origin(self, path: Path_) -> str:
@@ -69,7 +69,7 @@ class Layers:
             return self.given[path].origin
         return next((given.origin for one, given in self.given.items() if one[: len(path)] == path), DEFAULT)
 
-    def named(self, name: str) -> str:
+    def label(self, name: str) -> str:
         """A setting for people: its origin and its dotted name."""
         origin = next((given.origin for path, given in self.given.items() if dotted(path) == name), DEFAULT)
         return name if origin == DEFAULT else f"{origin}: {name}"
@@ -88,28 +88,28 @@ class Layers:
             try:
                 _set(document, path, _converted(kind, path, given))
             except msgspec.ValidationError as error:
-                problems.append((self.named(dotted(path)), _reason(error)))
+                problems.append((self.label(dotted(path)), _reason(error)))
         if not problems:
             try:
                 return msgspec.convert(document, kind, strict=False)
             except msgspec.ValidationError as error:
                 problems.append(("the configuration", _reason(error)))
-        raise refusal(problems)
+        raise configuration_error(problems)
 
     def _put_file(self, path: Path) -> None:
         text, document = _read(path)
         lines = dict(_lines(text))
         for where, value in _leaves(document):
             line = next((lines[where[:size]] for size in range(len(where), 0, -1) if where[:size] in lines), None)
-            self._put(where, Given(value, f"{path}:{line}" if line else str(path), is_text=False))
+            self._put(where, GivenValue(value, f"{path}:{line}" if line else str(path), is_text=False))
 
     def _put_credentials(self, directory: Path) -> None:
         """systemd puts each secret into a file of its own. Ours are named after their settings: rta.http.token."""
         for file in sorted(directory.glob(f"{CREDENTIAL_PREFIX}*")):
             where = tuple(file.name.removeprefix(CREDENTIAL_PREFIX).split("."))
-            self._put(where, Given(file.read_text().strip(), f"credential {file.name}", is_text=True))
+            self._put(where, GivenValue(file.read_text().strip(), f"credential {file.name}", is_text=True))
 
-    def _put(self, path: Path_, given: Given) -> None:
+    def _put(self, path: Path_, given: GivenValue) -> None:
         for other in [one for one in self.given if one[: len(path)] == path or path[: len(one)] == one]:
             del self.given[other]
         self.given[path] = given
@@ -119,7 +119,7 @@ def dotted(path: Path_) -> str:
     return ".".join(part if re.fullmatch(r"[\w-]+", part) else f'"{part}"' for part in path)
 
 
-def refusal(problems: list[tuple[str, str]]) -> errors.BadConfiguration:
+def configuration_error(problems: list[tuple[str, str]]) -> errors.BadConfiguration:
     """One error for all of them; its sentence is about the first."""
     (where, reason), *further = problems
     if further:
@@ -127,7 +127,7 @@ def refusal(problems: list[tuple[str, str]]) -> errors.BadConfiguration:
     return errors.BadConfiguration(where=where, reason=reason, problems=problems)
 
 
-def _converted(kind: Any, path: Path_, given: Given) -> Any:
+def _converted(kind: Any, path: Path_, given: GivenValue) -> Any:
     for depth, name in enumerate(path):
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             kinds = typing.get_type_hints(kind)

@@ -11,7 +11,8 @@ import anyio
 import redis.exceptions
 
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.link import DataLost, Link, Outage, Refusal, safe_url
+from rta_supervisor.transport.failures import OUTAGE_ERRORS, REFUSAL_ERRORS, DataLost
+from rta_supervisor.transport.link import Link, safe_url
 from rta_wire import errors
 
 T = TypeVar("T")
@@ -25,8 +26,8 @@ def run(loaded: settings.Settings, work: Callable[[Link], Awaitable[T]]) -> T:
         try:
             with _interruptible():
                 return await work(link)
-        except (*Outage, *Refusal, DataLost, redis.exceptions.ResponseError) as error:
-            raise named(link, error) from error
+        except (*OUTAGE_ERRORS, *REFUSAL_ERRORS, DataLost, redis.exceptions.ResponseError) as error:
+            raise named_error(link, error) from error
         finally:
             await link.close()
 
@@ -50,6 +51,8 @@ def _interruptible() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def named(link: Link, error: Exception) -> errors.RtaError:
+def named_error(link: Link, error: Exception) -> errors.RtaError:
     """What to tell a person. What a supervisor loads is not there where none has run."""
-    return errors.NoSupervisor(url=safe_url(link.config.url)) if isinstance(error, DataLost) else link.named(error)
+    return (
+        errors.NoSupervisor(url=safe_url(link.config.url)) if isinstance(error, DataLost) else link.to_rta_error(error)
+    )

@@ -9,7 +9,7 @@ from rta_wire import redis_errors
 SAY_EVERY_S: Final = 10.0
 
 
-class Complaints:
+class OutageLog:
     """One for each link: all of its users complain here."""
 
     def __init__(self, say_every_s: float = SAY_EVERY_S) -> None:
@@ -19,11 +19,11 @@ class Complaints:
         self._times: dict[str, int] = {}
         self._log = log.get()
 
-    def note(self, error: BaseException) -> None:
+    def log_failure(self, error: BaseException) -> None:
         """A command failed, and will be tried again."""
-        found = redis_errors.verdict(error.__cause__ or error)
+        found = redis_errors.classify(error.__cause__ or error)
         code = found.code if found is not None else type(error).__name__
-        event = "full" if code == redis_errors.FULL else "unavailable"
+        event = "full" if code == redis_errors.OUT_OF_MEMORY else "unavailable"
         now_s = time.monotonic()
         if self._since_s is None:
             self._since_s = now_s
@@ -33,12 +33,12 @@ class Complaints:
         self._said_s[event] = now_s
         times, self._times[event] = self._times[event], 0
         facts = {"error": str(found or error), "code": code, "times": times}
-        if code == redis_errors.FULL:
+        if code == redis_errors.OUT_OF_MEMORY:
             self._log.warning("redis_full", **facts)
         else:
             self._log.warning("redis_unavailable", **facts)
 
-    def over(self) -> None:
+    def log_recovery(self) -> None:
         """Redis takes everything again."""
         if self._since_s is not None:
             self._log.info("redis_back", after_s=round(time.monotonic() - self._since_s, 1))

@@ -8,21 +8,21 @@ import anyio
 In = TypeVar("In")
 Out = TypeVar("Out")
 
-SLICE: Final = 500
+PAGE_SIZE: Final = 500
 WORKERS: Final = 2
 
 
-def chunks(items: Sequence[In], size: int) -> list[Sequence[In]]:
+def pages(items: Sequence[In], size: int) -> list[Sequence[In]]:
     """One after the other, each at most so long."""
     return [items[at : at + size] for at in range(0, len(items), size)]
 
 
-async def in_slices(items: Sequence[In], work: Callable[[Sequence[In]], Awaitable[list[Out]]]) -> list[Out]:
+async def map_pages(items: Sequence[In], work: Callable[[Sequence[In]], Awaitable[list[Out]]]) -> list[Out]:
     """Work on many in slices, two at a time: we make one ready while Redis does the other, and others have their turn.
 
     Gives what all slices gave, in order. The first error ends it.
     """
-    slices = chunks(items, SLICE)
+    slices = pages(items, PAGE_SIZE)
     if len(slices) == 1:
         return await work(slices[0])
     done: list[list[Out]] = [[] for _ in slices]

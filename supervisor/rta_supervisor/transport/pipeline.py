@@ -19,7 +19,7 @@ READ_MAX_ANSWERS: Final = 1000
 """Answers that have to come within one timeout: a long batch may take longer than a command may."""
 
 
-class Parser(_AsyncHiredisParser):
+class BatchParser(_AsyncHiredisParser):
     """Reads as many answers at once as it is told to, where redis-py's costs a timer for each."""
 
     wanted = 0
@@ -43,13 +43,13 @@ class Parser(_AsyncHiredisParser):
             await self.read_from_socket()  # type: ignore[no-untyped-call]
 
 
-def pack(call: commands.Call) -> bytes:
+def pack(call: commands.Command) -> bytes:
     """A command as it goes over the wire."""
     raw: bytes = hiredis.pack_command(call)  # type: ignore[arg-type] # its types know tuples of one word only
     return raw
 
 
-async def exchange(pool: redis.asyncio.ConnectionPool, batch: Sequence[commands.Call]) -> list[Any]:
+async def exchange(pool: redis.asyncio.ConnectionPool, batch: Sequence[commands.Command]) -> list[Any]:
     """Send all, then read all. Nothing is repeated: after an outage each command may have been done or not."""
     raw = b"".join(map(pack, batch))
     connection: Any = await pool.get_connection()

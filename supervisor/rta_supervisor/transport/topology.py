@@ -10,32 +10,29 @@ from typing import Any, Protocol
 import redis.asyncio
 import redis.exceptions
 
-from rta_supervisor.transport import commands, pipeline
+from rta_supervisor.transport import commands, failures, pipeline
 from rta_wire import redis_url
 
-Outage = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError)
-"""Errors that say that Redis is away: what was sent may or may not have been done."""
-
-Place = tuple[str, int]
-Server = Callable[[Sequence[commands.Call]], Awaitable[list[Any]]]
+HostPort = tuple[str, int]
+SendBatch = Callable[[Sequence[commands.Command]], Awaitable[list[Any]]]
 """Sends a batch to one server."""
 
 
-class Pools:
+class NodePools:
     """Connections to servers that are found while we run."""
 
-    def __init__(self, where: redis_url.Address, options: dict[str, Any]) -> None:
+    def __init__(self, where: redis_url.RedisUrl, options: dict[str, Any]) -> None:
         self._where = where
         self._options = options
-        self._pools: dict[Place, redis.asyncio.ConnectionPool] = {}
+        self._pools: dict[HostPort, redis.asyncio.ConnectionPool] = {}
 
-    def at(self, place: Place) -> redis.asyncio.ConnectionPool:
+    def at(self, place: HostPort) -> redis.asyncio.ConnectionPool:
         if place not in self._pools:
             url = self._where.node_url(*place)
             self._pools[place] = redis.asyncio.ConnectionPool.from_url(url, **self._options)
         return self._pools[place]
 
-    async def drop(self, place: Place) -> None:
+    async def drop(self, place: HostPort) -> None:
         if (pool := self._pools.pop(place, None)) is not None:
             await pool.disconnect()
 
@@ -44,13 +41,13 @@ class Pools:
             await self.drop(place)
 
 
-class Route(Protocol):
+class Topology(Protocol):
     """A way to send commands."""
 
-    async def exchange(self, batch: Sequence[commands.Call]) -> list[Any]:
+    async def exchange(self, batch: Sequence[commands.Command]) -> list[Any]:
         """Answers in order, errors of Redis among them. In order for each slot; nothing is promised across slots."""
 
-    async def each(self) -> list[Server]:
+    async def senders(self) -> list[SendBatch]:
         """Every server that takes writes, to be sent a batch of its own."""
 
     async def tags(self) -> list[str]:
@@ -59,16 +56,16 @@ class Route(Protocol):
     async def close(self) -> None: ...
 
 
-class Single:
+class SingleServer:
     """One server."""
 
     def __init__(self, pool: redis.asyncio.ConnectionPool) -> None:
         self.pool = pool
 
-    async def exchange(self, batch: Sequence[commands.Call]) -> list[Any]:
+    async def exchange(self, batch: Sequence[commands.Command]) -> list[Any]:
         return await pipeline.exchange(self.pool, batch)
 
-    async def each(self) -> list[Server]:
+    async def senders(self) -> list[SendBatch]:
         return [self.exchange]
 
     async def tags(self) -> list[str]:
@@ -78,20 +75,20 @@ class Single:
         await self.pool.disconnect()
 
 
-class Sentinel:
+class SentinelTopology:
     """The server that Sentinels call master. They are asked anew after an outage and at each beat."""
 
-    def __init__(self, where: redis_url.Address, options: dict[str, Any]) -> None:
+    def __init__(self, where: redis_url.RedisUrl, options: dict[str, Any]) -> None:
         self._where = where
-        self._pools = Pools(where, options)
+        self._pools = NodePools(where, options)
         self._options = options
-        self._master: Place | None = None
+        self._master: HostPort | None = None
 
-    async def exchange(self, batch: Sequence[commands.Call]) -> list[Any]:
+    async def exchange(self, batch: Sequence[commands.Command]) -> list[Any]:
         place = self._master or await self._find()
         try:
             answers = await pipeline.exchange(self._pools.at(place), batch)
-        except Outage:
+        except failures.OUTAGE_ERRORS:
             await self._forget(place)
             raise
         if isinstance(pipeline.first_error(answers), redis.exceptions.ReadOnlyError):
@@ -99,7 +96,7 @@ class Sentinel:
             await self._forget(place)
         return answers
 
-    async def each(self) -> list[Server]:
+    async def senders(self) -> list[SendBatch]:
         return [self.exchange]
 
     async def tags(self) -> list[str]:
@@ -107,7 +104,7 @@ class Sentinel:
         before = self._master
         try:
             place = await self._find()
-        except Outage:
+        except failures.OUTAGE_ERRORS:
             if before is None:
                 raise
             # No Sentinel has an answer, and the master that we have may be well.
@@ -119,17 +116,17 @@ class Sentinel:
     async def close(self) -> None:
         await self._pools.close()
 
-    async def _forget(self, place: Place) -> None:
+    async def _forget(self, place: HostPort) -> None:
         if self._master == place:
             self._master = None
         await self._pools.drop(place)
 
-    async def _find(self) -> Place:
+    async def _find(self) -> HostPort:
         asked = []
         for host, port in self._where.hosts:
             try:
                 found = await self._ask(host, port)
-            except (*Outage, redis.exceptions.ResponseError) as error:
+            except (*failures.OUTAGE_ERRORS, redis.exceptions.ResponseError) as error:
                 asked.append(f"{host}:{port} says {error}")
                 continue
             if found is None:
@@ -143,10 +140,10 @@ class Sentinel:
             return place
         raise redis.exceptions.ConnectionError(f"no Sentinel has a master: {'; '.join(asked)}")
 
-    async def _is_master(self, place: Place) -> bool:
+    async def _is_master(self, place: HostPort) -> bool:
         try:
             [role] = await pipeline.exchange(self._pools.at(place), [("ROLE",)])
-        except Outage:
+        except failures.OUTAGE_ERRORS:
             await self._pools.drop(place)
             return False
         return not isinstance(role, Exception) and role[0] == b"master"

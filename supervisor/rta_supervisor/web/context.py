@@ -7,19 +7,19 @@ from prometheus_client import CollectorRegistry
 
 from rta_supervisor.catalogue.model import Catalogue
 from rta_supervisor.observe.health import Health
-from rta_supervisor.session.store import Sessions
+from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 
 
 @dataclasses.dataclass(frozen=True)
-class Parts:
+class WebContext:
     """The daemon, as far as it concerns a page."""
 
     config: settings.Settings
     node_id: str
     link: Link
-    sessions: Sessions
+    sessions: SessionStore
     catalogue: Catalogue
     health: Health
     registry: CollectorRegistry

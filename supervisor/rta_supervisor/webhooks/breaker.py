@@ -18,7 +18,7 @@ class Breaker:
         """How long to send nothing from now."""
         return max(0.0, self._open_until_s - now_s) if self.is_open else 0.0
 
-    def failed(self, now_s: float) -> bool:
+    def record_failure(self, now_s: float) -> bool:
         """Note a failure. Whether it is the one that opened the breaker."""
         was_open = self.is_open
         self._failed += 1
@@ -26,7 +26,7 @@ class Breaker:
             self._open_until_s = now_s + self._open_s
         return self.is_open and not was_open
 
-    def succeeded(self) -> bool:
+    def record_success(self) -> bool:
         """Note a success. Whether it is the one that closed the breaker."""
         was_open = self.is_open
         self._failed = 0

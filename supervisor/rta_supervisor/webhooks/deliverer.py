@@ -7,13 +7,14 @@ from typing import Any, Final
 import anyio
 
 from rta_supervisor.diagnostics import counters, log, loop_watch
-from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.link import DataLost, Link, Trouble
-from rta_supervisor.webhooks import http_post, signature
+from rta_supervisor.transport.failures import RETRIABLE_ERRORS, DataLost
+from rta_supervisor.transport.link import Link
+from rta_supervisor.webhooks import change, http_post
 from rta_supervisor.webhooks.breaker import Breaker
 from rta_supervisor.webhooks.outbox import Outbox
-from rta_supervisor.webhooks.queue import Delivery, Queue
+from rta_supervisor.webhooks.queue import DeliveryQueue, WebhookDelivery
 from rta_wire import __version__, errors
 
 LOOK_S: Final = 2.0
@@ -32,7 +33,7 @@ class Webhooks:
 
     def __init__(self, link: Link, config: settings.Settings) -> None:
         most = config.webhooks.max_pending
-        queues = {name: Queue(link, config.keys, name, max_pending=most) for name in config.webhooks.to}
+        queues = {name: DeliveryQueue(link, config.keys, name, max_pending=most) for name in config.webhooks.to}
         self._deliverers = {name: Deliverer(link, name, queue, config) for name, queue in queues.items()}
         self.outbox = Outbox(link, config, queues, self._wake)
 
@@ -47,7 +48,7 @@ class Webhooks:
 class Deliverer:
     """One target."""
 
-    def __init__(self, link: Link, name: str, queue: Queue, config: settings.Settings) -> None:
+    def __init__(self, link: Link, name: str, queue: DeliveryQueue, config: settings.Settings) -> None:
         self._link = link
         self._name = name
         self._queue = queue
@@ -68,70 +69,70 @@ class Deliverer:
         """Until cancelled."""
         while True:
             pause_s = self._breaker.wait_s(anyio.current_time())
-            loop_watch.step(pause_s + self._config.timeout_s + LOOK_S)
+            loop_watch.report_alive(pause_s + self._config.timeout_s + LOOK_S)
             await anyio.sleep(pause_s)
             try:
                 await self._once()
-            except Trouble as error:
+            except RETRIABLE_ERRORS as error:
                 # Functions that Redis lost are loaded again by whoever makes it whole.
                 if not isinstance(error, DataLost):
-                    self._link.complaints.note(error)
+                    self._link.outage_log.log_failure(error)
                 await anyio.sleep(TROUBLE_PAUSE_S)
 
     async def _once(self) -> None:
         self._some = anyio.Event()
         for_ms = int(self._config.timeout_s * TAKE_FACTOR * 1000)
         taken = await self._queue.take(now_ms(), for_ms=for_ms)
-        if isinstance(taken, Delivery):
+        if isinstance(taken, WebhookDelivery):
             await self._deliver(taken)
             return
         with anyio.move_on_after(LOOK_S if taken is None else min(taken, LOOK_S)):
             await self._some.wait()
 
-    async def _deliver(self, delivery: Delivery) -> None:
+    async def _deliver(self, delivery: WebhookDelivery) -> None:
         if not delivery.body:
-            await self._queue.settle(delivery)
+            await self._queue.complete(delivery)
             return
         try:
             await self._post(delivery)
-        except http_post.NotTaken as error:
+        except http_post.PostFailed as error:
             self._count("failed")
-            if self._breaker.failed(anyio.current_time()):
+            if self._breaker.record_failure(anyio.current_time()):
                 self._log.warning("webhook_paused", reason=str(error), pause_s=self._config.breaker_open_s)
             await self._try_later(delivery, error)
             return
-        await self._queue.settle(delivery)
+        await self._queue.complete(delivery)
         self._count("taken")
         self._log.debug("webhook_delivered", delivery=delivery.id, attempt=delivery.attempt)
-        if self._breaker.succeeded():
+        if self._breaker.record_success():
             self._log.info("webhook_resumed")
 
-    async def _post(self, delivery: Delivery) -> None:
+    async def _post(self, delivery: WebhookDelivery) -> None:
         at_s = now_ms() // 1000
         headers = {
             "User-Agent": f"rta-supervisor/{__version__}",
             "Rta-Delivery": delivery.id,
             "Rta-Attempt": str(delivery.attempt),
-            signature.HEADER: signature.sign(self._secret, delivery.body, at_s),
+            change.SIGNATURE_HEADER: change.sign(self._secret, delivery.body, at_s),
         }
         await http_post.post(self._target.url, delivery.body, headers, timeout_s=self._config.timeout_s)
 
-    async def _try_later(self, delivery: Delivery, error: errors.RtaError) -> None:
+    async def _try_later(self, delivery: WebhookDelivery, error: errors.RtaError) -> None:
         facts = {"delivery": delivery.id, "attempt": delivery.attempt, "reason": str(error)}
         if delivery.attempt < self._config.tries:
             pause_s = backoff_s(delivery.attempt, self._config.first_retry_s, random.random())  # noqa: S311 - jitter
-            await self._queue.put_back(delivery, due_ms=now_ms() + int(pause_s * 1000))
+            await self._queue.reschedule(delivery, due_ms=now_ms() + int(pause_s * 1000))
             self._log.info("webhook_not_taken", **facts, retry_s=round(pause_s, 1))
             return
-        await self._bury(delivery, error)
-        await self._queue.settle(delivery)
+        await self._dead_letter(delivery, error)
+        await self._queue.complete(delivery)
         self._count("dropped")
         self._log.error("webhook_dropped", **facts)
 
     def _count(self, outcome: str) -> None:
         counters.counts.webhooks[self._name, outcome] += 1
 
-    async def _bury(self, delivery: Delivery, error: errors.RtaError) -> None:
+    async def _dead_letter(self, delivery: WebhookDelivery, error: errors.RtaError) -> None:
         """Keep it where a person can look at it."""
         sentence = f"A webhook was not taken in {delivery.attempt} tries: {error}"
         words = ("source", self._queue.key, "entry", delivery.id, "code", "WebhookNotTaken", "reason", sentence)

@@ -19,7 +19,7 @@ _STATUS: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: |\r?\n|$)")
 _PORTS: Final = {"http": 80, "https": 443}
 
 
-class NotTaken(errors.RtaError):
+class PostFailed(errors.RtaError):
     """{reason}"""
 
     retriable = True
@@ -31,11 +31,11 @@ async def post(url: str, body: bytes, headers: Mapping[str, str], *, timeout_s: 
         with anyio.fail_after(timeout_s):
             status = await _exchange(url, _request(url, body, headers))
     except TimeoutError as error:
-        raise NotTaken(reason=f"no answer within {timeout_s:g} s") from error
+        raise PostFailed(reason=f"no answer within {timeout_s:g} s") from error
     except (OSError, anyio.EndOfStream, anyio.BrokenResourceError) as error:
-        raise NotTaken(reason=_reason(error)) from error
+        raise PostFailed(reason=_reason(error)) from error
     if not 200 <= status < 300:
-        raise NotTaken(reason=f"it answered {status}")
+        raise PostFailed(reason=f"it answered {status}")
 
 
 async def _exchange(url: str, request: bytes) -> int:
@@ -61,17 +61,17 @@ async def _status(connection: ByteStream) -> int:
     while True:
         while b"\n" not in raw:
             if len(raw) > STATUS_LINE_MAX_BYTES:
-                raise NotTaken(reason="its answer is not HTTP")
+                raise PostFailed(reason="its answer is not HTTP")
             raw += await connection.receive(STATUS_LINE_MAX_BYTES)
         found = _STATUS.match(raw)
         if found is None:
-            raise NotTaken(reason="its answer is not HTTP")
+            raise PostFailed(reason="its answer is not HTTP")
         status = int(found[1])
         if status >= 200:
             return status
         while b"\r\n\r\n" not in raw:
             if len(raw) > STATUS_LINE_MAX_BYTES:
-                raise NotTaken(reason=f"it answered {status} and no end of it")
+                raise PostFailed(reason=f"it answered {status} and no end of it")
             raw += await connection.receive(STATUS_LINE_MAX_BYTES)
         raw = raw.partition(b"\r\n\r\n")[2]
 

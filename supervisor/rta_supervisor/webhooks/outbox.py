@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from rta_supervisor.diagnostics import log
-from rta_supervisor.session.model import Known
+from rta_supervisor.session.model import SessionRecord
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_supervisor.webhooks import change
-from rta_supervisor.webhooks.queue import Queue
+from rta_supervisor.webhooks.queue import DeliveryQueue
 from rta_wire import keys
 from rta_wire.session import State
 
@@ -23,7 +23,11 @@ class Outbox:
     """Who hears of which states."""
 
     def __init__(
-        self, link: Link, config: settings.Settings, queues: Mapping[str, Queue], on_queued: Callable[[str], None]
+        self,
+        link: Link,
+        config: settings.Settings,
+        queues: Mapping[str, DeliveryQueue],
+        on_queued: Callable[[str], None],
     ) -> None:
         self._link = link
         self._names: keys.Keys = config.keys
@@ -32,27 +36,28 @@ class Outbox:
         self._on_queued = on_queued
         self._log = log.get()
 
-    def note(self, version: int, state: State, previous: State | None, at_ms: int) -> tuple[str, ...]:
+    def field_for(self, version: int, state: State, previous: State | None, at_ms: int) -> tuple[str, ...]:
         """Field and value to be written with a change, or nothing where nobody wants to hear of it."""
         if state is previous or not any(target.wants(state) for target in self._targets.values()):
             return ()
-        return change.Note(version, state, previous, at_ms).words()
+        return change.StateChange(version, state, previous, at_ms).to_field()
 
-    async def tell(self, known: Known) -> None:
+    async def enqueue_pending(self, known: SessionRecord) -> None:
         """Queue what is noted with a session, then remove the notes. Repeating it doubles nothing that waits."""
-        notes = change.notes_of(known)
+        notes = change.pending_changes(known)
         if not notes:
             return
         wanted = [
-            (name, change.Change.of(known, note))
+            (name, change.WebhookPayload.build(known, note))
             for note in notes
             for name, target in self._targets.items()
             if target.wants(note.state) and name in self._queues
         ]
         gone = await self._link.do_all(
-            [self._queues[name].adding(one.id, msgspec.json.encode(one), due_ms=one.at_ms) for name, one in wanted]
+            [self._queues[name].add_call(one.id, msgspec.json.encode(one), due_ms=one.at_ms) for name, one in wanted]
         )
-        await self._link.do("HDEL", self._names.state(known.ref.identity), *(note.words()[0] for note in notes))
+        fields = [note.to_field()[0] for note in notes]
+        await self._link.do("HDEL", self._names.session_state(known.ref.identity), *fields)
         for (name, _), ids in zip(wanted, gone, strict=True):
             for delivery_id in ids:
                 self._log.error("webhook_dropped", webhook=name, delivery=delivery_id.decode(), reason="queue full")

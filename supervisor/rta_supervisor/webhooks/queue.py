@@ -16,7 +16,7 @@ REMEMBER_S: Final = 60
 """For how long a delivery that is done with is not queued again."""
 
 
-class Delivery(msgspec.Struct, frozen=True):
+class WebhookDelivery(msgspec.Struct, frozen=True):
     """One body for one target."""
 
     id: str
@@ -24,7 +24,7 @@ class Delivery(msgspec.Struct, frozen=True):
     attempt: int
 
 
-class Queue:
+class DeliveryQueue:
     """What waits for one target."""
 
     def __init__(self, link: Link, names: keys.Keys, target: str, *, max_pending: int) -> None:
@@ -37,11 +37,11 @@ class Queue:
     def key(self) -> str:
         return self._names.hook_due(self._target)
 
-    def adding(self, delivery_id: str, body: bytes, *, due_ms: int) -> commands.Call:
+    def add_call(self, delivery_id: str, body: bytes, *, due_ms: int) -> commands.Command:
         """Gives the ids that had to make room."""
         return self._call("rtas_hook_add_1", delivery_id, body, due_ms, self._max_pending, TTL_S, of=delivery_id)
 
-    async def take(self, now_ms: int, *, for_ms: int) -> Delivery | float | None:
+    async def take(self, now_ms: int, *, for_ms: int) -> WebhookDelivery | float | None:
         """A delivery, or the seconds until one is due, or None where nothing waits."""
         answer = await self._link.do(*self._call("rtas_hook_take_1", now_ms, for_ms, TTL_S))
         if not answer:
@@ -49,15 +49,15 @@ class Queue:
         if len(answer) == 1:
             return float(answer[0]) / 1000
         delivery_id, body, attempt = answer
-        return Delivery(delivery_id.decode(), body, attempt)
+        return WebhookDelivery(delivery_id.decode(), body, attempt)
 
-    async def put_back(self, delivery: Delivery, *, due_ms: int) -> None:
+    async def reschedule(self, delivery: WebhookDelivery, *, due_ms: int) -> None:
         await self._link.do(*self._call("rtas_hook_put_back_1", delivery.id, due_ms))
 
-    async def settle(self, delivery: Delivery) -> None:
+    async def complete(self, delivery: WebhookDelivery) -> None:
         await self._link.do(*self._call("rtas_hook_settle_1", delivery.id, REMEMBER_S, of=delivery.id))
 
-    def _call(self, function: str, *args: commands.Word, of: str | None = None) -> commands.Call:
+    def _call(self, function: str, *args: commands.Argument, of: str | None = None) -> commands.Command:
         names = [self.key, self._names.hook_bodies(self._target), self._names.hook_tries(self._target)]
         if of is not None:
             names.append(self._names.hook_done(self._target, of))

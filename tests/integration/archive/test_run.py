@@ -17,11 +17,11 @@ import redis
 
 import rta_writers
 from rta_supervisor.archive import manifest, spark_process
-from rta_supervisor.archive.record import Marker
+from rta_supervisor.archive.record import ArchiveRecorder
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
-from rta_supervisor.session.store import Sessions
+from rta_supervisor.session import functions as session_functions
+from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands as transport_commands
 from rta_supervisor.transport.link import Link
 from rta_wire import archive_spec, errors, keys
 from rta_wire.control import messages
@@ -57,14 +57,14 @@ def closed(
 
 
 def state(client: redis.Redis, identity: str = "run-1") -> dict[str, str]:
-    found: Any = client.hgetall(NAMES.state(identity))
+    found: Any = client.hgetall(NAMES.session_state(identity))
     return {name.decode(): value.decode() for name, value in found.items()}
 
 
 @pytest.fixture
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks of the job run here, one after the other."""
-    monkeypatch.setattr(spark_process, "answers", archive_job_without_spark.answers)
+    monkeypatch.setattr(spark_process, "run_job", archive_job_without_spark.answers)
 
 
 def archive(url: str, path: Path, *words: str) -> commands.Ran:
@@ -133,7 +133,7 @@ def test_a_session_is_archived_noted_and_taken_off_the_list(client: redis.Redis,
     async def places() -> list[Any]:
         catalogue = SqliteCatalogue(database)
         try:
-            return await catalogue.places("rig")
+            return await catalogue.locations("rig")
         finally:
             await catalogue.close()
 
@@ -177,7 +177,7 @@ def test_json_that_changes_during_a_run_is_in_it(
                 session.update(identifier="renamed")
                 yield answer
 
-        monkeypatch.setattr(spark_process, "answers", changing)
+        monkeypatch.setattr(spark_process, "run_job", changing)
         [done] = archive(url, tmp_path, "--json").json()["sessions"]
         assert json.loads((Path(done["folder"]) / "session.json").read_text())["identifier"] == "renamed"
         assert state(client)["archived"] == done["checksum"]
@@ -258,7 +258,7 @@ def test_redis_that_goes_away_in_the_middle_loses_nothing(
                     proxy.hold()
                 yield answer
 
-        monkeypatch.setattr(spark_process, "answers", cutting)
+        monkeypatch.setattr(spark_process, "run_job", cutting)
         ran = archive(proxy.url, tmp_path, "--timeout-s", "1")
         assert ran.code == 69, ran
         assert len(ran.err.splitlines()) == 1
@@ -266,7 +266,7 @@ def test_redis_that_goes_away_in_the_middle_loses_nothing(
         proxy.close()
         assert len(waiting(client)) == 1
         assert len(folders_in(tmp_path)) == 1
-        monkeypatch.setattr(spark_process, "answers", None)  # not needed any more
+        monkeypatch.setattr(spark_process, "run_job", None)  # not needed any more
         [done] = archive(url, tmp_path, "--json").json()["sessions"]
         assert done["outcome"] == "noted"
         assert waiting(client) == []
@@ -344,12 +344,12 @@ async def test_nothing_is_marked_that_the_catalogue_does_not_have(client: redis.
     link = Link(made.redis)
     await link.load_functions()
     new = {"stream_session_id": 1, "stream": "rig", "position": "0-0", "json": "{}", "state": "closed"}
-    life = {"principal": "p", "now_ms": 1, "ttl_s": 100, "channel": "c", "further": {}}
-    await link.do(*transport_commands.open_session(NAMES, "run-1", **new, **life))  # type: ignore[arg-type]
+    life = {"principal": "p", "now_ms": 1, "ttl_s": 100, "channel": "c", "extra_fields": {}}
+    await link.do(*session_functions.open_session(NAMES, "run-1", **new, **life))  # type: ignore[arg-type]
     note = control_pb2.NoteArchived(identity="run-1", stream_session_id=1, version=1, checksum="a" * 64)
-    marker = Marker(link, made, Sessions(link, made), Away())  # type: ignore[arg-type]
+    marker = ArchiveRecorder(link, made, SessionStore(link, made), Away())  # type: ignore[arg-type]
     with pytest.raises(errors.CatalogueUnavailable):
-        await marker.mark("operator", note)
+        await marker.record("operator", note)
     assert "archived" not in state(client)
     await link.close()
 
@@ -367,7 +367,7 @@ def test_a_session_expires_after_the_archive_has_it(client: redis.Redis, url: st
         closed(client, sessions)
         day_s = settings.DAY_S
         assert client.ttl(NAMES.session("run-1")) > 6 * day_s
-        assert client.ttl(NAMES.state("run-1")) > 6 * day_s
+        assert client.ttl(NAMES.session_state("run-1")) > 6 * day_s
         assert archive(url, tmp_path).code == 0
         assert client.ttl(NAMES.session("run-1")) <= day_s
-        assert client.ttl(NAMES.state("run-1")) <= day_s
+        assert client.ttl(NAMES.session_state("run-1")) <= day_s

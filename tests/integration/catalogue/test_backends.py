@@ -15,7 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from rta_supervisor.catalogue import factory
-from rta_supervisor.catalogue.model import Catalogue, Query, Row
+from rta_supervisor.catalogue.model import Catalogue, CatalogueRow, Query
 from rta_supervisor.settings import settings
 from rta_wire import errors
 from rta_wire.control.totals import Totals
@@ -38,7 +38,7 @@ def totals(draw: st.DrawFn) -> Totals:
 
 
 any_row = st.builds(
-    Row,
+    CatalogueRow,
     identity=text,
     stream=text,
     stream_session_id=counts,
@@ -51,7 +51,7 @@ any_row = st.builds(
     updated_ms=counts,
 )
 one_session = st.builds(
-    Row,
+    CatalogueRow,
     identity=st.just("run"),
     stream=st.sampled_from(["a", "b"]),
     stream_session_id=st.just(1),
@@ -74,7 +74,7 @@ async def catalogue(catalogue_settings: settings.CatalogueSettings) -> AsyncIter
 
 
 def made(config: settings.CatalogueSettings) -> Catalogue:
-    return factory.configured(settings.Settings(catalogue=config))
+    return factory.create(settings.Settings(catalogue=config))
 
 
 def run_on_empty(config: settings.CatalogueSettings, work: object) -> None:
@@ -103,7 +103,7 @@ def many(max_examples: int) -> hypothesis_settings:
 
 @many(40)
 @given(rows=st.lists(any_row, max_size=8, unique_by=lambda row: row.key))
-def test_rows_come_back_as_they_went(catalogue_settings: settings.CatalogueSettings, rows: list[Row]) -> None:
+def test_rows_come_back_as_they_went(catalogue_settings: settings.CatalogueSettings, rows: list[CatalogueRow]) -> None:
     """Every text, every 64 bit number and every state survives, and the questions are answered from all rows."""
 
     async def work(catalogue: Catalogue) -> None:
@@ -118,19 +118,19 @@ def test_rows_come_back_as_they_went(catalogue_settings: settings.CatalogueSetti
     run_on_empty(catalogue_settings, work)
 
 
-def _key(row: Row) -> tuple[str, int]:
+def _key(row: CatalogueRow) -> tuple[str, int]:
     return row.key
 
 
 @many(80)
 @given(rows=st.lists(one_session, min_size=1, max_size=6), order=st.randoms(use_true_random=False))
 def test_rows_of_one_session_are_joined_in_any_order(
-    catalogue_settings: settings.CatalogueSettings, rows: list[Row], order: st.DataObject
+    catalogue_settings: settings.CatalogueSettings, rows: list[CatalogueRow], order: st.DataObject
 ) -> None:
     """SQL and Python join alike, and shuffled and repeated rows give the same."""
     wanted = rows[0]
     for row in rows:
-        wanted = wanted.joined(row)
+        wanted = wanted.merged_with(row)
     shuffled = [*rows, *order.choices(rows, k=2)]  # type: ignore[attr-defined]
     order.shuffle(shuffled)  # type: ignore[attr-defined]
 
@@ -146,12 +146,12 @@ def test_rows_of_one_session_are_joined_in_any_order(
 @many(40)
 @given(row=one_session, progress=st.lists(totals(), max_size=4))
 def test_progress_is_joined_like_rows(
-    catalogue_settings: settings.CatalogueSettings, row: Row, progress: list[Totals]
+    catalogue_settings: settings.CatalogueSettings, row: CatalogueRow, progress: list[Totals]
 ) -> None:
     """The words of Redis come to the same as totals do, and nobody else's row changes."""
     wanted = row
     for one in progress:
-        wanted = wanted.joined(msgspec.structs.replace(row, totals=one, updated_ms=5))
+        wanted = wanted.merged_with(msgspec.structs.replace(row, totals=one, updated_ms=5))
 
     async def work(catalogue: Catalogue) -> None:
         other = msgspec.structs.replace(row, identity="other")
@@ -222,16 +222,16 @@ async def test_the_latest_are_those_with_the_highest_ids(catalogue: Catalogue) -
 async def test_places_are_kept_by_stream_session_and_kind(catalogue: Catalogue) -> None:
     """The last word on a place counts, and what is dropped is gone, once or twice."""
     of_one = msgspec.structs.replace(PLACE, stream_session_id=3, kind="files", location="/archive/rig/3")
-    await catalogue.save_places([of_one, PLACE, msgspec.structs.replace(PLACE, stream="other")])
+    await catalogue.save_locations([of_one, PLACE, msgspec.structs.replace(PLACE, stream="other")])
     moved = msgspec.structs.replace(PLACE, location="cold:moved", entries=10)
-    await catalogue.save_places([moved])
-    assert await catalogue.places("rig") == [moved, of_one]
-    await catalogue.drop_places([PLACE, of_one])
-    await catalogue.drop_places([PLACE])
-    assert await catalogue.places("rig") == []
-    assert len(await catalogue.places("other")) == 1
-    await catalogue.save_places([])
-    await catalogue.drop_places([])
+    await catalogue.save_locations([moved])
+    assert await catalogue.locations("rig") == [moved, of_one]
+    await catalogue.delete_locations([PLACE, of_one])
+    await catalogue.delete_locations([PLACE])
+    assert await catalogue.locations("rig") == []
+    assert len(await catalogue.locations("other")) == 1
+    await catalogue.save_locations([])
+    await catalogue.delete_locations([])
 
 
 WRITER = """
@@ -360,8 +360,8 @@ async def test_pages_of_what_is_found(catalogue: Catalogue) -> None:
     rows = [named(number) for number in range(1, 20)] + [msgspec.structs.replace(named(7), identity="twin")]
     await catalogue.save(rows)
     for limit in (1, 3, 100):
-        found: list[Row] = []
-        while page := await catalogue.find(Query(), limit=limit, before=found[-1].mark if found else None):
+        found: list[CatalogueRow] = []
+        while page := await catalogue.find(Query(), limit=limit, before=found[-1].page_cursor if found else None):
             found += page
         assert sorted(found, key=_key) == sorted(rows, key=_key)
         assert [row.stream_session_id for row in found] == sorted((row.stream_session_id for row in rows), reverse=True)
@@ -377,7 +377,7 @@ async def test_words_go_with_the_json_that_counts(catalogue: Catalogue) -> None:
 
 async def test_only_looking(catalogue: Catalogue, catalogue_settings: settings.CatalogueSettings) -> None:
     """Who only looks makes nothing, changes nothing and sees what others write."""
-    reader = factory.to_read(settings.Settings(catalogue=catalogue_settings))
+    reader = factory.create_read_only(settings.Settings(catalogue=catalogue_settings))
     with pytest.raises(errors.CatalogueUnavailable, match="there is no"):
         await reader.find(Query(), limit=1)
     await catalogue.save([ROW])

@@ -279,7 +279,7 @@ def test_passwords_of_the_catalogue_are_hidden() -> None:
     """In an address before the host or behind the question mark, as it is written and as it is."""
     config = settings.Settings(catalogue=Config(url="postgresql://u:ros%65bud@h/db?password=kane1"))
     assert set(redaction.secrets(config)) == {"ros%65bud", "rosebud", "kane1"}
-    assert redaction.shown("url", config.catalogue.url) == "postgresql://u:***@h/db?password=***"
+    assert redaction.redacted("url", config.catalogue.url) == "postgresql://u:***@h/db?password=***"
 
 
 def test_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,8 +289,8 @@ def test_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delattr("rta_supervisor.catalogue.postgres", raising=False)
     with pytest.raises(errors.BadConfiguration, match=r"rta-supervisor\[postgres\]"):
-        factory.configured(settings.Settings(catalogue=Config(url="postgresql://h/db")))
-    factory.configured(settings.Settings(catalogue=Config(path="c.sqlite")))
+        factory.create(settings.Settings(catalogue=Config(url="postgresql://h/db")))
+    factory.create(settings.Settings(catalogue=Config(path="c.sqlite")))
 
 
 def test_the_driver_is_not_imported_for_a_file() -> None:

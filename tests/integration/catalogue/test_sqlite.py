@@ -182,7 +182,7 @@ async def test_the_loop_goes_on_while_sql_waits(catalogue: SqliteCatalogue) -> N
 def test_where_the_file_is(environ: dict[str, str], path: str, wanted: str) -> None:
     """As configured, else where systemd says, else where the user keeps state."""
     config = settings.Settings(catalogue=settings.CatalogueSettings(path=path))
-    found = sqlite.place(config, environ)
+    found = sqlite.catalogue_path(config, environ)
     tag = sqlite.deployment(config)
     assert found == Path(wanted.replace("3c2b", tag))
 
@@ -198,7 +198,7 @@ def test_each_redis_has_a_file_of_its_own() -> None:
 
 async def test_the_default_directory_is_made(tmp_path: Path) -> None:
     """A first start on a laptop needs no preparation, and nobody else can read the sessions."""
-    catalogue = SqliteCatalogue.configured(settings.Settings(), {"XDG_STATE_HOME": str(tmp_path / "state")})
+    catalogue = SqliteCatalogue.from_settings(settings.Settings(), {"XDG_STATE_HOME": str(tmp_path / "state")})
     await catalogue.open()
     assert catalogue.path.exists()
     assert catalogue.path.parent.stat().st_mode & 0o777 == 0o700
@@ -212,6 +212,6 @@ async def test_a_file_of_the_first_version(tmp_path: Path) -> None:
         raw.executescript((ROOT / "tests" / "integration" / "catalogue" / "schema-1.sql").read_text())
     for catalogue in (SqliteCatalogue(path), SqliteCatalogue(path)):
         assert await catalogue.get("run-1") == ROW
-        await catalogue.save_places([PLACE])
-        assert await catalogue.places("rig") == [PLACE]
+        await catalogue.save_locations([PLACE])
+        assert await catalogue.locations("rig") == [PLACE]
         await catalogue.close()

@@ -10,11 +10,11 @@ import redis
 
 import rta_writers
 from rta_supervisor.catalogue import factory
-from rta_supervisor.catalogue.model import Catalogue, Row
-from rta_supervisor.catalogue.writer import Archivist
-from rta_supervisor.session.store import Sessions
+from rta_supervisor.catalogue.model import Catalogue, CatalogueRow
+from rta_supervisor.catalogue.writer import CatalogueWriter
+from rta_supervisor.retention import functions as retention_functions
+from rta_supervisor.session import functions as session_functions
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
 from rta_wire import errors, keys
 from tests.support import postgres, supervisors
@@ -114,18 +114,22 @@ def test_what_was_let_go_is_not_held(raw: redis.Redis) -> None:
     """A session that a catalogue has keeps its short life; one that changed since is held again."""
     names = keys.Keys()
     raw.execute_command(
-        *commands.open_session(names, "held", **NEW, now_ms=1, ttl_s=50, channel="c", further={"version": 7})
+        *session_functions.open_session(
+            names, "held", **NEW, now_ms=1, ttl_s=50, channel="c", extra_fields={"version": 7}
+        )
     )
-    assert raw.execute_command(*commands.hold(names, "held", ttl_s=500)) == 1
+    assert raw.execute_command(*session_functions.extend_closed(names, "held", ttl_s=500)) == 1
     assert raw.execute_command("TTL", names.session("held")) == 500
-    assert raw.execute_command(*commands.put_away(names, "held", 7, ttl_s=9, held_ttl_s=0))[0] == b"free"
-    assert raw.execute_command(*commands.hold(names, "held", ttl_s=500)) == 0
-    assert raw.execute_command("TTL", names.state("held")) == 9
-    raw.execute_command(*commands.put_json(names, "held", 7, '{"a":1}', "closed", 1, 60, "c"))
-    late = raw.execute_command(*commands.put_away(names, "held", 7, ttl_s=9, held_ttl_s=0))
+    assert (
+        raw.execute_command(*retention_functions.release_closed(names, "held", 7, ttl_s=9, held_ttl_s=0))[0] == b"free"
+    )
+    assert raw.execute_command(*session_functions.extend_closed(names, "held", ttl_s=500)) == 0
+    assert raw.execute_command("TTL", names.session_state("held")) == 9
+    raw.execute_command(*session_functions.put_json(names, "held", 7, '{"a":1}', "closed", 1, 60, "c"))
+    late = raw.execute_command(*retention_functions.release_closed(names, "held", 7, ttl_s=9, held_ttl_s=0))
     assert late[0] == b"changed", "it changed in between"
-    assert raw.execute_command(*commands.hold(names, "held", ttl_s=500)) == 1
-    raw.execute_command("DEL", names.session("held"), names.state("held"))
+    assert raw.execute_command(*session_functions.extend_closed(names, "held", ttl_s=500)) == 1
+    raw.execute_command("DEL", names.session("held"), names.session_state("held"))
 
 
 class Changing:
@@ -138,7 +142,7 @@ class Changing:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def save(self, rows: list[Row]) -> None:
+    async def save(self, rows: list[CatalogueRow]) -> None:
         await self._inner.save(rows)
         await self._happening()
 
@@ -155,20 +159,20 @@ async def test_a_session_that_changes_while_its_row_is_written(
     link = Link(config.redis)
     await link.load_functions()
     life = {"now_ms": 1, "ttl_s": OPEN_TTL_S, "channel": "c"}
-    await link.do(*commands.open_session(config.keys, "run-1", **NEW, **life, further={}))
-    await link.do("ZADD", config.keys.index(), 1, "run-1")
-    catalogue = factory.configured(config)
+    await link.do(*session_functions.open_session(config.keys, "run-1", **NEW, **life, extra_fields={}))
+    await link.do("ZADD", config.keys.session_index(), 1, "run-1")
+    catalogue = factory.create(config)
 
     async def rename() -> None:
-        await link.do(*commands.put_json(config.keys, "run-1", 1, '{"new":1}', "closed", 2, OPEN_TTL_S, "c"))
+        await link.do(*session_functions.put_json(config.keys, "run-1", 1, '{"new":1}', "closed", 2, OPEN_TTL_S, "c"))
 
-    archivist = Archivist(link, Sessions(link, config), Changing(catalogue, rename), config)  # type: ignore[arg-type]
-    archivist.note("run-1")
+    archivist = CatalogueWriter(link, Changing(catalogue, rename), config)  # type: ignore[arg-type]
+    archivist.mark_changed("run-1")
     await archivist.flush()
     assert lives_on(client, "run-1"), "the row that was committed is an older one"
     assert client.zscore("rtas:idx", "run-1") is not None
-    quiet = Archivist(link, Sessions(link, config), catalogue, config)
-    quiet.note("run-1")
+    quiet = CatalogueWriter(link, catalogue, config)
+    quiet.mark_changed("run-1")
     await quiet.flush()
     assert not lives_on(client, "run-1")
     row = await catalogue.get("run-1")
@@ -184,18 +188,18 @@ async def test_a_write_that_fails_deletes_nothing(url: str, client: redis.Redis,
     link = Link(config.redis)
     await link.load_functions()
     life = {"now_ms": 1, "ttl_s": config.session.open_ttl_s, "channel": "c"}
-    await link.do(*commands.open_session(config.keys, "run-1", **NEW, **life, further={}))
-    catalogue = factory.configured(config)
+    await link.do(*session_functions.open_session(config.keys, "run-1", **NEW, **life, extra_fields={}))
+    catalogue = factory.create(config)
     reasons = iter(["the disk is full", "it is read-only", "the file can't be opened"])
 
     class Failing(Changing):
-        async def save(self, rows: list[Row]) -> None:
+        async def save(self, rows: list[CatalogueRow]) -> None:
             if reason := next(reasons, None):
                 raise errors.CatalogueUnavailable(path="x", reason=reason)
             await self._inner.save(rows)
 
-    archivist = Archivist(link, Sessions(link, config), Failing(catalogue, None), config)  # type: ignore[arg-type]
-    archivist.note("run-1")
+    archivist = CatalogueWriter(link, Failing(catalogue, None), config)  # type: ignore[arg-type]
+    archivist.mark_changed("run-1")
     for _ in range(3):
         await archivist.flush()
         assert lives_on(client, "run-1", more_than_s=config.session.closed_ttl_s)

@@ -74,7 +74,7 @@ def test_lists_say_what_stands_in_redis(client: redis.Redis, url: str, sessions:
     write(client, opened[0], 5)
     wait_until(lambda: folded(client, "run-1").samples == 5, what="the totals")
     listed = run(url, "sessions", "list", "--json").json()
-    lines = convert(listed["sessions"], list[queries.SessionLine])
+    lines = convert(listed["sessions"], list[queries.SessionSummary])
     assert listed["total"] == 3
     by_identity = {line.identity: line for line in lines}
     assert by_identity.keys() == {"run-1", "run-2", "run-3"}
@@ -86,10 +86,10 @@ def test_lists_say_what_stands_in_redis(client: redis.Redis, url: str, sessions:
     assert "2 more: --limit 0 shows all" in table.out
     assert run(url, "sessions", "list", "--state", "waiting", "--json").json()["total"] == 0
     assert run(url, "sessions", "list", "--stream", "rig", "--json").json()["total"] == 3
-    [stream] = convert(run(url, "streams", "--json").json()["streams"], list[queries.StreamLine])
+    [stream] = convert(run(url, "streams", "--json").json()["streams"], list[queries.StreamSummary])
     assert (stream.stream, stream.entries, stream.open_sessions) == ("rig", client.xlen("stream:rig"), 3)
     assert stream.memory_bytes == client.memory_usage("stream:rig")
-    [node] = convert(run(url, "nodes", "--json").json()["nodes"], list[queries.NodeLine])
+    [node] = convert(run(url, "nodes", "--json").json()["nodes"], list[queries.NodeSummary])
     assert client.hget(f"rtas:node:{node.node}", "pid") == str(node.pid).encode()
     assert "rig" in run(url, "streams").out
     assert node.node in run(url, "nodes").out
@@ -115,7 +115,7 @@ def test_one_session_in_full(client: redis.Redis, url: str, sessions: rta_writer
 
 
 def sessions_fields() -> tuple[str, ...]:
-    return sessions_show.Shown.__struct_fields__
+    return sessions_show.SessionDetails.__struct_fields__
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_an_operator_ends_sessions_of_anybody(
     refused(run(url, "sessions", "close", "run-1", "run-9", "--yes"), 66, "'run-9'")
     assert document(client, "run-1")["state"] == "open"
     answer = run(url, "sessions", "close", "run-1", "--yes", "--json").json()
-    [closed] = convert(answer["sessions"], list[sessions_end.Ended])
-    assert closed == sessions_end.Ended("run-1", "closed", was_closed=False, samples=3)
+    [closed] = convert(answer["sessions"], list[sessions_end.EndedSession])
+    assert closed == sessions_end.EndedSession("run-1", "closed", was_closed=False, samples=3)
     assert document(client, "run-1")["state"] == "closed"
     with pytest.raises(errors.SessionClosed):
         write(client, opened[0], 5)

@@ -14,7 +14,7 @@ import redis
 
 import rta_writers
 from rta_supervisor.catalogue import factory
-from rta_supervisor.catalogue.model import Row
+from rta_supervisor.catalogue.model import CatalogueRow
 from rta_supervisor.cli import query_options
 from rta_supervisor.cli.sessions import export as sessions_export
 from rta_supervisor.settings import settings
@@ -44,11 +44,11 @@ ROWS = [
 ]
 
 
-def save(config: settings.CatalogueSettings, rows: list[Row]) -> None:
+def save(config: settings.CatalogueSettings, rows: list[CatalogueRow]) -> None:
     async def work() -> None:
-        catalogue = factory.configured(settings.Settings(catalogue=config))
+        catalogue = factory.create(settings.Settings(catalogue=config))
         await catalogue.save(rows)
-        await catalogue.save_places([PLACE, msgspec.structs.replace(PLACE, stream_session_id=1, kind="files")])
+        await catalogue.save_locations([PLACE, msgspec.structs.replace(PLACE, stream_session_id=1, kind="files")])
         await catalogue.close()
 
     anyio.run(work)
@@ -85,7 +85,7 @@ def test_all_that_ever_were(words: str, identities: list[str]) -> None:
     for name in (["sessions"], ["sessions", "list"]):
         found = run(NOWHERE, *name, "--all", *words.split(), "--json").json()
         assert [line["identity"] for line in found["sessions"]] == identities
-        assert len(msgspec.convert(found["sessions"], list[sessions_export.Line])) == len(identities)
+        assert len(msgspec.convert(found["sessions"], list[sessions_export.CatalogueLine])) == len(identities)
         assert found["next_before"] == (3 if words == "--limit 2" else None)
     page = run(NOWHERE, "sessions", "--all", *words.split()).out
     assert all(identity in page for identity in identities)
@@ -153,20 +153,20 @@ def test_questions_that_make_no_sense(words: str, sentence: str) -> None:
 
 def test_moments() -> None:
     """Nanoseconds stay exact, a zone counts, and a date alone is its first moment in UTC."""
-    assert query_options.moment_ns("1970-01-01") == 0
-    assert query_options.moment_ns("1969-12-31T23:59:59.999999999Z") == -1
-    assert query_options.moment_ns("2023-11-14T22:13:20.123456789") == START_NS
-    assert query_options.moment_ns("2023-11-14 23:13:20.123456789+01:00") == START_NS
-    assert query_options.moment_ns("-5") == -5
-    assert 0 <= query_options.moment_ns("2h") - query_options.moment_ns("3h") <= 3600 * 10**9
+    assert query_options.parse_time_ns("1970-01-01") == 0
+    assert query_options.parse_time_ns("1969-12-31T23:59:59.999999999Z") == -1
+    assert query_options.parse_time_ns("2023-11-14T22:13:20.123456789") == START_NS
+    assert query_options.parse_time_ns("2023-11-14 23:13:20.123456789+01:00") == START_NS
+    assert query_options.parse_time_ns("-5") == -5
+    assert 0 <= query_options.parse_time_ns("2h") - query_options.parse_time_ns("3h") <= 3600 * 10**9
     with pytest.raises(errors.Usage):
-        query_options.moment_ns("2023-11-14T22:13:20.1234567890Z")
+        query_options.parse_time_ns("2023-11-14T22:13:20.1234567890Z")
 
 
 def test_show_says_where_the_data_is(url: str, client: redis.Redis, catalogue: settings.CatalogueSettings) -> None:
     """Of a session that Redis has forgotten too: in the stream, in the cold one, in files."""
     client.xadd("stream:rig", {"id": 1, "data": b"x"}, id="7-1")
-    cold = cold_index.Held("1-1", "6-1", 5, 1, 5, 100, 200, 300, 1, 8)
+    cold = cold_index.ColdExtent("1-1", "6-1", 5, 1, 5, 100, 200, 300, 1, 8)
     client.hset(keys.Keys().cold_index(), "rig", cold_index.dump(cold))
     found = run(url, "sessions", "show", "run-1", "--json").json()
     assert [(place["kind"], place["location"], place["last_id"]) for place in found["places"]] == [

@@ -7,8 +7,8 @@ import pytest
 import redis
 
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
-from rta_supervisor.compaction.store import Store
-from rta_supervisor.retention.archive_queue import Waiting
+from rta_supervisor.compaction.store import CompactionStore
+from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_supervisor.retention.trimmer import Trimmer
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections.archive import ArchiveSettings
@@ -101,9 +101,9 @@ async def test_what_is_cold_waits_for_the_archive(
     """However much more than the bounds it is, until it takes too much memory; then it is noted what is missing."""
     wanted = some(25)
     fill(client, "rig", wanted)
-    waiting = Waiting(7, "rig", "0-0", "run-1")
-    client.hset(NAMES.state("run-1"), mapping={"streamSessionId": 7})
-    client.expire(NAMES.state("run-1"), 60)
+    waiting = UnarchivedSession(7, "rig", "0-0", "run-1")
+    client.hset(NAMES.session_state("run-1"), mapping={"streamSessionId": 7})
+    client.expire(NAMES.session_state("run-1"), 60)
     client.zadd(NAMES.unarchived(), {waiting.member: cold_streams.now_ms()})
     archive = ArchiveSettings(path="archive", required=True, max_bytes=max_bytes)
     plain = cold_streams.config(trim=settings.TrimSettings(max_entries=5))
@@ -111,7 +111,7 @@ async def test_what_is_cold_waits_for_the_archive(
     await own.sweep()
     await own.sweep()
     assert view(client, "rig") == shown(wanted[25 - left :])
-    assert client.hexists(NAMES.state("run-1"), "cut") == (left == 0)
+    assert client.hexists(NAMES.session_state("run-1"), "cut") == (left == 0)
     client.zrem(NAMES.unarchived(), waiting.member)
     await own.sweep()
     assert len(view(client, "rig")) == min(left, 5)
@@ -150,7 +150,7 @@ async def test_a_batch_that_comes_late_is_found(client: redis.Redis, link: Link,
         client.flushdb()
         fill(client, "rig", wanted)
         await compactor(link, catalogue).sweep()
-        late = cold_streams.Late(Store(link, NAMES, "rig"), link, at, (f"{ms + 1}-0", wanted[-1].id))
+        late = cold_streams.Late(CompactionStore(link, NAMES, "rig"), link, at, (f"{ms + 1}-0", wanted[-1].id))
         await Trimmer(late, trimming).sweep()
         is_in_time = late.has_come
         if not is_in_time:

@@ -15,13 +15,14 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
+from rta_supervisor.compaction import functions as compaction_functions
 from rta_supervisor.nodes import leases
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
 from rta_wire import errors
 from rta_wire.cold import batch as cold_batch
-from rta_wire.cold.lz4_roundtrip import Entry
+from rta_wire.cold.lz4_roundtrip import RawEntry
 from rta_writers.connection import redis_client
 from tests.support import cold_streams, samples
 from tests.support.cold_streams import (
@@ -53,12 +54,12 @@ async def test_a_stream_is_moved(client: redis.Redis, link: Link, catalogue: Sql
     assert info["last-generated-id"].decode() == wanted[-1].id
     batches: Any = client.xrange("cold:rig")
     assert [raw_id.decode() for raw_id, _ in batches] == [wanted[n].id for n in (9, 19, 29, 34)]
-    assert [one for _, fields in batches for one in cold_batch.entries(fields[b"b"])] == wanted
+    assert [one for _, fields in batches for one in cold_batch.unpack_entries(fields[b"b"])] == wanted
     found = index(client)
     assert found is not None
     assert (found.first_id, found.last_id, found.entries, found.batches) == (wanted[0].id, wanted[-1].id, 35, 4)
     assert (found.added, found.number) == (35, 7)
-    [place] = await catalogue.places("rig")
+    [place] = await catalogue.locations("rig")
     assert (place.kind, place.location, place.entries) == ("cold", "cold:rig", 35)
     assert await compactor(link, catalogue).sweep() == {}
 
@@ -129,7 +130,7 @@ async def live(url: str, folder: Path, values: list[bytes], lives: list[tuple[in
     config = settings.RedisSettings(url=url)
     link = Link(config)
     catalogue = SqliteCatalogue(folder / "catalogue.sqlite")
-    wanted: list[Entry] = []
+    wanted: list[RawEntry] = []
     with redis_client.connect(url) as client:
         client.flushdb()
         for count, left, before, is_forgotten in lives:
@@ -159,11 +160,11 @@ async def test_what_is_in_use_stays_live(client: redis.Redis, link: Link, catalo
     wanted = some(12)
     fill(client, "rig", wanted)
     fill(client, "fresh", aged([b"x"], first_ms=cold_streams.now_ms()))
-    client.hset(NAMES.state("run"), mapping={"streamName": "rig", "state": "open", "streamSessionId": 7})
-    client.expire(NAMES.state("run"), 100)
-    client.zadd(NAMES.index(), {"run": cold_streams.now_ms()})
+    client.hset(NAMES.session_state("run"), mapping={"streamName": "rig", "state": "open", "streamSessionId": 7})
+    client.expire(NAMES.session_state("run"), 100)
+    client.zadd(NAMES.session_index(), {"run": cold_streams.now_ms()})
     assert await compactor(link, catalogue).sweep() == {}
-    client.hset(NAMES.state("run"), "state", "closed")
+    client.hset(NAMES.session_state("run"), "state", "closed")
     assert await compactor(link, catalogue, cold_streams.config(after_s=0)).sweep() == {}
     assert await compactor(link, catalogue, cold_streams.config(after_s=36 * 3600)).sweep() == {}
     assert await compactor(link, catalogue, cold_streams.config(paused=True)).sweep() == {}
@@ -186,7 +187,7 @@ class Appending(Link):
         self._client = client
         self.added: list[tuple[str, dict[bytes, bytes]]] = []
 
-    async def try_all(self, batch: Sequence[commands.Call]) -> list[Any]:
+    async def try_all(self, batch: Sequence[commands.Command]) -> list[Any]:
         if any(call[0] == "FCALL" and call[1] in STEPS for call in batch):
             fields = {b"id": b"8", b"data": b"new %d" % len(self.added)}
             added: Any = self._client.execute_command("XADD", "stream:rig", "*", *itertools.chain(*fields.items()))
@@ -239,7 +240,7 @@ async def test_two_at_once(client: redis.Redis, link: Link, catalogue: SqliteCat
     links = [Link(link.config) for _ in range(2)]
 
     async def work(own: Link) -> None:
-        with contextlib.suppress(leases.Over):
+        with contextlib.suppress(leases.LeaseExpired):
             await compactor(own, catalogue).sweep()
 
     async with anyio.create_task_group() as tasks:
@@ -255,12 +256,19 @@ async def test_two_at_once(client: redis.Redis, link: Link, catalogue: SqliteCat
 async def test_who_comes_late_is_refused(client: redis.Redis, link: Link) -> None:
     """A batch after another one than the last, or an index that says something else by now: nothing changes."""
     for batch, before, is_taken in (("5-0", "0-0", 1), ("9-0", "0-0", 0), ("9-0", "4-0", 0), ("9-0", "5-0", 1)):
-        assert await link.do(*commands.freeze("rig", batch, before, b"x", until_ms=commands.FOREVER)) == is_taken
+        assert (
+            await link.do(*compaction_functions.append_batch("rig", batch, before, b"x", until_ms=commands.FOREVER))
+            == is_taken
+        )
     for was, now, is_taken in ((b"", b"a", 1), (b"", b"b", 0), (b"c", b"", 0), (b"a", b"b", 1), (b"b", b"", 1)):
-        assert await link.do(*commands.switch(NAMES, "rig", was, now, until_ms=commands.FOREVER)) == is_taken
+        assert (
+            await link.do(*compaction_functions.replace_index_entry(NAMES, "rig", was, now, until_ms=commands.FOREVER))
+            == is_taken
+        )
     assert not client.exists(NAMES.cold_index())
     assert [
-        await link.do(*commands.take_out("rig", one, until_ms=commands.FOREVER)) for one in ("5-0", "5-0", "9-0")
+        await link.do(*compaction_functions.remove_batch("rig", one, until_ms=commands.FOREVER))
+        for one in ("5-0", "5-0", "9-0")
     ] == [*(1, 0, 1)]
     assert not client.exists("cold:rig"), "a cold stream without a batch would keep others from its ids"
 
@@ -272,13 +280,13 @@ async def test_a_pause_between_two_batches(client: redis.Redis, link: Link, cata
     fill(client, "rig", wanted)
 
     class Pausing(Link):
-        async def try_all(self, batch: Sequence[commands.Call]) -> list[Any]:
+        async def try_all(self, batch: Sequence[commands.Command]) -> list[Any]:
             if any(call[:2] == ("FCALL", "rtas_shed_1") for call in batch):
                 client.set(NAMES.cold_pause(), "me")
             return await super().try_all(batch)
 
     pausing = Pausing(link.config)
-    with pytest.raises(leases.Over):
+    with pytest.raises(leases.LeaseExpired):
         await compactor(pausing, catalogue).sweep()
     await pausing.close()
     assert (length(client, "stream:rig"), length(client, "cold:rig")) == (15, 1)
@@ -292,12 +300,12 @@ async def test_nothing_is_done_after_a_lease(client: redis.Redis, link: Link, ca
     fill(client, "rig", some(12))
     over_ms = cold_streams.now_ms() - 1000
     for call in (
-        commands.freeze("rig", "5-0", "0-0", b"x", until_ms=over_ms),
-        commands.take_out("rig", "5-0", until_ms=over_ms),
-        commands.switch(NAMES, "rig", b"", b"x", until_ms=over_ms),
+        compaction_functions.append_batch("rig", "5-0", "0-0", b"x", until_ms=over_ms),
+        compaction_functions.remove_batch("rig", "5-0", until_ms=over_ms),
+        compaction_functions.replace_index_entry(NAMES, "rig", b"", b"x", until_ms=over_ms),
     ):
         assert await link.do(*call) == 0
-    assert await link.do(*commands.shed("rig", "9999999999999-0", until_ms=over_ms)) == -1
+    assert await link.do(*compaction_functions.trim_live("rig", "9999999999999-0", until_ms=over_ms)) == -1
     assert length(client, "stream:rig") == 12
     assert not client.exists("cold:rig", NAMES.cold_index())
     del catalogue

@@ -31,7 +31,7 @@ async def test_a_spoilt_batch_removes_nothing(
     other = cold_streams.packed([*wanted[:-1], wanted[-1]._replace(fields=(b"who", b"other"))])
 
     class Spoiling(Link):
-        async def try_all(self, batch: Sequence[commands.Call]) -> list[Any]:
+        async def try_all(self, batch: Sequence[commands.Command]) -> list[Any]:
             answers = await super().try_all(batch)
             if answers and batch[0][:2] == ("XRANGE", "cold:rig") and answers[0]:
                 raw_id, [name, data] = answers[0][0]

@@ -13,17 +13,16 @@ import redis
 import rta_writers
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.compaction.compactor import Compactor
-from rta_supervisor.compaction.reader import View
-from rta_supervisor.observe.tail import Following
-from rta_supervisor.session.model import Ref
+from rta_supervisor.compaction.reader import ColdReader
+from rta_supervisor.observe.tail import SessionTail
+from rta_supervisor.session.model import SessionRef
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
-from rta_supervisor.web.live.plot import Plot, Wish
-from rta_wire import limits
-from rta_wire.cold.lz4_roundtrip import Entry
+from rta_supervisor.web.live.plot import Plot, PlotRequest
+from rta_wire import entry_ids, limits
+from rta_wire.cold.lz4_roundtrip import RawEntry
 from rta_wire.stream import cold_index, cursor
-from rta_writers.read import plan as read_plan
 from rta_writers.read import stream as read_stream
 from tests.support import cold_streams, control, supervisors
 from tests.support.cold_streams import NAMES, aged, compactor, fill
@@ -83,9 +82,11 @@ async def plotted(url: str, client: redis.Redis) -> dict[str, Any]:
     found = {}
     for identity in ("run-1", "run-2"):
         number = int(control.fields(client, identity)["streamSessionId"])
-        plot = Plot(link, NAMES, Ref(identity, "rig", number), Wish.parse({"channels": "1", "window_s": "3600"}))
+        plot = Plot(
+            link, NAMES, SessionRef(identity, "rig", number), PlotRequest.parse({"channels": "1", "window_s": "3600"})
+        )
         await plot._read()
-        news = plot._news(is_first=True, has_more_names=True)
+        news = plot._update(is_first=True, has_more_names=True)
         assert news["named"] == [1]
         assert "undecodable" not in news
         [track] = news["tracks"] if isinstance(news["tracks"], list) else news["tracks"].values()
@@ -157,27 +158,27 @@ async def test_a_cursor_in_the_middle_of_a_batch(
     catalogue = SqliteCatalogue(cold_streams.scratch())
     await compactor(link, catalogue).sweep()
     left = entries[3:]
-    view = View(link, NAMES, "rig")
+    view = ColdReader(link, NAMES, "rig")
     for at, entry in enumerate(left[:-1]):
         assert cold_streams.view(client, "rig", entry.id) == cold_streams.shown(left[at + 1 :])
-        part = await view.part_after(entry.id)
+        part = await view.cold_part_after(entry.id)
         assert part is not None
         assert part.entries[0][0].decode() == left[at + 1].id
-    assert await view.part_after(left[-1].id) is None
+    assert await view.cold_part_after(left[-1].id) is None
     place: Any = {"streamName": "rig", "streamSessionId": "7", "streamPosition": "0-0"}
     client.hset("sessions:run", mapping=place)
-    client.hset(NAMES.state("run"), mapping={**place, "state": "closed"})
-    for key in ("sessions:run", NAMES.state("run")):
+    client.hset(NAMES.session_state("run"), mapping={**place, "state": "closed"})
+    for key in ("sessions:run", NAMES.session_state("run")):
         client.expire(key, 100)
-    seen = [one async for one in Following(link, settings.Settings(), "run").happenings(from_start=True)]
+    seen = [one async for one in SessionTail(link, settings.Settings(), "run").follow(from_start=True)]
     assert [one for one in seen if isinstance(one, cursor.Gap)] == [cursor.Gap("0-0", left[0].id, 3)]
-    assert [one.id for one in seen if isinstance(one, cursor.Entry)] == [one.id for one in left]
+    assert [one.id for one in seen if isinstance(one, cursor.StreamEntry)] == [one.id for one in left]
     await catalogue.close()
     await link.close()
 
 
 @pytest.fixture
-def entries(client: redis.Redis) -> list[Entry]:
+def entries(client: redis.Redis) -> list[RawEntry]:
     """Of a stream that somebody reads."""
     made = aged([b"%d" % n for n in range(25)])
     fill(client, "rig", made)
@@ -185,24 +186,24 @@ def entries(client: redis.Redis) -> list[Entry]:
 
 
 @pytest.fixture
-async def fewer(link: Link, catalogue: SqliteCatalogue, entries: list[Entry], small: None) -> Compactor:
+async def fewer(link: Link, catalogue: SqliteCatalogue, entries: list[RawEntry], small: None) -> Compactor:
     """All of it is cold; the next sweep of this one takes the oldest batch away."""
     del entries, small
     await compactor(link, catalogue).sweep()
     return compactor(link, catalogue, cold_streams.config(trim=settings.TrimSettings(max_entries=15)))
 
 
-async def test_batches_that_go_while_somebody_reads(link: Link, fewer: Compactor, entries: list[Entry]) -> None:
+async def test_batches_that_go_while_somebody_reads(link: Link, fewer: Compactor, entries: list[RawEntry]) -> None:
     """The counters of a part are those of the index that its entries were read under: what went is a gap."""
 
     class Late(Link):
-        async def try_all(self, batch: Sequence[commands.Call]) -> list[Any]:
+        async def try_all(self, batch: Sequence[commands.Command]) -> list[Any]:
             if any(call[:2] == ("XRANGE", "cold:rig") for call in batch):
                 await fewer.sweep()
             return await super().try_all(batch)
 
     late = Late(link.config)
-    part = await View(late, NAMES, "rig").part_after("0-0")
+    part = await ColdReader(late, NAMES, "rig").cold_part_after("0-0")
     assert part is not None
     assert part.entries[0][0].decode() == part.first_id == entries[10].id
     assert (part.length, part.entries_added) == (15, 25)
@@ -210,25 +211,25 @@ async def test_batches_that_go_while_somebody_reads(link: Link, fewer: Compactor
 
 
 async def test_batches_that_go_while_spark_reads(
-    client: redis.Redis, fewer: Compactor, entries: list[Entry], monkeypatch: pytest.MonkeyPatch
+    client: redis.Redis, fewer: Compactor, entries: list[RawEntry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same for the readers of a Spark job: a batch that went in between is counted as removed."""
-    batch = read_stream._batch
+    batch = read_stream._read_cold_batch
 
     def late(*args: Any) -> Any:
         anyio.from_thread.run(fewer.sweep)
         return batch(*args)
 
-    monkeypatch.setattr(read_stream, "_batch", late)
-    where = ("rig", read_plan.START, read_plan.HIGHEST_ID)
-    found = await anyio.to_thread.run_sync(read_stream.read, client, NAMES, where, 100)
+    monkeypatch.setattr(read_stream, "_read_cold_batch", late)
+    where = ("rig", entry_ids.MIN, entry_ids.MAX)
+    found = await anyio.to_thread.run_sync(read_stream.read_entries, client, NAMES, where, 100)
     assert found.entries[0][0] == entries[10].id
-    assert (found.now.length, found.now.added, found.now.removed) == (15, 25, 10)
+    assert (found.counters.length, found.counters.added, found.counters.removed) == (15, 25, 10)
 
 
 def test_ids_of_sessions_go_on_after_a_loss(url: str, client: redis.Redis) -> None:
     """The tail of a stream is cold, and the counter is gone: no id is given out twice."""
-    one = cold_index.Held("1-0", "9-0", 1, 1, 1, 1, 1, 1, 41, cold_streams.now_ms())
+    one = cold_index.ColdExtent("1-0", "9-0", 1, 1, 1, 1, 1, 1, 41, cold_streams.now_ms())
     client.hset(NAMES.cold_index(), "rig", cold_index.dump(one))
     with supervisors.running(url):
         session = rta_writers.SessionClient(url, timeout_s=20).open("run", stream="rig")

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rta_writers
+from rta_supervisor.control import functions as control_functions
 from rta_supervisor.embedded import server
-from rta_supervisor.transport import commands
 from rta_wire import errors, keys
 from rta_wire.control import messages
 from rta_wire.control.totals import Totals
@@ -151,7 +151,7 @@ def test_every_evicted_message_is_counted_once(raw: redis.Redis, data: st.DataOb
     """However reading, settling and eviction interleave: what was added is settled, stands there, or was reported."""
     raw.execute_command("FLUSHALL")
     names, lane = keys.Keys(), "rtas:ctl:x"
-    raw.execute_command(*commands.begin_lane(names, lane))
+    raw.execute_command(*control_functions.create_group(names, lane))
     added = settled = reported = 0
     held: list[str] = []
     for _ in range(data.draw(st.integers(1, 25))):
@@ -163,15 +163,15 @@ def test_every_evicted_message_is_counted_once(raw: redis.Redis, data: st.DataOb
             found = raw.execute_command("XREADGROUP", "GROUP", "supervisors", "c", "COUNT", 2, "STREAMS", lane, ">")
             held += [entry[0].decode() for entry in (found[0][1] if found else [])]
         elif step == "settle" and held:
-            raw.execute_command(*commands.settle_in_lane(names, lane, [held[0]]))
+            raw.execute_command(*control_functions.acknowledge(names, lane, [held[0]]))
             held, settled = held[1:], settled + 1
         elif step == "evict":
             raw.execute_command("XTRIM", lane, "MAXLEN", data.draw(st.integers(0, 5)))
         elif step == "look":
-            reported += raw.execute_command(*commands.missing_in_lane(names, lane))
+            reported += raw.execute_command(*control_functions.count_evicted(names, lane))
     if held:
-        raw.execute_command(*commands.settle_in_lane(names, lane, held))
-    reported += raw.execute_command(*commands.missing_in_lane(names, lane))
+        raw.execute_command(*control_functions.acknowledge(names, lane, held))
+    reported += raw.execute_command(*control_functions.count_evicted(names, lane))
     assert added == settled + len(held) + reported + raw.execute_command("XLEN", lane)
 
 

@@ -6,8 +6,8 @@ import redis
 
 import rta_writers
 from rta_supervisor.cli.commands import dlq
-from rta_supervisor.control.dead_letters import Letter, Opened, SentAgain
-from rta_supervisor.transport import commands
+from rta_supervisor.control import functions as control_functions
+from rta_supervisor.control.dead_letters import DeadLetter, DeadLetterContents, ResentLetter
 from rta_wire import keys
 from rta_wire.control import messages
 from rta_wire.control.totals import Totals
@@ -37,9 +37,9 @@ def test_a_dead_letter_is_sent_again_once(client: redis.Redis, url: str, session
     send(client, report)
     wait_until(lambda: dead_letters(client), what="the dead letter")
     listed = run(url, "dlq", "list", "--json").json()
-    [letter] = convert(listed["letters"], list[Letter])
+    [letter] = convert(listed["letters"], list[DeadLetter])
     assert (letter.code, letter.kind, letter.session) == ("UnknownSession", "Progress", "run-1")
-    found = convert(run(url, "dlq", "show", letter.letter, "--json").json(), Opened)
+    found = convert(run(url, "dlq", "show", letter.letter, "--json").json(), DeadLetterContents)
     assert found.message["totals"]["samples"] == "7"
     assert "There is no session 'run-1'" in run(url, "dlq", "list").out
     assert '"samples": "7"' in run(url, "dlq", "show", letter.letter).out
@@ -48,10 +48,10 @@ def test_a_dead_letter_is_sent_again_once(client: redis.Redis, url: str, session
 
     added = lane_added(client, "rtas:ctl:default")
     raw = dead_letters(client)[0][b"m"]
-    again = commands.again(keys.Keys(), "rtas:ctl:default", letter.letter, raw, ttl_s=60)
+    again = control_functions.resend_letter(keys.Keys(), "rtas:ctl:default", letter.letter, raw, ttl_s=60)
     client.execute_command(*again)  # an operator's command that was killed before it removed the letter
     ran = run(url, "dlq", "retry", letter.letter, "--json").json()
-    assert convert(ran["sent"], list[SentAgain]) == [SentAgain(letter.letter, "rtas:ctl:default", "")]
+    assert convert(ran["sent"], list[ResentLetter]) == [ResentLetter(letter.letter, "rtas:ctl:default", "")]
     assert lane_added(client, "rtas:ctl:default") == added + 1
     wait_until(lambda: folded(client, "run-1").samples == 7, what="the report")
     assert dead_letters(client) == []

@@ -4,7 +4,8 @@ import pytest
 
 from rta_supervisor.control import takeover
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.link import DataLost, Link
+from rta_supervisor.transport.failures import DataLost
+from rta_supervisor.transport.link import Link
 
 
 async def test_a_control_stream_that_is_gone_is_a_loss_and_not_the_end(url: str) -> None:
@@ -13,5 +14,5 @@ async def test_a_control_stream_that_is_gone_is_a_loss_and_not_the_end(url: str)
     link = Link(config.redis)
     key = config.keys.reports("default")
     with pytest.raises(DataLost, match="rtas:ctl:default: no such key"):
-        await takeover.inherit(link, config.keys, key, "us", lease_s=1)
+        await takeover.take_over(link, config.keys, key, "us", lease_s=1)
     await link.close()

@@ -149,7 +149,7 @@ def test_clocks_that_differ(url: str, ahead_ms: int, level: str, monkeypatch: py
         config = settings.Settings(redis=settings.RedisSettings(url=url))
         link = Link(config.redis)
         try:
-            return await observe_doctor.Checkup(link, config, scan_keys=0)._clock()
+            return await observe_doctor.Doctor(link, config, scan_keys=0)._clock()
         finally:
             await link.close()
 

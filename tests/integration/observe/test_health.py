@@ -25,7 +25,7 @@ async def test_a_redis_that_refuses_to_answer_is_away() -> None:
     with server.running() as own, redis_client.connect(own.url) as client, redis_client.connect(own.url) as other:
         client.config_set("busy-reply-threshold", 1)
         health = Health(settings.RedisSettings(url=own.url), dict)
-        health.hinder("")
+        health.set_not_ready("")
 
         def keep_busy() -> None:
             with pytest.raises(redis.exceptions.ResponseError, match="killed"):
@@ -35,12 +35,12 @@ async def test_a_redis_that_refuses_to_answer_is_away() -> None:
         busy.start()
         try:
             wait_until(lambda: is_busy(client), what="a busy Redis")
-            await health.look()
-            await health.look()
-            assert "BUSY" in health.verdict().reason
+            await health.probe()
+            await health.probe()
+            assert "BUSY" in health.readiness().reason
         finally:
             client.script_kill()
             busy.join()
-        await health.look()
-        assert health.verdict().is_ready
+        await health.probe()
+        assert health.readiness().is_ready
         await health._link.close()

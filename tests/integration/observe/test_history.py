@@ -7,7 +7,7 @@ from typing import Any
 
 import redis
 
-from rta_supervisor.cli.commands.stats import BARS, NOTHING, sparkline
+from rta_supervisor.cli.commands.stats import BARS, EMPTY_BAR, sparkline
 from rta_supervisor.diagnostics import counters
 from rta_supervisor.observe import history
 from rta_supervisor.settings import settings
@@ -22,21 +22,21 @@ async def test_two_supervisors_share_their_slots(link: Link) -> None:
     """Both add; each scale holds the whole, in slots of its length."""
     at_ms = START_MS
     both = [counters.Counts(), counters.Counts()]
-    recorders = [history.Recorder(link, NAMES, counts, lambda: at_ms) for counts in both]
+    recorders = [history.HistoryRecorder(link, NAMES, counts, lambda: at_ms) for counts in both]
     for step in range(10):
         for number, counts in enumerate(both):
             counts.reports += step + number
-            counts.grow(f"rig-{number}", (1, 10, 100, 50))
+            counts.add_reported(f"rig-{number}", (1, 10, 100, 50))
         at_ms = START_MS + step * 5000
         for recorder in recorders:
             await recorder.flush()
     for scale in history.SCALES.values():
-        past = await history.read(link, NAMES, scale, at_ms)
+        past = await history.read_history(link, NAMES, scale, at_ms)
         assert {len(column) for column in past.counts.values()} == {scale.slots}
         assert sum(past.counts["reports"]) == 2 * 45 + 10
         assert sum(past.counts["samples"]) == 200
         assert sum(past.counts["bytes"]) == 1000
-    recent = await history.read(link, NAMES, history.SCALES["5m"], at_ms)
+    recent = await history.read_history(link, NAMES, history.SCALES["5m"], at_ms)
     assert recent.counts["reports"][-10:] == [2 * step + 1 for step in range(10)]
     assert recent.counts["reports"][:-10] == [0] * 50
     assert recent.first_ms == START_MS + 45_000 - 59 * 5000
@@ -45,7 +45,7 @@ async def test_two_supervisors_share_their_slots(link: Link) -> None:
 async def test_slots_expire_by_themselves(link: Link, client: redis.Redis) -> None:
     """Each kept for its scale and the slot that is being filled, no longer."""
     counts = counters.Counts()
-    recorder = history.Recorder(link, NAMES, counts)
+    recorder = history.HistoryRecorder(link, NAMES, counts)
     counts.reports += 1
     await recorder.flush()
     made: Any = client.keys("rtas:slot:*")
@@ -63,13 +63,13 @@ async def test_an_outage_loses_no_count(link: Link) -> None:
     """What could not be added is added later."""
     counts = counters.Counts()
     away = Link(settings.RedisSettings(url="unix:///nonexistent/socket"))
-    recorder = history.Recorder(away, NAMES, counts)
+    recorder = history.HistoryRecorder(away, NAMES, counts)
     counts.reports += 5
     await recorder.flush()
     recorder._link = link
     counts.reports += 2
     await recorder.flush()
-    past = await history.read(link, NAMES, history.SCALES["5m"])
+    past = await history.read_history(link, NAMES, history.SCALES["5m"])
     assert sum(past.counts["reports"]) == 7
     await away.close()
 
@@ -77,7 +77,7 @@ async def test_an_outage_loses_no_count(link: Link) -> None:
 async def test_stats_shows_them(link: Link, url: str) -> None:
     """As bars for people and as numbers for scripts."""
     counts = counters.Counts()
-    recorder = history.Recorder(link, NAMES, counts)
+    recorder = history.HistoryRecorder(link, NAMES, counts)
     counts.reports += 1234
     await recorder.flush()
     command = [sys.executable, "-m", "rta_supervisor", "stats", "--redis-url", url]
@@ -93,6 +93,6 @@ async def test_stats_shows_them(link: Link, url: str) -> None:
 
 def test_bars() -> None:
     """In proportion, and what is little is not nothing."""
-    assert sparkline([0, 1, 50, 100], width=4) == f"{NOTHING}{BARS[0]}{BARS[3]}{BARS[7]}"
+    assert sparkline([0, 1, 50, 100], width=4) == f"{EMPTY_BAR}{BARS[0]}{BARS[3]}{BARS[7]}"
     assert sparkline([]) == ""
     assert len(sparkline(list(range(86)))) <= 60

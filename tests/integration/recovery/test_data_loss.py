@@ -16,7 +16,7 @@ from rta_supervisor.embedded import server
 from rta_wire import errors
 from rta_wire.pb import control_pb2
 from rta_writers.connection import redis_client
-from rta_writers.write.exactly_once import Appender
+from rta_writers.write.exactly_once import ExactlyOnceAppender
 from tests.support import samples, supervisors
 from tests.support.control import document, fields, write
 from tests.support.supervisors import Supervisor
@@ -114,7 +114,7 @@ def test_a_writer_notices_that_its_rows_are_gone(
 ) -> None:
     """The mark is lost with the rows: going on in the same epoch is refused, not papered over."""
     session = sessions.session("run-1", stream="rig")
-    appender = Appender(client, session.target, unit="u", epoch=0)
+    appender = ExactlyOnceAppender(client, session.target, unit="u", epoch=0)
     appender.append(2, lambda skip: samples.bursts(2 - skip))
     appender.flush()
     saved(watching, "run-1", 0)

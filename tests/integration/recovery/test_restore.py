@@ -11,14 +11,14 @@ import pytest
 import redis
 
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
-from rta_supervisor.catalogue.sync import Follower
-from rta_supervisor.catalogue.writer import Archivist
+from rta_supervisor.catalogue.sync import CatalogueSync
+from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.recovery.restore import Recovery
 from rta_supervisor.recovery.resurrect import Resurrection
-from rta_supervisor.session.model import Known, Ref
-from rta_supervisor.session.service import Life
-from rta_supervisor.session.state_machine import Event
-from rta_supervisor.session.store import Sessions
+from rta_supervisor.session.model import SessionRecord, SessionRef
+from rta_supervisor.session.service import SessionService
+from rta_supervisor.session.state_machine import SessionEvent
+from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_wire import keys, session
@@ -33,20 +33,20 @@ class World(NamedTuple):
     """A supervisor without its tasks."""
 
     link: Link
-    sessions: Sessions
+    sessions: SessionStore
     catalogue: SqliteCatalogue
-    archivist: Archivist
-    life: Life
+    archivist: CatalogueWriter
+    life: SessionService
     recovery: Recovery
 
-    async def open(self, identity: str = "run-1") -> Ref:
+    async def open(self, identity: str = "run-1") -> SessionRef:
         """A session that the catalogue has."""
         text = session.dump(session.build(identity)).decode()
         await self.life.open("default", control_pb2.OpenSession(identity=identity, stream="rig", session_json=text))
         await self.archivist.flush()
         return (await self.known(identity)).ref
 
-    async def known(self, identity: str = "run-1") -> Known:
+    async def known(self, identity: str = "run-1") -> SessionRecord:
         found = await self.sessions.read(identity)
         assert found is not None
         return found
@@ -66,10 +66,10 @@ async def world(url: str, tmp_path: Path) -> AsyncIterator[World]:
     made = settings.Settings(redis=settings.RedisSettings(url=url))
     link = Link(made.redis)
     await link.load_functions()
-    sessions = Sessions(link, made)
+    sessions = SessionStore(link, made)
     catalogue = SqliteCatalogue(tmp_path / "catalogue.sqlite")
-    archivist = Archivist(link, sessions, catalogue, made)
-    life = Life(link, made, sessions, archivist.note)
+    archivist = CatalogueWriter(link, catalogue, made)
+    life = SessionService(link, made, sessions, archivist.mark_changed)
     recovery = Recovery(link, sessions, life, catalogue, is_catalogue_required=True, prepare=())
     yield World(link, sessions, catalogue, archivist, life, recovery)
     await catalogue.close()
@@ -77,16 +77,16 @@ async def world(url: str, tmp_path: Path) -> AsyncIterator[World]:
 
 
 def forget(client: redis.Redis, identity: str = "run-1") -> None:
-    client.delete(NAMES.session(identity), NAMES.state(identity))
+    client.delete(NAMES.session(identity), NAMES.session_state(identity))
 
 
 @pytest.mark.parametrize("is_start", [True, False])
 async def test_what_is_whole_stays_as_it_is(client: redis.Redis, world: World, is_start: bool) -> None:
     """In Redis and in the catalogue: a session that is there has not ended elsewhere."""
     await world.open()
-    before = (client.xlen("stream:rig"), client.hgetall(NAMES.state("run-1")))
-    assert await world.recovery.make_whole(is_start=is_start) == (0, 0)
-    assert (client.xlen("stream:rig"), client.hgetall(NAMES.state("run-1"))) == before
+    before = (client.xlen("stream:rig"), client.hgetall(NAMES.session_state("run-1")))
+    assert await world.recovery.restore(is_start=is_start) == (0, 0)
+    assert (client.xlen("stream:rig"), client.hgetall(NAMES.session_state("run-1"))) == before
     assert await world.unfinished() == ["run-1"]
 
 
@@ -94,22 +94,22 @@ async def test_what_stands_beside_a_session_is_put_back(client: redis.Redis, wor
     """In a Cluster each of them may be lost with another server."""
     ref = await world.open()
     gate = NAMES.gate(ref.stream, ref.stream_session_id)
-    for lost in (gate, keys.STREAMS, NAMES.index()):
+    for lost in (gate, keys.STREAMS, NAMES.session_index()):
         client.delete(lost)
-        await world.recovery.make_whole()
+        await world.recovery.restore()
         assert client.get(gate) == b"open", lost
         assert client.sismember(keys.STREAMS, "rig"), lost
-        assert client.zscore(NAMES.index(), "run-1") is not None, lost
+        assert client.zscore(NAMES.session_index(), "run-1") is not None, lost
 
 
 async def test_who_is_gone_is_back_after_a_loss_and_has_ended_before_a_start(client: redis.Redis, world: World) -> None:
     """While a supervisor runs nothing ends without it; while it was away others may have ended a session."""
     ref = await world.open()
     forget(client)
-    assert await world.recovery.make_whole() == (1, 0)
+    assert await world.recovery.restore() == (1, 0)
     assert (await world.known()).ref == ref
     forget(client)
-    assert await world.recovery.make_whole(is_start=True) == (0, 0)
+    assert await world.recovery.restore(is_start=True) == (0, 0)
     assert await world.sessions.read("run-1") is None
     assert await world.unfinished() == []
 
@@ -119,10 +119,10 @@ async def test_what_redis_knows_less_of_is_put_right(world: World) -> None:
     await world.open()
     newer = session.dump(session.build("run-1", group="newer")).decode()
     await world.save(json=newer)
-    assert await world.recovery.make_whole() == (0, 0)
+    assert await world.recovery.restore() == (0, 0)
     assert session.parse((await world.known()).document) == session.parse(newer)
     await world.save(totals=Totals(1, 5, 1, 1, 1, 2))
-    assert await world.recovery.make_whole() == (0, 1)
+    assert await world.recovery.restore() == (0, 1)
     assert (await world.known()).lost_data
 
 
@@ -133,10 +133,10 @@ async def test_a_later_session_does_not_end_with_an_earlier_one(client: redis.Re
     forget(client)
     second = await world.open()
     assert second.stream_session_id > first.stream_session_id
-    await world.recovery.end_again()
+    await world.recovery.close_again()
     assert (await world.known()).state is State.OPEN
     await world.save(state=State.CLOSED)
-    await world.recovery.end_again()
+    await world.recovery.close_again()
     assert (await world.known()).state is State.CLOSED
 
 
@@ -144,13 +144,13 @@ async def test_a_host_follows_in_both_directions(client: redis.Redis, world: Wor
     """What another one ended and let go is over here too, and what only this one knows to be over ends there."""
     for identity in ("let-go", "over-here"):
         await world.open(identity)
-    elsewhere = Life(world.link, settings.Settings(), world.sessions, lambda _: None)
-    await elsewhere.end(await world.known("let-go"), Event.CLOSE)
-    client.zrem(NAMES.index(), "let-go")
+    elsewhere = SessionService(world.link, settings.Settings(), world.sessions, lambda _: None)
+    await elsewhere.end(await world.known("let-go"), SessionEvent.CLOSE)
+    client.zrem(NAMES.session_index(), "let-go")
     await world.save("over-here", state=State.FAILED)
-    further = {"note": world.archivist.note, "end_again": world.recovery.end_again}
-    follower = Follower(world.link, world.sessions, world.catalogue, settings.Settings(), **further)  # type: ignore[arg-type]
-    await follower.follow()
+    further = {"on_stale": world.archivist.mark_changed, "close_again": world.recovery.close_again}
+    follower = CatalogueSync(world.link, world.sessions, world.catalogue, settings.Settings(), **further)  # type: ignore[arg-type]
+    await follower.sync()
     await world.archivist.flush()
     assert await world.unfinished() == []
     assert (await world.known("over-here")).state is State.FAILED
@@ -159,7 +159,7 @@ async def test_a_host_follows_in_both_directions(client: redis.Redis, world: Wor
 async def test_a_closed_session_gets_newer_json_where_somebody_asks(world: World) -> None:
     """Redis came back with a snapshot from before the last change: what the catalogue has of it counts."""
     await world.open()
-    await world.life.end(await world.known(), Event.CLOSE)
+    await world.life.end(await world.known(), SessionEvent.CLOSE)
     await world.archivist.flush()
     newer = session.dump({**session.parse((await world.known()).document), "group": "newer"}).decode()
     await world.save(json=newer)
@@ -189,7 +189,7 @@ async def test_a_spoilt_session_keeps_no_other_from_ending(client: redis.Redis, 
             client.delete(gate)
             client.hset(gate, "spoilt", 1)
             client.expire(gate, 100)
-    await world.recovery.end_again()
+    await world.recovery.close_again()
     [other] = [ref.identity for ref in refs if ref.identity != spoilt]
     assert (await world.known(other)).state is State.CLOSED
 
@@ -201,6 +201,6 @@ async def test_json_that_comes_back_is_newer_than_what_was_told(
     """Else nobody would be told of the next change. What a writer made up tells nothing."""
     ref = await world.open()
     forget(client)
-    client.set(NAMES.shown(ref.stream, ref.stream_session_id), told, ex=100)
-    assert await world.recovery.make_whole() == (1, 0)
+    client.set(NAMES.published(ref.stream, ref.stream_session_id), told, ex=100)
+    assert await world.recovery.restore() == (1, 0)
     assert (await world.known()).version == version

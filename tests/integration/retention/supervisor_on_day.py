@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from rta_supervisor.cli import entry as cli_entry
-from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.retention import day_index, day_sweep
 from rta_supervisor.runtime import daemon
 from rta_supervisor.session import service as session_service
@@ -23,12 +23,12 @@ def dated_ms() -> int:
     return int(_path.read_text()) * day_streams.DAY_MS + now_ms() % day_streams.DAY_MS
 
 
-class Days(day_index.Days):
+class Days(day_index.DayIndex):
     def __init__(self, link: Link, config: settings.Settings, _: object = None) -> None:
         super().__init__(link, config, dated_ms)
 
 
-class Sweep(day_sweep.Sweep):
+class Sweep(day_sweep.DaySweep):
     def __init__(self, link: Link, config: settings.Settings) -> None:
         super().__init__(link, config, dated_ms, lambda: 0)
 

@@ -7,10 +7,10 @@ import pytest
 import redis
 
 from rta_supervisor.diagnostics import counters
-from rta_supervisor.nodes.time_sync import now_ms
-from rta_supervisor.observe.doctor import Checkup
+from rta_supervisor.nodes.server_clock import now_ms
+from rta_supervisor.observe.doctor import Doctor
 from rta_supervisor.retention import trimmer
-from rta_supervisor.retention.archive_queue import Waiting
+from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections import archive as sections_archive
 from rta_supervisor.transport.link import Link
@@ -35,23 +35,23 @@ class World:
         client.sadd("streams", "rig")
         client.zadd(NAMES.streams_used(), {"rig": now_ms()})
 
-    def session(self, identity: str, position: str, number: int = 1, *, is_open: bool = False) -> Waiting:
+    def session(self, identity: str, position: str, number: int = 1, *, is_open: bool = False) -> UnarchivedSession:
         place: Any = {"streamName": "rig", "streamSessionId": number, "streamPosition": position}
         self.client.hset(NAMES.session(identity), mapping=place)
-        self.client.hset(NAMES.state(identity), mapping={**place, "state": "open" if is_open else "closed"})
-        for key in (NAMES.session(identity), NAMES.state(identity)):
+        self.client.hset(NAMES.session_state(identity), mapping={**place, "state": "open" if is_open else "closed"})
+        for key in (NAMES.session(identity), NAMES.session_state(identity)):
             self.client.expire(key, 500)
-        one = Waiting(number, "rig", position, identity)
+        one = UnarchivedSession(number, "rig", position, identity)
         if is_open:
-            self.client.zadd(NAMES.index(), {identity: now_ms()})
+            self.client.zadd(NAMES.session_index(), {identity: now_ms()})
         else:
             self.client.zadd(NAMES.unarchived(), {one.member: now_ms()})
         return one
 
-    def sweep(self, **trimmed: Any) -> trimmer.Swept:
+    def sweep(self, **trimmed: Any) -> trimmer.TrimResult:
         changed = settings.TrimSettings(**{"max_entries": 4, "min_retention_s": 0, "exact": True, **trimmed})
 
-        async def sweep() -> trimmer.Swept:
+        async def sweep() -> trimmer.TrimResult:
             link = Link(self.config.redis)
             try:
                 await link.load_functions()
@@ -78,7 +78,7 @@ def test_trimming_waits_for_the_archive(client: redis.Redis, url: str) -> None:
     client.zrem(NAMES.unarchived(), old.member)
     world.sweep()
     assert world.left[0] == "30-0"
-    client.zrem(NAMES.index(), "late")
+    client.zrem(NAMES.session_index(), "late")
     world.sweep()
     assert world.left == ["37-0", "38-0", "39-0", "40-0"]
 
@@ -86,7 +86,7 @@ def test_trimming_waits_for_the_archive(client: redis.Redis, url: str) -> None:
 def test_json_alone_holds_no_data(client: redis.Redis, url: str) -> None:
     """Nor does anything where the archive is not required."""
     world = World(client, url)
-    client.zadd(NAMES.unarchived(), {Waiting(1, "rig", "+", "run").member: now_ms()})
+    client.zadd(NAMES.unarchived(), {UnarchivedSession(1, "rig", "+", "run").member: now_ms()})
     world.sweep()
     assert len(world.left) == 4
     client.delete("stream:rig", NAMES.unarchived())
@@ -134,8 +134,8 @@ def test_memory_bounds_the_waiting(client: redis.Redis, url: str, capsys: pytest
     assert 4 < len(world.left) < 25
     assert client.memory_usage("stream:rig") <= used / 2 * 1.1
     assert counters.counts.archive_cut["rig"] > before
-    assert client.hget(NAMES.state("old"), "cut") == b"1"
-    assert client.hget(NAMES.state("new"), "cut") is None
+    assert client.hget(NAMES.session_state("old"), "cut") == b"1"
+    assert client.hget(NAMES.session_state("new"), "cut") is None
     assert [found.identity for found in waiting(client)] == ["new", "old"] or one in waiting(client)
 
 
@@ -148,12 +148,12 @@ def test_who_waits_is_looked_after(client: redis.Redis, url: str) -> None:
     """Lives on while it waits; who is gone is taken off the list."""
     world = World(client, url)
     one = world.session("old", "10-0")
-    gone = Waiting(9, "rig", "3-0", "gone")
+    gone = UnarchivedSession(9, "rig", "3-0", "gone")
     client.zadd(NAMES.unarchived(), {one.member: 1, gone.member: 1})
     world.sweep()
     assert waiting(client) == [one]
     assert client.ttl(NAMES.session("old")) > 500
-    assert client.ttl(NAMES.state("old")) > 500
+    assert client.ttl(NAMES.session_state("old")) > 500
     score: Any = client.zscore(NAMES.unarchived(), one.member)
     assert score > 1
 
@@ -169,7 +169,7 @@ def test_the_doctor_looks_at_the_archive(client: redis.Redis, url: str) -> None:
         async def look() -> Any:
             link = Link(config_.redis)  # noqa: B023
             try:
-                return await Checkup(link, config_, scan_keys=0)._archive()  # noqa: B023
+                return await Doctor(link, config_, scan_keys=0)._archive()  # noqa: B023
             finally:
                 await link.close()
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from rta_supervisor.catalogue import model as catalogue_model
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.retention import day_index
-from rta_supervisor.retention.day_index import Days
-from rta_supervisor.session.service import Life
-from rta_supervisor.session.store import Sessions
+from rta_supervisor.retention.day_index import DayIndex
+from rta_supervisor.session.service import SessionService
+from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections import days as sections_days
 from rta_supervisor.transport.link import Link
@@ -23,6 +23,7 @@ from rta_wire import day_streams, errors, keys, session
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_wire.session import State
+from rta_writers.options import read as options_read
 from rta_writers.read import plan as read_plan
 from tests.support import samples
 from tests.support.control import fields
@@ -34,12 +35,12 @@ def clock() -> Clock:
     return Clock(TODAY_MS + 1000)
 
 
-def life(link: Link, clock: Clock, made: settings.Settings | None = None) -> Life:
+def life(link: Link, clock: Clock, made: settings.Settings | None = None) -> SessionService:
     made = made or config()
-    return Life(link, made, Sessions(link, made, clock), lambda _: None, clock=clock)
+    return SessionService(link, made, SessionStore(link, made, clock), lambda _: None, clock=clock)
 
 
-async def opened(life: Life, identity: str, stream: str = "rig", principal: str = "default") -> str:
+async def opened(life: SessionService, identity: str, stream: str = "rig", principal: str = "default") -> str:
     """The stream that the reply names."""
     document = session.dump(session.build(identity)).decode()
     request = control_pb2.OpenSession(identity=identity, stream=stream, session_json=document)
@@ -130,7 +131,10 @@ async def test_two_supervisors_on_two_sides_of_midnight(url: str, client: redis.
 
 async def test_other_sources_stay_as_they_are(link: Link, client: redis.Redis, clock: Clock) -> None:
     """What is not divided has one stream, with no index; each divided source has days of its own."""
-    own = {"rig": sections_days.SourceSettings(partition="day"), "car": sections_days.SourceSettings(partition="day")}
+    own = {
+        "rig": sections_days.SourceDaysSettings(partition="day"),
+        "car": sections_days.SourceDaysSettings(partition="day"),
+    }
     one = life(link, clock, config(partition="none", sources=own))
     assert await opened(one, "a", "plain") == "plain"
     assert await opened(one, "b", "plain.20200101") == "plain.20200101", "called after a day of nothing that has days"
@@ -147,7 +151,7 @@ async def test_a_day_can_not_be_asked_for(link: Link, client: redis.Redis, clock
     with pytest.raises(errors.StreamOfDay, match="Ask for 'rig'"):
         await opened(life(link, clock), "a", name(TODAY - 5))
     assert client.keys("*") == []
-    own = {"rig.20260101": sections_days.SourceSettings()}
+    own = {"rig.20260101": sections_days.SourceDaysSettings()}
     one = life(link, clock, config(sources=own))
     assert await opened(one, "a", "rig.20260101") == name(TODAY, "rig.20260101")
     assert await opened(one, "b", "rig") == name(TODAY)
@@ -188,7 +192,7 @@ async def saved(path: Path, *streams: str) -> SqliteCatalogue:
     made = SqliteCatalogue(path / "catalogue.sqlite")
     await made.save(
         [
-            catalogue_model.Row(f"run-{number}", stream, number, "p", State.CLOSED, "{}", Totals(), 1, 1, 1)
+            catalogue_model.CatalogueRow(f"run-{number}", stream, number, "p", State.CLOSED, "{}", Totals(), 1, 1, 1)
             for number, stream in enumerate(streams, 1)
         ]
     )
@@ -200,8 +204,8 @@ async def test_the_index_comes_back(link: Link, client: redis.Redis, clock: Cloc
     client.sadd("streams", name(TODAY - 1), name(TODAY - 2), "plain", name(TODAY, "other"))
     ever = (name(TODAY), name(TODAY - 9), name(TODAY - 1), "plain", name(TODAY - 3, "car"))
     known = await saved(tmp_path, *ever)
-    own = {"other": sections_days.SourceSettings(partition="none")}
-    await Days(link, config(sources=own)).put_back(known)
+    own = {"other": sections_days.SourceDaysSettings(partition="none")}
+    await DayIndex(link, config(sources=own)).restore(known)
     await known.close()
     assert listed(client) == [name(TODAY - 2), name(TODAY - 1), name(TODAY)]
     assert listed(client, "car") == [name(TODAY - 3, "car")]
@@ -215,7 +219,7 @@ async def test_the_index_comes_back_without_a_catalogue(link: Link, client: redi
     """As far as Redis knows; what is noted of a stream stays."""
     client.sadd("streams", name(TODAY - 1))
     client.zadd(NAMES.streams_used(), {name(TODAY - 1): TODAY_MS})
-    await Days(link, config()).put_back(SqliteCatalogue(tmp_path / "nowhere" / "catalogue.sqlite"))
+    await DayIndex(link, config()).restore(SqliteCatalogue(tmp_path / "nowhere" / "catalogue.sqlite"))
     assert listed(client) == [name(TODAY - 1)]
     assert client.zscore(NAMES.streams_used(), name(TODAY - 1)) == TODAY_MS
 
@@ -224,7 +228,9 @@ async def test_a_reader_finds_a_session_by_its_source(link: Link, url: str, clie
     """Who reads a session may name its source, its stream, or neither; another one is refused."""
     await opened(life(link, clock), "run-1")
     for stream in ({}, {"stream": "rig"}, {"stream": name(TODAY)}):
-        options = read_plan.Options.read({"redisUrl": url, "session": "run-1", **stream})
-        assert read_plan.find(client, options).stream == name(TODAY)
+        options = options_read.ReadOptions.parse({"redisUrl": url, "session": "run-1", **stream})
+        assert read_plan.find_position(client, options).stream == name(TODAY)
     with pytest.raises(errors.Usage, match="is in stream"):
-        read_plan.find(client, read_plan.Options.read({"redisUrl": url, "session": "run-1", "stream": name(TODAY + 1)}))
+        read_plan.find_position(
+            client, options_read.ReadOptions.parse({"redisUrl": url, "session": "run-1", "stream": name(TODAY + 1)})
+        )

@@ -9,13 +9,14 @@ import msgspec
 import pytest
 import redis
 
-from rta_supervisor.compaction.store import Store
+from rta_supervisor.compaction.store import CompactionStore
 from rta_supervisor.diagnostics import counters
 from rta_supervisor.nodes import leases as nodes_leases
-from rta_supervisor.nodes.time_sync import ServerClock
-from rta_supervisor.retention.archive_queue import Waiting
-from rta_supervisor.retention.day_sweep import STEADY_MS, Sweep
-from rta_supervisor.retention.trimmer import Swept, Trimmer
+from rta_supervisor.nodes.server_clock import ServerClock
+from rta_supervisor.retention.archive_queue import UnarchivedSession
+from rta_supervisor.retention.day_sweep import STEADY_CLOCK_MS, DaySweep
+from rta_supervisor.retention.trimmer import Trimmer, TrimResult
+from rta_supervisor.session import functions as session_functions
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections import days as sections_days
 from rta_supervisor.settings.sections.archive import ArchiveSettings
@@ -47,21 +48,21 @@ NEW = day_streams.Day("rig", TODAY)
 def no_cold_index_is_left(client: redis.Redis) -> Any:
     """What stands there of cold streams lives as long as they do, which is not this test's matter."""
     yield
-    client.unlink(NAMES.cold_index(), *(keys.cold(day.stream) for day in (OLD, KEPT, NEW)))
+    client.unlink(NAMES.cold_index(), *(keys.cold_stream(day.stream) for day in (OLD, KEPT, NEW)))
 
 
 def trimmer(
     link: Link, made: settings.Settings | None = None, now_ms: int = TODAY_MS, steady_since_ms: int = 0
 ) -> Trimmer:
     made = made or config()
-    return Trimmer(link, made, days=Sweep(link, made, Clock(now_ms), lambda: steady_since_ms))
+    return Trimmer(link, made, days=DaySweep(link, made, Clock(now_ms), lambda: steady_since_ms))
 
 
 def open_session(client: redis.Redis, stream: str) -> None:
     """As far as the trimmer can tell."""
-    client.hset(NAMES.state("run-1"), mapping={"streamName": stream, "state": "open"})
-    client.expire(NAMES.state("run-1"), 100)
-    client.zadd(NAMES.index(), {"run-1": TODAY_MS})
+    client.hset(NAMES.session_state("run-1"), mapping={"streamName": stream, "state": "open"})
+    client.expire(NAMES.session_state("run-1"), 100)
+    client.zadd(NAMES.session_index(), {"run-1": TODAY_MS})
 
 
 async def test_a_day_goes_with_everything_that_names_it(client: redis.Redis, link: Link) -> None:
@@ -69,12 +70,12 @@ async def test_a_day_goes_with_everything_that_names_it(client: redis.Redis, lin
     for day in (OLD, KEPT, NEW):
         fill(client, day, cold=True)
     before = counters.counts.days_removed
-    assert await trimmer(link).sweep() == Swept(removed=(OLD.stream,))
+    assert await trimmer(link).sweep() == TrimResult(removed=(OLD.stream,))
     assert traces(client, OLD) == set()
     assert traces(client, KEPT) == EVERYWHERE_COLD
     assert listed(client) == [KEPT.stream, NEW.stream]
     assert counters.counts.days_removed == before + 1
-    assert await trimmer(link).sweep() == Swept()
+    assert await trimmer(link).sweep() == TrimResult()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ async def test_a_day_with_an_open_session_stays(client: redis.Redis, link: Link)
     open_session(client, OLD.stream)
     assert (await trimmer(link).sweep()).removed == ()
     assert traces(client, OLD) == EVERYWHERE
-    client.zrem(NAMES.index(), "run-1")
+    client.zrem(NAMES.session_index(), "run-1")
     assert (await trimmer(link).sweep()).removed == (OLD.stream,)
 
 
@@ -102,7 +103,7 @@ async def test_a_day_waits_for_the_archive(client: redis.Redis, link: Link) -> N
     """Where the archive is required, a day with a session that it does not have stays whole."""
     for day in (OLD, NEW):
         fill(client, day, cold=True)
-    waiting = Waiting(1, OLD.stream, "0-0", "run-1").member
+    waiting = UnarchivedSession(1, OLD.stream, "0-0", "run-1").member
     client.zadd(NAMES.unarchived(), {waiting: TODAY_MS * 2})
     required = msgspec.structs.replace(config(), archive=ArchiveSettings(path="archive", required=True))
     assert (await trimmer(link, required).sweep()).removed == ()
@@ -145,9 +146,9 @@ async def test_each_source_by_its_own_rule(client: redis.Redis, link: Link) -> N
     fill(client, day_streams.Day("plain", TODAY - 40))
     client.delete(NAMES.days("plain"))
     own = {
-        "short": sections_days.SourceSettings(keep_days=1),
-        "ever": sections_days.SourceSettings(keep_days=0),
-        "plain": sections_days.SourceSettings(partition="none"),
+        "short": sections_days.SourceDaysSettings(keep_days=1),
+        "ever": sections_days.SourceDaysSettings(keep_days=0),
+        "plain": sections_days.SourceDaysSettings(partition="none"),
     }
     swept = await trimmer(link, config(keep_days=30, sources=own)).sweep()
     gone = [("plain", 40), ("short", 3), ("short", 40), ("usual", 40)]
@@ -202,8 +203,8 @@ async def test_a_jump_of_the_clock_costs_no_day(client: redis.Redis, link: Link)
     """It may be a mistake: for an hour no day is too old."""
     for day in (OLD, NEW):
         fill(client, day)
-    assert (await trimmer(link, steady_since_ms=TODAY_MS - STEADY_MS + 1).sweep()).removed == ()
-    assert (await trimmer(link, steady_since_ms=TODAY_MS - STEADY_MS).sweep()).removed == (OLD.stream,)
+    assert (await trimmer(link, steady_since_ms=TODAY_MS - STEADY_CLOCK_MS + 1).sweep()).removed == ()
+    assert (await trimmer(link, steady_since_ms=TODAY_MS - STEADY_CLOCK_MS).sweep()).removed == (OLD.stream,)
 
 
 async def test_a_key_of_another_type_stops_nothing(client: redis.Redis, link: Link) -> None:
@@ -251,7 +252,7 @@ class Mortal(Link):
         super().__init__(config)
         self.lives = lives
 
-    async def try_all(self, batch: Sequence[commands.Call]) -> list[Any]:
+    async def try_all(self, batch: Sequence[commands.Command]) -> list[Any]:
         answers = []
         for call in batch:
             self.lives -= 1
@@ -291,7 +292,7 @@ class Meddling(Link):
         self._other, self._stream, self._left, self._when = client, stream, at, when
         self.has_met = False
 
-    async def try_all(self, batch: Sequence[commands.Call]) -> list[Any]:
+    async def try_all(self, batch: Sequence[commands.Command]) -> list[Any]:
         answers = []
         for call in batch:
             self._left -= 1
@@ -305,7 +306,11 @@ class Meddling(Link):
     def _open(self) -> None:
         """In the order in which a session is opened: its entry, then every list that it belongs to."""
         self.has_met = True
-        self._other.execute_command(*commands.announce(NAMES, self._stream, 7, commands.Told(b"{}", 1), ttl_s=100))
+        self._other.execute_command(
+            *session_functions.publish_opening(
+                NAMES, self._stream, 7, session_functions.VersionedJson(b"{}", 1), ttl_s=100
+            )
+        )
         self._other.sadd(keys.STREAMS, self._stream)
         open_session(self._other, self._stream)
         self._other.execute_command("ZADD", NAMES.streams_used(), "GT", TODAY_MS * 2, self._stream)
@@ -341,7 +346,7 @@ async def test_a_batch_that_comes_late_is_found(client: redis.Redis, link: Link)
         client.flushall()
         for day in (OLD, NEW):
             fill(client, day, cold=True)
-        late = Late(Store(link, NAMES, OLD.stream), link, at, (f"{end_ms}-9", f"{end_ms}-3"))
+        late = Late(CompactionStore(link, NAMES, OLD.stream), link, at, (f"{end_ms}-9", f"{end_ms}-3"))
         await trimmer(late).sweep()
         is_in_time = late.has_come
         if not is_in_time:

@@ -11,12 +11,12 @@ import redis
 
 import rta_writers
 from rta_supervisor.embedded import server
-from rta_supervisor.nodes.time_sync import ServerClock
+from rta_supervisor.nodes.server_clock import ServerClock
 from rta_supervisor.observe import queries
 from rta_wire import day_streams, errors, keys
 from rta_writers.connection import redis_client
 from rta_writers.options import write as options_write
-from rta_writers.write import commit, task
+from rta_writers.write import commit, result, task
 from tests.support import http_client as web
 from tests.support import samples, supervisors
 from tests.support.commands import run
@@ -99,7 +99,7 @@ def test_a_source_day_by_day(url: str, client: redis.Redis, calendar: Calendar) 
 
 def check_shown(url: str, supervisor: Supervisor, calendar: Calendar) -> None:
     """Commands and metrics: days are told apart where that helps, and counted together."""
-    lines = msgspec.convert(run(url, "streams", "--json").json()["streams"], list[queries.StreamLine])
+    lines = msgspec.convert(run(url, "streams", "--json").json()["streams"], list[queries.StreamSummary])
     assert {(line.stream, line.source, line.day) for line in lines} == {
         (calendar.day(ago).stream, "rig", calendar.day(ago).date.isoformat()) for ago in (0, 1)
     }
@@ -120,7 +120,7 @@ def test_rows_name_their_sessions_past_midnight(url: str, client: redis.Redis, c
     commit."""
     first = pa.record_batch({"session": ["a", "b"], "channel": [1, 1], "time": [1, 2], "value": [1.0, 2.0]})
     with running(url, calendar), rta_writers.sessions(rta_writers.SessionClient(url), stream="rig") as group:
-        given = options_write.Options.read(group.options)
+        given = options_write.WriteOptions.parse(group.options)
         before = written(given, first)
         assert {share.target.stream for share in before.shares} == {calendar.day().stream}
         calendar.advance(1)
@@ -136,7 +136,7 @@ def test_rows_name_their_sessions_past_midnight(url: str, client: redis.Redis, c
             rta_writers.SessionClient(url).session("d", stream=calendar.day(1).stream)
 
 
-def written(given: options_write.Options, batch: pa.RecordBatch, *, unit: str = "job/0") -> task.Outcome:
+def written(given: options_write.WriteOptions, batch: pa.RecordBatch, *, unit: str = "job/0") -> result.TaskResult:
     """What a task makes of its rows."""
     writing = task.Task(given, batch.schema, unit=unit, epoch=0)
     writing.write(batch)
@@ -159,7 +159,7 @@ def test_kill_9_in_the_middle_of_a_removal(url: str, client: redis.Redis) -> Non
     with supervisors.running(url, BY_DAY):
         wait_until(lambda: not traces(client, old), what="the end of the day")
     assert traces(client, new) >= {"stream", "cold", "cold index", "streams", "used"}
-    client.unlink(keys.cold(new.stream), NAMES.cold_index())
+    client.unlink(keys.cold_stream(new.stream), NAMES.cold_index())
 
 
 def test_redis_forgets_and_the_clock_goes_back(calendar: Calendar) -> None:
@@ -173,7 +173,7 @@ def test_redis_forgets_and_the_clock_goes_back(calendar: Calendar) -> None:
         lasting = sessions.session("lasting", stream="rig")
         calendar.advance(2)
         sessions.session("later", stream="rig").close()
-        wait_until(lambda: not client.zscore(NAMES.index(), "later"), what="the session in the catalogue")
+        wait_until(lambda: not client.zscore(NAMES.session_index(), "later"), what="the session in the catalogue")
         latest = calendar.day()
         calendar.advance(-2)
         forgetful.kill()

@@ -13,12 +13,14 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from rta_supervisor.embedded import server
+from rta_supervisor.retention import functions as retention_functions
 from rta_supervisor.retention import trimmer as retention_trimmer
-from rta_supervisor.retention.trimmer import Swept, Trimmer
+from rta_supervisor.retention.trimmer import Trimmer, TrimResult
+from rta_supervisor.session import functions as session_functions
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
-from rta_wire import keys
+from rta_wire import entry_ids, keys
 from rta_writers.connection import redis_client
 
 NAMES = keys.Keys()
@@ -66,9 +68,9 @@ def numbered(count: int, *, first_ms: int | None = None) -> list[str]:
 
 def open_session(client: redis.Redis, stream: str) -> None:
     """As far as the trimmer can tell."""
-    client.hset(NAMES.state("run-1"), mapping={"streamName": stream, "state": "open"})
-    client.expire(NAMES.state("run-1"), 100)
-    client.zadd(NAMES.index(), {"run-1": now_ms()})
+    client.hset(NAMES.session_state("run-1"), mapping={"streamName": stream, "state": "open"})
+    client.expire(NAMES.session_state("run-1"), 100)
+    client.zadd(NAMES.session_index(), {"run-1": now_ms()})
 
 
 def ids(client: redis.Redis, stream: str) -> list[str]:
@@ -80,9 +82,9 @@ async def test_length(client: redis.Redis, link: Link) -> None:
     """The newest entries stay, to the number that is configured, however many calls it takes."""
     wanted = numbered(2500)
     fill(client, "rig", wanted)
-    assert await Trimmer(link, config(max_entries=100)).sweep() == Swept({"rig": 2400})
+    assert await Trimmer(link, config(max_entries=100)).sweep() == TrimResult({"rig": 2400})
     assert ids(client, "rig") == wanted[-100:]
-    assert await Trimmer(link, config(max_entries=100)).sweep() == Swept()
+    assert await Trimmer(link, config(max_entries=100)).sweep() == TrimResult()
 
 
 async def test_small_entries_go_by_the_node(client: redis.Redis, link: Link) -> None:
@@ -91,7 +93,7 @@ async def test_small_entries_go_by_the_node(client: redis.Redis, link: Link) -> 
     fill(client, "rig", wanted, b"x")
     await Trimmer(link, config(max_entries=120)).sweep()
     assert 120 <= len(ids(client, "rig")) < 220
-    assert await Trimmer(link, config(max_entries=120, exact=True)).sweep() != Swept()
+    assert await Trimmer(link, config(max_entries=120, exact=True)).sweep() != TrimResult()
     assert ids(client, "rig") == wanted[-120:]
 
 
@@ -101,8 +103,7 @@ async def test_one_call_keeps_redis_for_a_moment_only(client: redis.Redis, link:
     for exact in (False, True):
         limits = settings.TrimSettings(max_entries=1, exact=exact).of("rig")
         assert (
-            await link.do(*retention_trimmer.trim_call("rig", limits, retention_trimmer.HIGHEST_ID))
-            == retention_trimmer.CALL_MAX_ENTRIES
+            await link.do(*retention_functions.trim("rig", limits, entry_ids.MAX)) == retention_trimmer.CALL_MAX_ENTRIES
         )
 
 
@@ -111,7 +112,7 @@ async def test_age(client: redis.Redis, link: Link, exact: bool) -> None:
     """Entries that are too old go even from a short stream."""
     old, new = numbered(50, first_ms=now_ms() - 2 * HOUR_MS), numbered(50, first_ms=now_ms() - 1000)
     fill(client, "rig", [*old, *new])
-    assert await Trimmer(link, config(max_age_s=3600, exact=exact)).sweep() == Swept({"rig": 50})
+    assert await Trimmer(link, config(max_age_s=3600, exact=exact)).sweep() == TrimResult({"rig": 50})
     assert ids(client, "rig") == new
 
 
@@ -123,7 +124,7 @@ async def test_age_with_ids_of_any_length(client: redis.Redis, link: Link, clock
     await trimmer.sweep()
     clock.now_s += 60
     fill(client, "rig", ["8-0", "9-0"])
-    assert await trimmer.sweep() == Swept(), "7-0 is the last that stood there a minute ago, and stays"
+    assert await trimmer.sweep() == TrimResult(), "7-0 is the last that stood there a minute ago, and stays"
 
 
 async def test_age_to_the_last_entry(client: redis.Redis, link: Link) -> None:
@@ -141,7 +142,7 @@ async def test_memory(client: redis.Redis, link: Link) -> None:
     wanted = numbered(1000)
     fill(client, "rig", wanted)
     bound = 2_000_000
-    assert await Trimmer(link, config(max_bytes=bound)).sweep() != Swept()
+    assert await Trimmer(link, config(max_bytes=bound)).sweep() != TrimResult()
     used: Any = client.memory_usage("stream:rig", samples=0)
     assert bound * 0.9 < used <= bound
     assert ids(client, "rig") == wanted[-len(ids(client, "rig")) :]
@@ -152,16 +153,16 @@ async def test_every_stream_by_its_own_limits(client: redis.Redis, link: Link) -
     for name in ("rig", "other"):
         fill(client, name, numbered(100))
     own = {"rig": settings.StreamTrimSettings(max_entries=70)}
-    assert await Trimmer(link, config(max_entries=20, streams=own)).sweep() == Swept({"other": 80, "rig": 30})
+    assert await Trimmer(link, config(max_entries=20, streams=own)).sweep() == TrimResult({"other": 80, "rig": 30})
 
 
 async def test_streams_of_others_are_left_alone(client: redis.Redis, link: Link) -> None:
     """Neither length nor age makes us touch a stream that no session of ours used; off means off."""
     fill(client, "theirs", numbered(100))
     client.zrem(NAMES.streams_used(), "theirs")
-    assert await Trimmer(link, config(max_entries=1, idle_stream_s=1)).sweep() == Swept()
+    assert await Trimmer(link, config(max_entries=1, idle_stream_s=1)).sweep() == TrimResult()
     fill(client, "ours", numbered(100))
-    assert await Trimmer(link, config(max_entries=1, enabled=False)).sweep() == Swept()
+    assert await Trimmer(link, config(max_entries=1, enabled=False)).sweep() == TrimResult()
     assert (client.xlen("stream:theirs"), client.xlen("stream:ours")) == (100, 100)
 
 
@@ -171,21 +172,21 @@ async def test_open_sessions_keep_their_entries_for_a_while(client: redis.Redis,
     fill(client, "rig", first)
     open_session(client, "rig")
     trimmer = Trimmer(link, config(max_entries=10, max_age_s=0.001, min_retention_s=60), clock)
-    assert await trimmer.sweep() == Swept()
+    assert await trimmer.sweep() == TrimResult()
     clock.now_s += 59
     fill(client, "rig", second)
-    assert await trimmer.sweep() == Swept()
+    assert await trimmer.sweep() == TrimResult()
     clock.now_s += 1
-    assert await trimmer.sweep() == Swept({"rig": 49}), "all that stood there a minute ago but its last"
+    assert await trimmer.sweep() == TrimResult({"rig": 49}), "all that stood there a minute ago but its last"
     assert ids(client, "rig") == [first[-1], *second]
     clock.now_s += 60
-    assert await trimmer.sweep() == Swept({"rig": 50})
+    assert await trimmer.sweep() == TrimResult({"rig": 50})
 
 
 async def test_without_an_open_session_nothing_is_kept_back(client: redis.Redis, link: Link, clock: Clock) -> None:
     """The retention is for those who follow an open session."""
     fill(client, "rig", numbered(50, first_ms=now_ms()))
-    assert await Trimmer(link, config(max_entries=10), clock).sweep() == Swept({"rig": 40})
+    assert await Trimmer(link, config(max_entries=10), clock).sweep() == TrimResult({"rig": 40})
 
 
 @pytest.mark.parametrize("exact", [False, True])
@@ -196,9 +197,9 @@ async def test_ids_in_the_future(client: redis.Redis, link: Link, clock: Clock, 
     open_session(client, "rig")
     limits = config(max_entries=10, max_age_s=3600, min_retention_s=60, exact=exact)
     trimmer = Trimmer(link, limits, clock)
-    assert await trimmer.sweep() == Swept(), "they may have come a second ago"
+    assert await trimmer.sweep() == TrimResult(), "they may have come a second ago"
     clock.now_s += 60
-    assert await trimmer.sweep() == Swept({"rig": 90})
+    assert await trimmer.sweep() == TrimResult({"rig": 90})
     assert ids(client, "rig") == future[-10:]
 
 
@@ -206,7 +207,7 @@ async def test_ids_in_the_past(client: redis.Redis, link: Link, clock: Clock) ->
     """Entries that look an hour old but came a moment ago are kept for the retention too."""
     fill(client, "rig", numbered(100))
     open_session(client, "rig")
-    assert await Trimmer(link, config(max_entries=10), clock).sweep() == Swept()
+    assert await Trimmer(link, config(max_entries=10), clock).sweep() == TrimResult()
 
 
 async def test_a_stream_made_anew_with_lower_ids(client: redis.Redis, link: Link, clock: Clock) -> None:
@@ -218,7 +219,7 @@ async def test_a_stream_made_anew_with_lower_ids(client: redis.Redis, link: Link
     client.delete("stream:rig")
     fill(client, "rig", numbered(10))
     clock.now_s += 60
-    assert await trimmer.sweep() == Swept()
+    assert await trimmer.sweep() == TrimResult()
 
 
 async def test_trimming_goes_forward_only(client: redis.Redis, link: Link) -> None:
@@ -247,7 +248,7 @@ def raw(shared_server: server.EmbeddedServer) -> Iterator[redis.Redis]:
         yield client
 
 
-entry_ids = st.lists(
+id_lists = st.lists(
     st.tuples(st.integers(0, 40) | st.integers(2**64 - 40, 2**64 - 1), st.integers(1, 3)), min_size=1, max_size=60
 ).map(lambda pairs: [f"{ms}-{seq}" for ms, seq in sorted(set(pairs))])
 
@@ -255,7 +256,7 @@ entry_ids = st.lists(
 @hypothesis_settings(max_examples=200, deadline=None)
 @example(entries=["0-1", "0-2"], most=1, below=(0, 0), exact=True, large=False)
 @given(
-    entries=entry_ids,
+    entries=id_lists,
     most=st.integers(1, 70),
     below=st.tuples(st.integers(0, 40) | st.integers(2**64 - 40, 2**64 - 1), st.integers(0, 3)),
     exact=st.booleans(),
@@ -268,11 +269,11 @@ def test_what_stays_is_what_the_rule_says(
     raw.flushall()
     fill(raw, "rig", entries, LARGE if large else b"x")
     limits = settings.TrimSettings(max_entries=most, exact=exact).of("rig")
-    while raw.execute_command(*retention_trimmer.trim_call("rig", limits, f"{below[0]}-{below[1]}")):
+    while raw.execute_command(*retention_functions.trim("rig", limits, f"{below[0]}-{below[1]}")):
         pass
     left = ids(raw, "rig")
     surplus = max(len(entries) - most, 0)
-    may_go = [entry for entry in entries if retention_trimmer._order(entry) < below][:surplus]
+    may_go = [entry for entry in entries if entry_ids.parse(entry) < below][:surplus]
     assert left == entries[len(entries) - len(left) :]
     assert len(left) >= len(entries) - len(may_go)
     if exact or large:
@@ -291,7 +292,7 @@ async def test_a_full_server_is_trimmed(link: Link, client: redis.Redis) -> None
         swept = await Trimmer(link, config(max_entries=100, idle_stream_s=60)).sweep()
     finally:
         client.config_set("maxmemory", 0)
-    assert swept == Swept({"rig": 400}, ("idle",))
+    assert swept == TrimResult({"rig": 400}, ("idle",))
 
 
 async def test_a_key_of_another_type_stops_nothing(client: redis.Redis, link: Link) -> None:
@@ -299,7 +300,7 @@ async def test_a_key_of_another_type_stops_nothing(client: redis.Redis, link: Li
     client.set("stream:a", "text")
     client.zadd(NAMES.streams_used(), {"a": 1, "gone": now_ms()})
     fill(client, "rig", numbered(50))
-    assert await Trimmer(link, config(max_entries=10)).sweep() == Swept({"rig": 40})
+    assert await Trimmer(link, config(max_entries=10)).sweep() == TrimResult({"rig": 40})
 
 
 async def test_a_stream_that_nobody_uses_is_removed(client: redis.Redis, link: Link) -> None:
@@ -311,7 +312,7 @@ async def test_a_stream_that_nobody_uses_is_removed(client: redis.Redis, link: L
     open_session(client, "live")
     client.xadd("stream:written", {"id": "1", "data": "x"})
     trimmer = Trimmer(link, config(idle_stream_s=3600))
-    assert await trimmer.sweep() == Swept(removed=("idle",))
+    assert await trimmer.sweep() == TrimResult(removed=("idle",))
     assert client.exists("stream:idle") == 0
     assert client.smembers("streams") == {b"used", b"live", b"written"}
     scores: Any = client.zrange(NAMES.streams_used(), 0, -1, withscores=True)
@@ -320,7 +321,7 @@ async def test_a_stream_that_nobody_uses_is_removed(client: redis.Redis, link: L
         b"used": True,
         b"written": True,
     }, "what was found in use is not asked about in every pass"
-    assert await trimmer.sweep() == Swept()
+    assert await trimmer.sweep() == TrimResult()
 
 
 async def test_zero_means_that_no_stream_is_removed(client: redis.Redis, link: Link) -> None:
@@ -329,7 +330,7 @@ async def test_zero_means_that_no_stream_is_removed(client: redis.Redis, link: L
         fill(client, name, numbered(3))
     client.zadd(NAMES.streams_used(), {"a": 1, "b": 1})
     own = {"b": settings.StreamTrimSettings(idle_stream_s=60)}
-    assert await Trimmer(link, config(idle_stream_s=0, streams=own)).sweep() == Swept(removed=("b",))
+    assert await Trimmer(link, config(idle_stream_s=0, streams=own)).sweep() == TrimResult(removed=("b",))
 
 
 class Meddling(Link):
@@ -339,7 +340,7 @@ class Meddling(Link):
         super().__init__(config)
         self._other, self._at, self._when = client, at, when
 
-    async def do(self, *call: commands.Word) -> Any:
+    async def do(self, *call: commands.Argument) -> Any:
         is_it = self._at in (call[0], call[1])
         if is_it and self._when == "before":
             self._open()
@@ -350,7 +351,9 @@ class Meddling(Link):
 
     def _open(self) -> None:
         """In the order in which a session is opened: entry, then set."""
-        self._other.execute_command(*commands.announce(NAMES, "rig", 7, commands.Told(b"{}", 1), ttl_s=100))
+        self._other.execute_command(
+            *session_functions.publish_opening(NAMES, "rig", 7, session_functions.VersionedJson(b"{}", 1), ttl_s=100)
+        )
         self._other.sadd("streams", "rig")
         self._other.zadd(NAMES.streams_used(), {"rig": now_ms()})
 

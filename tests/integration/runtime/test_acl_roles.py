@@ -22,6 +22,7 @@ from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_writers.connection import redis_client
+from rta_writers.options import read as options_read
 from rta_writers.read import batches
 from rta_writers.read import plan as read_plan
 from tests.support import acl, command_recorder, samples, supervisors
@@ -60,7 +61,7 @@ def is_allowed(client: redis.Redis, *words: Any) -> bool:
     try:
         client.execute_command(*words)
     except redis.exceptions.ResponseError as error:
-        found = redis_errors.verdict(error)
+        found = redis_errors.classify(error)
         return found is None or found.code != "NOPERM"
     return True
 
@@ -354,12 +355,12 @@ def read(url: str) -> None:
         assert client.xlen("stream:rig-4.a")
         client.ping()
         for given in ({"session": "run"}, {"stream": "rig-4.a"}):
-            options = read_plan.Options.read({"redisUrl": url, "failOnDataLoss": "false", **given})
-            place = read_plan.find(client, options)
+            options = options_read.ReadOptions.parse({"redisUrl": url, "failOnDataLoss": "false", **given})
+            place = read_plan.find_position(client, options)
             now = read_plan.counters(client, options, place.stream)
             names = read_plan.identities(client, options, place)
             for one in read_plan.ranges(place, now, options, names, now.last_id):
-                list(batches.batches(options, one, batches.Bounds()))
+                list(batches.read_batches(options, one, batches.RowFilter()))
 
 
 async def look_for_functions(url: str) -> None:

@@ -100,7 +100,7 @@ def test_what_will_never_work_fails_at_once(client: redis.Redis, sessions: rta_w
     started_s = time.monotonic()
     with pytest.raises(errors.RedisRefused, match="WRONGTYPE"):
         control.write(client, session, 1)
-    assert time.monotonic() - started_s < retry.OUTAGE_PATIENCE_S / 2
+    assert time.monotonic() - started_s < retry.OUTAGE_TIMEOUT_S / 2
     client.unlink("rtas:dd:{stream:rig}:1")
     session.close()
 
@@ -180,12 +180,12 @@ def test_a_slow_and_an_absent_redis_are_borne(caplog: pytest.LogCaptureFixture) 
 
 def test_many_failures_are_one_line(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often it is tried, and a URL is shown without its password."""
-    monkeypatch.setattr(retry, "OUTAGE_PATIENCE_S", 0.4)
-    borne = retry.Patience("redis://me:secret@127.0.0.1:1")
+    monkeypatch.setattr(retry, "OUTAGE_TIMEOUT_S", 0.4)
+    borne = retry.RetryPolicy("redis://me:secret@127.0.0.1:1")
 
     def try_for_ever() -> None:
         while True:
-            borne.bear(redis.exceptions.ConnectionError("Connection closed by server."))
+            borne.wait(redis.exceptions.ConnectionError("Connection closed by server."))
 
     with caplog.at_level(logging.WARNING, "rta_writers"), pytest.raises(errors.RedisUnreachable) as caught:
         try_for_ever()

@@ -8,12 +8,12 @@ import pytest
 import redis
 
 import rta_writers
-from rta_wire import errors
+from rta_wire import entry_ids, errors
 from rta_writers.connection import redis_client
 from tests.support import acl, control, supervisors
 from tests.support.waiting import wait_until
 
-HIGHEST = f"{2**64 - 1}-{2**64 - 1}"
+HIGHEST = entry_ids.MAX
 
 
 def spoil(client: redis.Redis, number: int) -> None:

@@ -13,19 +13,20 @@ import redis
 
 import rta_writers
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
-from rta_supervisor.catalogue.sync import Follower
-from rta_supervisor.catalogue.writer import Archivist
+from rta_supervisor.catalogue.sync import CatalogueSync
+from rta_supervisor.catalogue.writer import CatalogueWriter
+from rta_supervisor.control import functions as control_functions
 from rta_supervisor.control import takeover
 from rta_supervisor.nodes import leases as nodes_leases
 from rta_supervisor.recovery.restore import Recovery
-from rta_supervisor.retention.trimmer import Swept, Trimmer
-from rta_supervisor.session.model import Ref
-from rta_supervisor.session.service import Life
-from rta_supervisor.session.silence_watchdog import Watchdog
-from rta_supervisor.session.state_machine import Event
-from rta_supervisor.session.store import Sessions
+from rta_supervisor.retention.trimmer import Trimmer, TrimResult
+from rta_supervisor.session import functions as session_functions
+from rta_supervisor.session.model import SessionRef
+from rta_supervisor.session.service import SessionService
+from rta_supervisor.session.silence_watchdog import SilenceWatchdog
+from rta_supervisor.session.state_machine import SessionEvent
+from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
 from rta_wire import keys, session
 from rta_wire.control.totals import Totals
@@ -42,9 +43,9 @@ def config(lease_s: float = 0.3, **changes: Any) -> settings.Settings:
     return settings.Settings(node=settings.NodeSettings(lease_s=lease_s), **changes)
 
 
-async def opened(link: Link, identity: str = "run-1") -> tuple[Sessions, Life]:
-    sessions = Sessions(link, config())
-    life = Life(link, config(), sessions, lambda _: None)
+async def opened(link: Link, identity: str = "run-1") -> tuple[SessionStore, SessionService]:
+    sessions = SessionStore(link, config())
+    life = SessionService(link, config(), sessions, lambda _: None)
     text = session.dump(session.build(identity)).decode()
     await life.open("default", control_pb2.OpenSession(identity=identity, stream="rig", session_json=text))
     return sessions, life
@@ -85,12 +86,12 @@ async def test_a_watchdog_that_stood_still_ends_nobody(link: Link, client: redis
     assert until_ms
     wait_until(lambda: not client.exists(NAMES.lease("watchdog")), what="the end of the lease")
     later_ms = time.time_ns() // 1_000_000 + 1_000_000
-    watchdog = Watchdog(sessions, life, config().session, lambda: 0, clock=lambda: later_ms)
-    with pytest.raises(nodes_leases.Over):
-        await watchdog.look(until_ms)
+    watchdog = SilenceWatchdog(sessions, life, config().session, lambda: 0, clock=lambda: later_ms)
+    with pytest.raises(nodes_leases.LeaseExpired):
+        await watchdog.check(until_ms)
     assert client.get(NAMES.gate("rig", 1)) == b"open"
     assert document(client, "run-1")["state"] == "open"
-    await watchdog.look(int(time.time() * 1000) + 60_000)
+    await watchdog.check(int(time.time() * 1000) + 60_000)
     assert document(client, "run-1")["state"] == "abandoned"
 
 
@@ -103,8 +104,8 @@ async def test_a_trimmer_that_stood_still_removes_nothing(link: Link, client: re
     over_ms = int(time.time() * 1000) - 1
     for limits in ({"max_entries": 5}, {"idle_stream_s": 1.0}):
         trimmer = Trimmer(link, settings.Settings(trim=settings.TrimSettings(**limits)))
-        assert await trimmer.sweep(over_ms) == Swept()
-        assert await trimmer.sweep(None) == Swept()
+        assert await trimmer.sweep(over_ms) == TrimResult()
+        assert await trimmer.sweep(None) == TrimResult()
     assert client.xlen("stream:rig") == 50
     assert client.smembers("streams") == {b"rig"}
 
@@ -113,11 +114,11 @@ async def test_a_range_that_was_never_told_is_told_by_the_next_one(link: Link, c
     """A supervisor died after the hash and before the entry: the session has to be refreshed, not to grow."""
     sessions, _ = await opened(link)
     await sessions.fold({("run-1", 1): {"u": Totals(1, 1, 1, 1, 5, 9)}})
-    await link.do(*commands.refresh(NAMES, [("run-1", 1, 60)]))
+    await link.do(*session_functions.refresh(NAMES, [("run-1", 1, 60)]))
     assert client.hget("sessions:run-1", "tEnd") == b"9"
     assert not any(message.data[0].HasField("time_range") for _, message in samples.messages(client, "rig"))
     for _ in range(2):
-        await sessions.refresh([Ref("run-1", "rig", 1)])
+        await sessions.refresh([SessionRef("run-1", "rig", 1)])
     *_, last = samples.messages(client, "rig")
     assert (last[1].data[0].time_range.start_time, last[1].data[0].time_range.end_time) == (5, 9)
     assert client.xlen("stream:rig") == 2, "once"
@@ -126,13 +127,21 @@ async def test_a_range_that_was_never_told_is_told_by_the_next_one(link: Link, c
 async def test_nothing_older_is_told_after_something_newer(link: Link, client: redis.Redis) -> None:
     """Time ranges only widen, JSON only gets newer, and after the last entry comes nothing of before."""
     sessions, life = await opened(link)
-    ref = Ref("run-1", "rig", 1)
+    ref = SessionRef("run-1", "rig", 1)
 
     async def show(start: int, end: int) -> None:
-        await link.do(*commands.show(NAMES, "rig", [(1, str(start).encode(), str(end).encode())], ttl_s=60))
+        await link.do(
+            *session_functions.publish_time_ranges(
+                NAMES, "rig", [(1, str(start).encode(), str(end).encode())], ttl_s=60
+            )
+        )
 
     async def tell(version: int) -> None:
-        await link.do(*commands.tell(NAMES, "rig", 1, commands.Told(b'{"v": %d}' % version, version), ttl_s=60))
+        await link.do(
+            *session_functions.publish_json(
+                NAMES, "rig", 1, session_functions.VersionedJson(b'{"v": %d}' % version, version), ttl_s=60
+            )
+        )
 
     for start, end in ((-5, 10), (-5, 9), (-4, 10), (-5, 10), (-50, 10), (-5, 10), (-50, 10**18), (-49, 10**18 + 1)):
         await show(start, end)
@@ -142,19 +151,19 @@ async def test_nothing_older_is_told_after_something_newer(link: Link, client: r
     spans = [(item.time_range.start_time, item.time_range.end_time) for item in told if item.HasField("time_range")]
     assert spans == [(-5, 10), (-50, 10), (-50, 10**18)]
     assert [item.session_json for item in told if item.session_json] == ['{"v": 3}', '{"v": 10}']
-    client.hset(NAMES.state("run-1"), "version", 11)
+    client.hset(NAMES.session_state("run-1"), "version", 11)
     known = await sessions.read("run-1")
     assert known is not None
-    await life.end(known, Event.CLOSE)
+    await life.end(known, SessionEvent.CLOSE)
     count = client.xlen("stream:rig")
     await show(-100, 10**18 + 5)
     await tell(11)
-    await link.do(*commands.finish(NAMES, "rig", 1, commands.Told(b"{}", 12), ttl_s=60))
+    await link.do(*session_functions.publish_end(NAMES, "rig", 1, session_functions.VersionedJson(b"{}", 12), ttl_s=60))
     assert client.xlen("stream:rig") == count
     client.delete(NAMES.gate(ref.stream, ref.stream_session_id))
     await show(-100, 10**18 + 5)
     await tell(99)
-    await link.do(*commands.finish(NAMES, "rig", 1, commands.Told(b"{}", 99), ttl_s=60))
+    await link.do(*session_functions.publish_end(NAMES, "rig", 1, session_functions.VersionedJson(b"{}", 99), ttl_s=60))
     assert client.xlen("stream:rig") == count, "and where there is no gate any more nothing at all"
 
 
@@ -163,7 +172,7 @@ async def test_a_pause_that_comes_late_does_not_undo_a_resume(link: Link, client
     _, life = await opened(link)
 
     async def change(state: str, at: str) -> None:
-        await life.update("default", control_pb2.UpdateSession(identity="run-1", state=state), at=at)
+        await life.update("default", control_pb2.UpdateSession(identity="run-1", state=state), entry_id=at)
 
     await change("waiting", "1-0")
     await change("open", "3-0")
@@ -179,19 +188,19 @@ async def test_a_pause_that_comes_late_does_not_undo_a_resume(link: Link, client
 async def test_settling_twice_hides_no_eviction(link: Link, client: redis.Redis) -> None:
     """Two supervisors acknowledge one message: it counts once, and a message that is evicted then is missed."""
     key = NAMES.reports("default")
-    await link.do(*commands.begin_lane(NAMES, key))
+    await link.do(*control_functions.create_group(NAMES, key))
     ids = [client.xadd(key, {"m": b"x"}).decode() for _ in range(2)]  # type: ignore[union-attr]
     client.xreadgroup(keys.CONTROL_GROUP, "a", {key: ">"}, count=1)
     for _ in range(2):
-        await link.do(*commands.settle_in_lane(NAMES, key, ids[:1]))
+        await link.do(*control_functions.acknowledge(NAMES, key, ids[:1]))
     client.xtrim(key, maxlen=0)
-    assert await link.do(*commands.missing_in_lane(NAMES, key)) == 1
+    assert await link.do(*control_functions.count_evicted(NAMES, key)) == 1
 
 
 async def test_messages_of_the_dead_are_inherited_once(link: Link, client: redis.Redis) -> None:
     """Two heirs share without loss; who shows a sign of life keeps what it has; the dead are forgotten."""
     key = NAMES.requests("default")
-    await link.do(*commands.begin_lane(NAMES, key))
+    await link.do(*control_functions.create_group(NAMES, key))
     for number in range(20):
         client.xadd(key, {"m": str(number)})
     client.xreadgroup(keys.CONTROL_GROUP, "dead", {key: ">"}, count=12)
@@ -208,7 +217,9 @@ async def test_messages_of_the_dead_are_inherited_once(link: Link, client: redis
         return len(found) == 15
 
     wait_until(is_old_enough, what="messages that are old enough")
-    counts = [await takeover.inherit(link, NAMES, key, name, lease_s=3600 * n + lease_s) for n, name in enumerate("ab")]
+    counts = [
+        await takeover.take_over(link, NAMES, key, name, lease_s=3600 * n + lease_s) for n, name in enumerate("ab")
+    ]
     assert counts == [12, 0]
     left: Any = client.xinfo_consumers(key, keys.CONTROL_GROUP)
     assert {one["name"]: one["pending"] for one in left} == {b"a": 12, b"alive": 3}
@@ -217,11 +228,11 @@ async def test_messages_of_the_dead_are_inherited_once(link: Link, client: redis
 async def test_a_host_hears_of_what_others_ended(link: Link, tmp_path: Path) -> None:
     """Its own catalogue says so too, and a session that ended and expired meanwhile does not come back."""
     shared = config()
-    sessions = Sessions(link, shared)
+    sessions = SessionStore(link, shared)
     catalogue = SqliteCatalogue(tmp_path / "here.sqlite")
-    archivist = Archivist(link, sessions, catalogue, shared)
-    here = Life(link, shared, sessions, archivist.note)
-    elsewhere = Life(link, shared, sessions, lambda _: None)
+    archivist = CatalogueWriter(link, catalogue, shared)
+    here = SessionService(link, shared, sessions, archivist.mark_changed)
+    elsewhere = SessionService(link, shared, sessions, lambda _: None)
     for identity in ("seen", "expired"):
         text = session.dump(session.build(identity)).decode()
         await here.open("default", control_pb2.OpenSession(identity=identity, stream="rig", session_json=text))
@@ -230,15 +241,17 @@ async def test_a_host_hears_of_what_others_ended(link: Link, tmp_path: Path) -> 
     for identity in ("seen", "expired"):
         known = await sessions.read(identity)
         assert known is not None
-        await elsewhere.end(known, Event.FAIL)
+        await elsewhere.end(known, SessionEvent.FAIL)
     await link.do("UNLINK", NAMES.session("expired"))
-    await link.do("UNLINK", NAMES.state("expired"))
+    await link.do("UNLINK", NAMES.session_state("expired"))
     recovery = Recovery(link, sessions, here, catalogue, is_catalogue_required=True, prepare=())
-    follower = Follower(link, sessions, catalogue, shared, note=archivist.note, end_again=recovery.end_again)
-    await follower.follow()
+    follower = CatalogueSync(
+        link, sessions, catalogue, shared, on_stale=archivist.mark_changed, close_again=recovery.close_again
+    )
+    await follower.sync()
     await archivist.flush()
     assert [row.identity for row in await catalogue.unfinished()] == ["expired"]
-    assert (await recovery.make_whole(is_start=True))[0] == 0
+    assert (await recovery.restore(is_start=True))[0] == 0
     assert await catalogue.unfinished() == []
     assert await sessions.read("expired") is None
     await catalogue.close()

@@ -4,9 +4,9 @@ from typing import Any
 
 import redis
 
-from rta_supervisor.session.model import Ref
-from rta_supervisor.session.service import Life
-from rta_supervisor.session.store import Sessions
+from rta_supervisor.session.model import SessionRef
+from rta_supervisor.session.service import SessionService
+from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_wire import session
@@ -14,12 +14,12 @@ from rta_wire.pb import control_pb2
 from tests.support import samples
 
 
-class Overtaken(Sessions):
+class Overtaken(SessionStore):
     """Somebody else is faster, just after we looked."""
 
     other: Any = None
 
-    async def fold_marks(self, ref: Ref, *args: Any) -> bool:
+    async def fold_marks(self, ref: SessionRef, *args: Any) -> bool:
         other, self.other = self.other, None
         if other is not None:
             await other()
@@ -32,8 +32,8 @@ async def test_who_is_overtaken_in_a_close_tells_how_the_session_ended(url: str,
     link = Link(config.redis)
     await link.load_functions()
     slow_sessions = Overtaken(link, config)
-    slow = Life(link, config, slow_sessions, lambda _: None)
-    fast = Life(link, config, Sessions(link, config), lambda _: None)
+    slow = SessionService(link, config, slow_sessions, lambda _: None)
+    fast = SessionService(link, config, SessionStore(link, config), lambda _: None)
     document = session.dump(session.build("run-1")).decode()
     opened = await slow.open("p", control_pb2.OpenSession(identity="run-1", stream="rig", session_json=document))
     request = control_pb2.CloseSession(identity="run-1", state="closed")

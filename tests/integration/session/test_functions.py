@@ -7,15 +7,17 @@ import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rta_supervisor.transport import commands
-from rta_supervisor.transport.link import DataLost, checked
+from rta_supervisor.control import functions as control_functions
+from rta_supervisor.retention import functions as retention_functions
+from rta_supervisor.session import functions as session_functions
+from rta_supervisor.transport.failures import DataLost, classify
 from rta_wire import keys
 from rta_wire.codec import encode
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 
 NAMES = keys.Keys()
-TOLD = commands.Told(b"{}", 1)
+TOLD = session_functions.VersionedJson(b"{}", 1)
 
 times = st.integers(-(2**63), 2**63 - 1)
 counts = st.integers(0, 2**48)
@@ -31,13 +33,13 @@ def chains(draw: st.DrawFn) -> list[tuple[str, Totals]]:
             steps = [draw(counts) for _ in range(4)]
             span = draw(st.none() | st.tuples(times, times).map(sorted))
             new = Totals(*steps, *(span or (None, None)))
-            grown = grown.added(new)
+            grown = grown.sum_of(new)
             found.append((unit, grown))
     return found
 
 
 def open_session(client: redis.Redis, identity: str = "run", number: int = 1) -> list[Any]:
-    call = commands.open_session(
+    call = session_functions.open_session(
         NAMES,
         identity,
         stream_session_id=number,
@@ -49,7 +51,7 @@ def open_session(client: redis.Redis, identity: str = "run", number: int = 1) ->
         now_ms=1,
         ttl_s=100,
         channel="c",
-        further={},
+        extra_fields={},
     )
     answer: list[Any] = client.execute_command(*call)
     return answer
@@ -59,19 +61,19 @@ def model(reports: list[tuple[str, Totals]]) -> Totals:
     """What a session should come to, by the one-line rule of each field."""
     units: dict[str, Totals] = {}
     for unit, value in reports:
-        units[unit] = units.get(unit, Totals()).joined(value)
+        units[unit] = units.get(unit, Totals()).max_of(value)
     everything = Totals()
     for value in units.values():
-        everything = everything.added(value)
+        everything = everything.sum_of(value)
     return everything
 
 
 def folded(client: redis.Redis) -> Totals:
-    return Totals.from_words(client.execute_command("HGET", NAMES.state("run"), "totals").decode().split())
+    return Totals.from_words(client.execute_command("HGET", NAMES.session_state("run"), "totals").decode().split())
 
 
 def fold(client: redis.Redis, units: dict[str, Totals], *, identity: str = "run", number: int = 1) -> list[Any]:
-    [answer] = client.execute_command(*commands.fold(NAMES, [((identity, number), units)]))
+    [answer] = client.execute_command(*session_functions.fold(NAMES, [((identity, number), units)]))
     found: list[Any] = answer
     return found
 
@@ -106,7 +108,7 @@ def test_a_jump_that_nobody_counts_is_left_out(raw: redis.Redis) -> None:
     raw.execute_command("FLUSHALL")
     open_session(raw)
     assert fold(raw, {"u": Totals(1, 1, 2**50 + 1, 1, 5, 9)}) == [b"same", b"rig", [b"u"]]
-    assert raw.execute_command("HEXISTS", NAMES.state("run"), "totals") == 0
+    assert raw.execute_command("HEXISTS", NAMES.session_state("run"), "totals") == 0
     assert fold(raw, {"u": Totals(1, 1, 2**50, 1, 5, 9)}) == [b"changed", b"rig", [], 1, 1, 2**50, 1]
     assert folded(raw) == Totals(1, 1, 2**50, 1, 5, 9)
 
@@ -116,7 +118,7 @@ def test_reports_of_several_sessions_fold_at_once(raw: redis.Redis) -> None:
     raw.execute_command("FLUSHALL")
     for identity, number in (("run", 1), ("other", 2), ("over", 3)):
         open_session(raw, identity, number)
-    raw.execute_command(*commands.put_json(NAMES, "over", 1, "new", "closed", 5, 50, "c"))
+    raw.execute_command(*session_functions.put_json(NAMES, "over", 1, "new", "closed", 5, 50, "c"))
     one, two = Totals(1, 2, 3, 4, 5, 6), Totals(7, 8, 9, 10, -11, 12)
     reports = [
         (("gone", 9), {"u": one}),
@@ -126,12 +128,17 @@ def test_reports_of_several_sessions_fold_at_once(raw: redis.Redis) -> None:
     ]
     unknown, closed = [b"unknown", b"", []], [b"closed", b"rig", []]
     mine = [unknown, [b"changed", b"rig", [], 8, 10, 12, 14], closed, [b"changed", b"rig", [], 7, 8, 9, 10]]
-    assert raw.execute_command(*commands.fold(NAMES, reports, principal="p")) == mine
+    assert raw.execute_command(*session_functions.fold(NAMES, reports, principal="p")) == mine
     foreign = [b"foreign", b"rig", [b"p"]]
-    assert raw.execute_command(*commands.fold(NAMES, reports, principal="q")) == [unknown, foreign, foreign, foreign]
-    assert folded(raw) == one.added(two)
-    assert raw.execute_command("HGET", NAMES.state("other"), "totals") == b"7 8 9 10 -11 12"
-    assert raw.execute_command("EXISTS", NAMES.state("gone")) == 0
+    assert raw.execute_command(*session_functions.fold(NAMES, reports, principal="q")) == [
+        unknown,
+        foreign,
+        foreign,
+        foreign,
+    ]
+    assert folded(raw) == one.sum_of(two)
+    assert raw.execute_command("HGET", NAMES.session_state("other"), "totals") == b"7 8 9 10 -11 12"
+    assert raw.execute_command("EXISTS", NAMES.session_state("gone")) == 0
 
 
 def test_opening_twice_keeps_the_first(raw: redis.Redis) -> None:
@@ -145,10 +152,10 @@ def test_a_report_of_another_session_is_unknown(raw: redis.Redis) -> None:
     """An id that is not the session's changes nothing."""
     raw.execute_command("FLUSHALL")
     open_session(raw)
-    before = raw.execute_command("HGETALL", NAMES.state("run"))
+    before = raw.execute_command("HGETALL", NAMES.session_state("run"))
     assert fold(raw, {"u": Totals(1, 1, 1, 1, 1, 1)}, identity="run", number=2) == [b"unknown", b"", []]
     assert fold(raw, {"u": Totals(1)}, identity="gone", number=1) == [b"unknown", b"", []]
-    assert raw.execute_command("HGETALL", NAMES.state("run")) == before
+    assert raw.execute_command("HGETALL", NAMES.session_state("run")) == before
 
 
 def test_a_refresh_shows_what_was_folded(raw: redis.Redis) -> None:
@@ -156,7 +163,9 @@ def test_a_refresh_shows_what_was_folded(raw: redis.Redis) -> None:
     raw.execute_command("FLUSHALL")
     open_session(raw)
     open_session(raw, "other", 2)
-    refresh = commands.refresh(NAMES, [("run", 1, 100), ("gone", 3, 100), ("other", 2, 5000), ("other", 9, 100)])
+    refresh = session_functions.refresh(
+        NAMES, [("run", 1, 100), ("gone", 3, 100), ("other", 2, 5000), ("other", 9, 100)]
+    )
     nothing = b"0 0 0 0 - -"
     assert raw.execute_command(*refresh) == [nothing, b"", nothing, b""]
     fold(raw, {"u": Totals(1, 1, 1, 1, 5, 9)})
@@ -165,23 +174,25 @@ def test_a_refresh_shows_what_was_folded(raw: redis.Redis) -> None:
     assert raw.execute_command("HMGET", NAMES.session("run"), "tStart", "tEnd") == [b"5", b"10"]
     assert raw.execute_command("HEXISTS", NAMES.session("other"), "tStart") == 0
     assert raw.execute_command("TTL", NAMES.session("run")) <= 100
-    assert raw.execute_command("TTL", NAMES.state("other")) > 4000
-    assert raw.execute_command("EXISTS", NAMES.session("gone"), NAMES.state("gone")) == 0
+    assert raw.execute_command("TTL", NAMES.session_state("other")) > 4000
+    assert raw.execute_command("EXISTS", NAMES.session("gone"), NAMES.session_state("gone")) == 0
 
 
 def test_ranges_of_a_stream_go_out_together(raw: redis.Redis) -> None:
     """Each once; a key that a writer spoilt is an error of that session and of no other."""
     raw.execute_command("FLUSHALL")
     for number in (1, 2, 3):
-        raw.execute_command(*commands.announce(NAMES, "rig", number, TOLD, ttl_s=100))
-    raw.execute_command("DEL", NAMES.shown("rig", 2))
-    raw.execute_command("HSET", NAMES.shown("rig", 2), "spoilt", 1)
-    raw.execute_command("EXPIRE", NAMES.shown("rig", 2), 100)
-    show = commands.show(NAMES, "rig", [(number, b"5", b"%d" % (10 + number)) for number in (1, 2, 3, 4)], ttl_s=100)
+        raw.execute_command(*session_functions.publish_opening(NAMES, "rig", number, TOLD, ttl_s=100))
+    raw.execute_command("DEL", NAMES.published("rig", 2))
+    raw.execute_command("HSET", NAMES.published("rig", 2), "spoilt", 1)
+    raw.execute_command("EXPIRE", NAMES.published("rig", 2), 100)
+    show = session_functions.publish_time_ranges(
+        NAMES, "rig", [(number, b"5", b"%d" % (10 + number)) for number in (1, 2, 3, 4)], ttl_s=100
+    )
     first, spoilt, third, unknown = raw.execute_command(*show)
     assert (first, third, unknown) == (1, 1, 0)
     assert "WRONGTYPE" in str(spoilt)
-    assert [raw.execute_command("GET", NAMES.shown("rig", number)) for number in (1, 3)] == [b"1 5 11", b"1 5 13"]
+    assert [raw.execute_command("GET", NAMES.published("rig", number)) for number in (1, 3)] == [b"1 5 11", b"1 5 13"]
     *_, one, three = raw.execute_command("XRANGE", "stream:rig", "-", "+")
     assert one[1] == [b"id", b"1", b"data", encode.time_range(5, 11)]
     assert three[1] == [b"id", b"3", b"data", encode.time_range(5, 13)]
@@ -195,33 +206,35 @@ def test_json_is_changed_only_by_who_saw_the_latest(raw: redis.Redis) -> None:
     """A stale version changes nothing; after closing nothing is folded or refreshed any more."""
     raw.execute_command("FLUSHALL")
     open_session(raw)
-    assert raw.execute_command(*commands.put_json(NAMES, "run", 1, "new", "closed", 5, 50, "c")) == 1
-    assert raw.execute_command(*commands.put_json(NAMES, "run", 1, "stale", "open", 6, 50, "c")) == 0
+    assert raw.execute_command(*session_functions.put_json(NAMES, "run", 1, "new", "closed", 5, 50, "c")) == 1
+    assert raw.execute_command(*session_functions.put_json(NAMES, "run", 1, "stale", "open", 6, 50, "c")) == 0
     assert raw.execute_command("HGET", NAMES.session("run"), "json") == b"new"
     assert fold(raw, {"u": Totals(1)}) == [b"closed", b"rig", []]
-    assert raw.execute_command(*commands.refresh(NAMES, [("run", 1, 100)])) == [b""]
+    assert raw.execute_command(*session_functions.refresh(NAMES, [("run", 1, 100)])) == [b""]
 
 
 def test_a_loss_is_noted_of_the_session_that_had_it(raw: redis.Redis) -> None:
     """Another session of that name, or one that is gone, gets nothing."""
     raw.execute_command("FLUSHALL")
-    assert raw.execute_command(*commands.note_loss(NAMES, "run", 1)) == 0
+    assert raw.execute_command(*session_functions.note_loss(NAMES, "run", 1)) == 0
     assert raw.execute_command("KEYS", "*") == []
     open_session(raw)
-    assert raw.execute_command(*commands.note_loss(NAMES, "run", 2)) == 0
-    assert raw.execute_command("HEXISTS", NAMES.state("run"), "lost") == 0
-    assert raw.execute_command(*commands.note_loss(NAMES, "run", 1)) == 1
-    assert raw.execute_command("HEXISTS", NAMES.state("run"), "lost") == 1
+    assert raw.execute_command(*session_functions.note_loss(NAMES, "run", 2)) == 0
+    assert raw.execute_command("HEXISTS", NAMES.session_state("run"), "lost") == 0
+    assert raw.execute_command(*session_functions.note_loss(NAMES, "run", 1)) == 1
+    assert raw.execute_command("HEXISTS", NAMES.session_state("run"), "lost") == 1
 
 
 def put_away(raw: redis.Redis, version: int, *, held_ttl_s: int = 0) -> list[bytes]:
-    found: list[bytes] = raw.execute_command(*commands.put_away(NAMES, "run", version, ttl_s=5, held_ttl_s=held_ttl_s))
+    found: list[bytes] = raw.execute_command(
+        *retention_functions.release_closed(NAMES, "run", version, ttl_s=5, held_ttl_s=held_ttl_s)
+    )
     return found
 
 
 def archived(raw: redis.Redis, version: int, number: int = 1) -> bytes:
     note = control_pb2.NoteArchived(identity="run", stream_session_id=number, version=version, checksum="c" * 64)
-    found: bytes = raw.execute_command(*commands.archived(NAMES, note, ttl_s=5))
+    found: bytes = raw.execute_command(*retention_functions.mark_archived(NAMES, note, ttl_s=5))
     return found
 
 
@@ -230,7 +243,7 @@ def test_only_what_is_safe_and_closed_is_let_go(raw: redis.Redis) -> None:
     raw.execute_command("FLUSHALL")
     open_session(raw)
     assert put_away(raw, 1) == [b"changed", b""]
-    raw.execute_command(*commands.put_json(NAMES, "run", 1, "new", "closed", 5, 500, "c"))
+    raw.execute_command(*session_functions.put_json(NAMES, "run", 1, "new", "closed", 5, 500, "c"))
     assert put_away(raw, 1) == [b"changed", b""]
     assert raw.execute_command("TTL", NAMES.session("run")) > 5
     assert put_away(raw, 2)[0] == b"free"
@@ -242,24 +255,24 @@ def test_a_session_that_the_archive_has_to_have_is_let_go_once_it_has_it(raw: re
     raw.execute_command("FLUSHALL")
     open_session(raw)
     assert archived(raw, 1) == b"open"
-    raw.execute_command(*commands.put_json(NAMES, "run", 1, "new", "closed", 5, 500, "c"))
+    raw.execute_command(*session_functions.put_json(NAMES, "run", 1, "new", "closed", 5, 500, "c"))
     assert put_away(raw, 2, held_ttl_s=400)[0] == b"held"
     assert 5 < raw.execute_command("TTL", NAMES.session("run")) <= 400
     assert archived(raw, 1) == b"changed"
     assert archived(raw, 2, number=2) == b"unknown"
-    assert not raw.execute_command("HEXISTS", NAMES.state("run"), "archived")
+    assert not raw.execute_command("HEXISTS", NAMES.session_state("run"), "archived")
     assert archived(raw, 2) == archived(raw, 2) == b"marked"
     assert raw.execute_command("TTL", NAMES.session("run")) <= 5
-    for key in (NAMES.session("run"), NAMES.state("run")):
+    for key in (NAMES.session("run"), NAMES.session_state("run")):
         raw.execute_command("EXPIRE", key, 3)
     assert archived(raw, 2) == b"marked"
-    assert raw.execute_command("TTL", NAMES.state("run")) <= 3, "a mark makes no life longer"
+    assert raw.execute_command("TTL", NAMES.session_state("run")) <= 3, "a mark makes no life longer"
     assert put_away(raw, 2, held_ttl_s=400)[0] == b"archived"
-    raw.execute_command(*commands.put_json(NAMES, "run", 2, "newer", "closed", 5, 500, "c"))
+    raw.execute_command(*session_functions.put_json(NAMES, "run", 2, "newer", "closed", 5, 500, "c"))
     assert put_away(raw, 3, held_ttl_s=400)[0] == b"stale"
-    assert raw.execute_command(*commands.hold_for_archive(NAMES, "run", 2, ttl_s=300)) == 0
-    assert raw.execute_command(*commands.hold_for_archive(NAMES, "run", 1, ttl_s=300)) == 1
-    assert 5 < raw.execute_command("TTL", NAMES.state("run")) <= 300
+    assert raw.execute_command(*retention_functions.extend_unarchived(NAMES, "run", 2, ttl_s=300)) == 0
+    assert raw.execute_command(*retention_functions.extend_unarchived(NAMES, "run", 1, ttl_s=300)) == 1
+    assert 5 < raw.execute_command("TTL", NAMES.session_state("run")) <= 300
 
 
 @pytest.mark.parametrize(("before", "floor", "after"), [(None, 0, b"0"), (None, 7, b"7"), (9, 7, b"9"), (9, 10, b"10")])
@@ -268,7 +281,7 @@ def test_ids_are_raised_and_never_lowered(raw: redis.Redis, before: int | None, 
     raw.execute_command("FLUSHALL")
     if before is not None:
         raw.execute_command("SET", "lastStreamSessionId", before)
-    assert raw.execute_command(*commands.raise_floor(floor)) == after
+    assert raw.execute_command(*session_functions.raise_floor(floor)) == after
 
 
 def test_first_and_last_entries_are_written_once(raw: redis.Redis) -> None:
@@ -276,14 +289,14 @@ def test_first_and_last_entries_are_written_once(raw: redis.Redis) -> None:
     raw.execute_command("FLUSHALL")
     gate = NAMES.gate("rig", 1)
     for _ in range(2):
-        raw.execute_command(*commands.announce(NAMES, "rig", 1, TOLD, ttl_s=100))
+        raw.execute_command(*session_functions.publish_opening(NAMES, "rig", 1, TOLD, ttl_s=100))
     assert raw.execute_command("GET", gate) == b"open"
-    raw.execute_command(*commands.seal(NAMES, "rig", 1, ttl_s=100))
+    raw.execute_command(*session_functions.seal(NAMES, "rig", 1, ttl_s=100))
     assert raw.execute_command("GET", gate) == b"sealed"
     for _ in range(2):
-        raw.execute_command(*commands.finish(NAMES, "rig", 1, TOLD, ttl_s=100))
-    raw.execute_command(*commands.seal(NAMES, "rig", 1, ttl_s=100))
-    raw.execute_command(*commands.announce(NAMES, "rig", 1, TOLD, ttl_s=100))
+        raw.execute_command(*session_functions.publish_end(NAMES, "rig", 1, TOLD, ttl_s=100))
+    raw.execute_command(*session_functions.seal(NAMES, "rig", 1, ttl_s=100))
+    raw.execute_command(*session_functions.publish_opening(NAMES, "rig", 1, TOLD, ttl_s=100))
     assert raw.execute_command("GET", gate) == b"finished"
     assert raw.execute_command("XLEN", "stream:rig") == 2
 
@@ -291,31 +304,45 @@ def test_first_and_last_entries_are_written_once(raw: redis.Redis) -> None:
 def test_what_was_told_stays_told(raw: redis.Redis) -> None:
     """New JSON forgets neither the time range nor the end; what is left of a session after its end goes in time."""
     raw.execute_command("FLUSHALL")
-    gate, shown, marks = NAMES.gate("rig", 1), NAMES.shown("rig", 1), NAMES.marks("rig", 1)
-    raw.execute_command(*commands.announce(NAMES, "rig", 1, TOLD, ttl_s=100))
-    show = commands.show(NAMES, "rig", [(1, b"5", b"10")], ttl_s=100)
+    gate, shown, marks = NAMES.gate("rig", 1), NAMES.published("rig", 1), NAMES.marks("rig", 1)
+    raw.execute_command(*session_functions.publish_opening(NAMES, "rig", 1, TOLD, ttl_s=100))
+    show = session_functions.publish_time_ranges(NAMES, "rig", [(1, b"5", b"10")], ttl_s=100)
     assert raw.execute_command(*show) == [1]
-    assert raw.execute_command(*commands.tell(NAMES, "rig", 1, commands.Told(b"{}", 2), ttl_s=900)) != b""
+    assert (
+        raw.execute_command(
+            *session_functions.publish_json(NAMES, "rig", 1, session_functions.VersionedJson(b"{}", 2), ttl_s=900)
+        )
+        != b""
+    )
     assert raw.execute_command("GET", shown) == b"2 5 10"
     assert raw.execute_command(*show) == [0]
     assert raw.execute_command("TTL", gate) <= 100, "writers watch it"
     raw.execute_command("HSET", marks, "u", "mark")
-    raw.execute_command(*commands.finish(NAMES, "rig", 1, commands.Told(b"{}", 3), ttl_s=200))
+    raw.execute_command(
+        *session_functions.publish_end(NAMES, "rig", 1, session_functions.VersionedJson(b"{}", 3), ttl_s=200)
+    )
     assert [100 < raw.execute_command("TTL", key) <= 200 for key in (gate, shown, marks)] == [True] * 3
-    assert raw.execute_command(*commands.tell(NAMES, "rig", 1, commands.Told(b"{}", 4), ttl_s=900)) != b""
+    assert (
+        raw.execute_command(
+            *session_functions.publish_json(NAMES, "rig", 1, session_functions.VersionedJson(b"{}", 4), ttl_s=900)
+        )
+        != b""
+    )
     assert raw.execute_command("GET", shown) == b"4 5 10 over"
     assert [raw.execute_command("TTL", key) > 200 for key in (gate, shown)] == [True, True]
-    assert raw.execute_command(*commands.show(NAMES, "rig", [(1, b"1", b"99")], ttl_s=100)) == [0]
+    assert raw.execute_command(*session_functions.publish_time_ranges(NAMES, "rig", [(1, b"1", b"99")], ttl_s=100)) == [
+        0
+    ]
     assert raw.execute_command("XLEN", "stream:rig") == 5
 
 
 def test_the_gate_of_a_long_session_is_kept(raw: redis.Redis) -> None:
     """It is renewed once less than half of its life is left, and left alone before."""
     raw.execute_command("FLUSHALL")
-    raw.execute_command(*commands.announce(NAMES, "rig", 1, TOLD, ttl_s=100))
-    assert raw.execute_command(*commands.keep(NAMES, "rig", 1, ttl_s=100)) == 0
-    assert raw.execute_command(*commands.keep(NAMES, "rig", 1, ttl_s=1000)) == 1
-    assert raw.execute_command("TTL", NAMES.shown("rig", 1)) > 900
+    raw.execute_command(*session_functions.publish_opening(NAMES, "rig", 1, TOLD, ttl_s=100))
+    assert raw.execute_command(*session_functions.extend_gate(NAMES, "rig", 1, ttl_s=100)) == 0
+    assert raw.execute_command(*session_functions.extend_gate(NAMES, "rig", 1, ttl_s=1000)) == 1
+    assert raw.execute_command("TTL", NAMES.published("rig", 1)) > 900
     assert raw.execute_command("TTL", NAMES.gate("rig", 1)) > 900
 
 
@@ -327,7 +354,7 @@ def test_a_session_of_many_units_is_folded_whole(raw: redis.Redis) -> None:
         units = {f"unit-{number}": Totals(step, step, step, step, number, number) for number in range(5000)}
         fold(raw, units)
     assert folded(raw) == Totals(10_000, 10_000, 10_000, 10_000, 0, 4999)
-    assert raw.execute_command("HGET", NAMES.state("run"), "u:unit-4999") == b"2 2 2 2 4999 4999"
+    assert raw.execute_command("HGET", NAMES.session_state("run"), "u:unit-4999") == b"2 2 2 2 4999 4999"
 
 
 def test_a_control_stream_that_is_gone_is_told_as_a_loss(raw: redis.Redis) -> None:
@@ -335,10 +362,10 @@ def test_a_control_stream_that_is_gone_is_told_as_a_loss(raw: redis.Redis) -> No
     raw.execute_command("FLUSHALL")
     key = NAMES.requests("default")
     for call in (
-        commands.missing_in_lane(NAMES, key),
-        commands.retire_from_lane(NAMES, key, "one"),
-        commands.settle_in_lane(NAMES, key, ["1-1"]),
+        control_functions.count_evicted(NAMES, key),
+        control_functions.remove_consumer(NAMES, key, "one"),
+        control_functions.acknowledge(NAMES, key, ["1-1"]),
     ):
         with pytest.raises(redis.exceptions.ResponseError) as found:
             raw.execute_command(*call)
-        assert isinstance(checked(found.value), DataLost)
+        assert isinstance(classify(found.value), DataLost)

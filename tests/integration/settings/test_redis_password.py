@@ -10,7 +10,7 @@ import redis
 import rta_writers
 from rta_supervisor.cli import entry as cli_entry
 from rta_supervisor.embedded import server
-from rta_wire import credentials, errors
+from rta_wire import credentials, errors, redis_url
 from rta_writers.connection import redis_client
 from tests.support import supervisors
 
@@ -113,7 +113,7 @@ def test_a_url_that_is_none_is_named_without_its_password(url: str) -> None:
         redis_client.connect(url).ping()
     for part in ("s3cret", "pa/ss", "word"):
         assert part not in str(caught.value).replace("password", "")
-    assert "s3cret" not in credentials.safe(url)
+    assert "s3cret" not in redis_url.redact(url)
 
 
 def test_where_the_password_comes_from(secret_file: Path, tmp_path: Path) -> None:
@@ -122,22 +122,26 @@ def test_where_the_password_comes_from(secret_file: Path, tmp_path: Path) -> Non
         credentials.PASSWORD_VARIABLE: "of the environment",
         credentials.CREDENTIALS_VARIABLE: str(secret_file.parent),
     }
-    assert credentials.way("redis://:a@h", environ=variable).options == {}
-    assert credentials.way("redis://h", {"password_file": str(secret_file)}, variable).options["password"] == SECRET
-    assert credentials.way(f"redis://h?db=3&password_file={secret_file}", environ=variable) == credentials.Way(
-        "redis://h?db=3", {"password": SECRET}
-    )
-    assert credentials.way("redis://h", environ=variable).options == {"password": "of the environment"}
-    credential = {credentials.CREDENTIALS_VARIABLE: str(secret_file.parent)}
-    assert credentials.way("redis://h", environ=credential).options["password"] == SECRET
+    assert credentials.resolve_url("redis://:a@h", environ=variable).options == {}
     assert (
-        credentials.way("redis://h", environ={credentials.CREDENTIALS_VARIABLE: str(tmp_path / "none")}).options == {}
+        credentials.resolve_url("redis://h", {"password_file": str(secret_file)}, variable).options["password"]
+        == SECRET
+    )
+    assert credentials.resolve_url(
+        f"redis://h?db=3&password_file={secret_file}", environ=variable
+    ) == credentials.ResolvedUrl("redis://h?db=3", {"password": SECRET})
+    assert credentials.resolve_url("redis://h", environ=variable).options == {"password": "of the environment"}
+    credential = {credentials.CREDENTIALS_VARIABLE: str(secret_file.parent)}
+    assert credentials.resolve_url("redis://h", environ=credential).options["password"] == SECRET
+    assert (
+        credentials.resolve_url("redis://h", environ={credentials.CREDENTIALS_VARIABLE: str(tmp_path / "none")}).options
+        == {}
     )
     with pytest.raises(errors.BadConfiguration, match="too"):
-        credentials.way("redis://:a@h", {"password_file": str(secret_file)})
+        credentials.resolve_url("redis://:a@h", {"password_file": str(secret_file)})
     with pytest.raises(errors.BadConfiguration, match="can't be read"):
-        credentials.way("redis://h", {"password_file": "/nowhere"})
+        credentials.resolve_url("redis://h", {"password_file": "/nowhere"})
     (tmp_path / "empty").write_text("\n")
     with pytest.raises(errors.BadConfiguration, match="empty"):
-        credentials.way("redis://h", {"password_file": str(tmp_path / "empty")})
-    assert SECRET not in repr(credentials.Way(f"redis://:{SECRET}@h", {"password": SECRET}))
+        credentials.resolve_url("redis://h", {"password_file": str(tmp_path / "empty")})
+    assert SECRET not in repr(credentials.ResolvedUrl(f"redis://:{SECRET}@h", {"password": SECRET}))

@@ -9,17 +9,18 @@ import pytest
 import redis
 
 import rta_writers
-from rta_supervisor.retention.day_index import Days
-from rta_supervisor.retention.day_sweep import Sweep
+from rta_supervisor.retention.day_index import DayIndex
+from rta_supervisor.retention.day_sweep import DaySweep
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
-from rta_wire import day_streams, errors, keys, redis_url
+from rta_wire import day_streams, errors, keys
 from rta_wire.control.totals import Totals
 from rta_writers.connection import redis_client
+from rta_writers.options import read as options_read
 from rta_writers.read import batches
 from rta_writers.read import plan as read_plan
-from rta_writers.write.exactly_once import Appender
+from rta_writers.write.exactly_once import ExactlyOnceAppender
 from tests.support import clusters, samples, supervisors
 from tests.support import day_streams as by_day
 from tests.support.control import document, fields
@@ -63,7 +64,7 @@ class Load:
     """A writer that appends rows one after another until it is told to stop."""
 
     def __init__(self, client: redis.Redis, session: rta_writers.Session) -> None:
-        self.appender = Appender(client, session.target, unit="u", epoch=0)
+        self.appender = ExactlyOnceAppender(client, session.target, unit="u", epoch=0)
         self.rows = 0
         self.error: BaseException | None = None
         self._over = threading.Event()
@@ -105,8 +106,8 @@ async def test_answers_come_in_order_from_all_nodes(link: Link) -> None:
     answers = await link.try_all([("GET", "key-1"), ("LPUSH", "key-2", 1), ("ECHO", "x"), ("GET", "key-3")])
     assert (answers[0], answers[2], answers[3]) == (b"key-1", b"x", b"key-3")
     assert "WRONGTYPE" in str(answers[1])
-    assert len(await link.everywhere("PING")) == 3
-    slots = [redis_url.slot(f"{{{tag}}}") for tag in await link.route.tags()]
+    assert len(await link.do_on_primaries("PING")) == 3
+    slots = [keys.key_slot(f"{{{tag}}}") for tag in await link.topology.tags()]
     assert len(slots) == 3
 
 
@@ -141,20 +142,20 @@ def test_a_whole_life_in_a_cluster(
     client: redis.Redis, cluster: clusters.Cluster, sessions: rta_writers.SessionClient
 ) -> None:
     """Open, write, update, pause, read back, close, for principals whose control streams are in different slots."""
-    slots = {redis_url.slot(keys.Keys().requests(name)) for name in ("default", "a", "b", "c")}
+    slots = {keys.key_slot(keys.Keys().requests(name)) for name in ("default", "a", "b", "c")}
     assert len(slots) == 4
     for principal in ("a", "b", "c"):
         own = rta_writers.SessionClient(cluster.url, principal=principal, timeout_s=60)
         session = own.session(f"run-{principal}", stream=f"rig-{principal}", details={"Rig": 4})
-        appender = Appender(client, session.target, unit="u", epoch=0)
+        appender = ExactlyOnceAppender(client, session.target, unit="u", epoch=0)
         appender.append(7, lambda skip: samples.bursts(7 - skip, first=skip))
         totals = appender.totals()
         appender.close()
         session.update(group="g")
         session.pause()
         own.wait(session.identity, "waiting", timeout_s=20)
-        options = read_plan.Options.read({"redisUrl": cluster.url, "stream": f"rig-{principal}"})
-        place = read_plan.find(client, options)
+        options = options_read.ReadOptions.parse({"redisUrl": cluster.url, "stream": f"rig-{principal}"})
+        place = read_plan.find_position(client, options)
         # Before it is closed: the index is of live sessions.
         names = read_plan.identities(client, options, place)
         ended = session.close(expected=totals)
@@ -166,7 +167,7 @@ def test_a_whole_life_in_a_cluster(
         found = [
             row["value"]
             for where in read_plan.ranges(place, now, options, names, now.last_id)
-            for batch in batches.batches(options, where, batches.Bounds())
+            for batch in batches.read_batches(options, where, batches.RowFilter())
             for row in batch.to_pylist()
         ]
         assert found == [float(n) for n in range(7)]
@@ -179,9 +180,9 @@ async def test_days_in_a_cluster(link: Link, client: redis.Redis, watching: Supe
     made = by_day.config()
     old, new = day_streams.Day("daily", by_day.TODAY - 3), day_streams.Day("daily", by_day.TODAY)
     by_day.fill(client, old, cold=True)
-    assert await Days(link, made, by_day.Clock()).stream_for("daily") == new.stream
-    assert await Days(link, made, by_day.Clock(0)).stream_for("daily") == new.stream
-    swept = await Sweep(link, made, by_day.Clock()).sweep({old.stream: old.start_ms}, (), commands.FOREVER)
+    assert await DayIndex(link, made, by_day.Clock()).stream_for("daily") == new.stream
+    assert await DayIndex(link, made, by_day.Clock(0)).stream_for("daily") == new.stream
+    swept = await DaySweep(link, made, by_day.Clock()).sweep({old.stream: old.start_ms}, (), commands.FOREVER)
     assert swept.removed == (old.stream,)
     assert by_day.traces(client, old) == set()
     assert by_day.listed(client, "daily") == [new.stream]
@@ -218,7 +219,7 @@ def test_an_owner_is_killed(
     load.stop()
     cluster.clients[primary].execute_command("WAIT", 1, 5000)
     cluster.nodes[primary].kill()
-    again = Appender(client, session.target, unit="v", epoch=0)
+    again = ExactlyOnceAppender(client, session.target, unit="v", epoch=0)
     again.append(3, lambda skip: samples.bursts(3 - skip, first=load.rows + skip))
     again.totals()
     again.close()

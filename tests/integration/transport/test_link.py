@@ -11,7 +11,8 @@ from rta_supervisor.embedded import server
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import paging
 from rta_supervisor.transport import pipeline as transport_pipeline
-from rta_supervisor.transport.link import DataLost, Link, Outage
+from rta_supervisor.transport.failures import OUTAGE_ERRORS, DataLost
+from rta_supervisor.transport.link import Link
 from rta_wire import errors
 from tests.support import proxy
 
@@ -52,7 +53,7 @@ async def test_a_lost_reply_is_an_outage_and_nothing_is_repeated(
         link = Link(settings.RedisSettings(url=between.url))
         await link.do("PING")
         between.swallow_reply_to(b"counter")
-        with pytest.raises(Outage):
+        with pytest.raises(OUTAGE_ERRORS):
             await link.do_all([("INCR", "counter"), ("EXPIRE", "counter", 9)])
         assert await link.do("ECHO", "again") == b"again"
         await link.close()
@@ -62,7 +63,7 @@ async def test_a_lost_reply_is_an_outage_and_nothing_is_repeated(
 async def test_a_server_that_is_gone_is_an_outage(link: Link) -> None:
     """As every command is."""
     gone = Link(settings.RedisSettings(url="unix:///nowhere/valkey.sock"))
-    with pytest.raises(Outage):
+    with pytest.raises(OUTAGE_ERRORS):
         await gone.do_all([("PING",), ("PING",)])
     await gone.close()
     assert await link.do("PING") == b"PONG"
@@ -95,14 +96,14 @@ async def test_slices_give_everything_in_order() -> None:
         await anyio.lowlevel.checkpoint()
         return [2 * item for item in items]
 
-    for count in (0, 1, paging.SLICE, 3 * paging.SLICE + 1):
-        assert await paging.in_slices(range(count), double) == [2 * item for item in range(count)]
+    for count in (0, 1, paging.PAGE_SIZE, 3 * paging.PAGE_SIZE + 1):
+        assert await paging.map_pages(range(count), double) == [2 * item for item in range(count)]
 
     async def fail(items: Any) -> list[int]:
         raise redis.exceptions.ConnectionError(str(items[0]))
 
     with pytest.raises(redis.exceptions.ConnectionError):
-        await paging.in_slices(range(3 * paging.SLICE), fail)
+        await paging.map_pages(range(3 * paging.PAGE_SIZE), fail)
 
 
 async def test_a_wrong_password_is_not_waited_out(url: str, client: redis.Redis) -> None:

@@ -10,7 +10,7 @@ import pytest
 import rta_writers
 from rta_wire import errors
 from rta_writers.connection import redis_client
-from rta_writers.write.exactly_once import Appender
+from rta_writers.write.exactly_once import ExactlyOnceAppender
 from tests.support import samples, sentinels, supervisors
 from tests.support.control import document, folded, progress, send, write
 from tests.support.waiting import wait_until
@@ -37,7 +37,7 @@ def test_a_failover_that_loses_acknowledged_writes_is_reported(watched: sentinel
         other = sessions.session("spared", stream="other")
         write(client, session, 5)
         write(client, other, 5)
-        appender = Appender(client, session.target, unit="v", epoch=0)
+        appender = ExactlyOnceAppender(client, session.target, unit="v", epoch=0)
         appender.append(4, lambda skip: samples.bursts(4 - skip, first=10 + skip))
         appender.flush()
         assert client.wait(1, 10_000) == 1
@@ -63,6 +63,6 @@ def test_a_failover_that_loses_acknowledged_writes_is_reported(watched: sentinel
         assert document(client, "run-1")["state"] == "truncated"
 
 
-def go_on(appender: Appender) -> None:
+def go_on(appender: ExactlyOnceAppender) -> None:
     appender.append(1, lambda _: samples.bursts(1, first=20))
     appender.flush()

@@ -77,10 +77,10 @@ def test_a_session_from_end_to_end_over_tls(tls: Tls) -> None:
         assert [value for _, _, value in samples.rows(client, "rig")] == [1.0, 2.0]
 
 
-def failure(url: str) -> redis_errors.Verdict:
+def failure(url: str) -> redis_errors.ClassifiedError:
     with redis_client.connect(url) as client, pytest.raises((redis.exceptions.RedisError, OSError)) as caught:
         client.ping()
-    found = redis_errors.verdict(caught.value)
+    found = redis_errors.classify(caught.value)
     assert found is not None
     return found
 
@@ -90,7 +90,7 @@ def test_a_server_that_we_do_not_trust_is_refused_at_once(tls: Tls, tmp_path: Pa
     other = certificates.authority(tmp_path, "other")
     for url in (tls.full_url(ca_file=str(other.cert)), tls.url):
         found = failure(url)
-        assert (found.code, found.sort) == ("TLS", redis_errors.Sort.NEVER), found
+        assert (found.code, found.kind) == ("TLS", redis_errors.FailureKind.PERMANENT), found
         with pytest.raises(errors.RedisRefused, match="don't agree on TLS"):
             rta_writers.SessionClient(url, timeout_s=20).open("run", stream="rig")
 
@@ -99,7 +99,7 @@ def test_a_client_that_the_server_does_not_trust_is_refused(
     tls: Tls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No certificate, or one of another authority. The server hangs up, sometimes before its reason gets to us."""
-    monkeypatch.setattr(retry, "OUTAGE_PATIENCE_S", 0.3)
+    monkeypatch.setattr(retry, "OUTAGE_TIMEOUT_S", 0.3)
     stranger = certificates.signed(tmp_path, "stranger", certificates.authority(tmp_path, "other"))
     for url in (
         f"{tls.url}?{urlencode({'ca_file': tls.files['ca_file']})}",

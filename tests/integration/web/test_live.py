@@ -17,7 +17,7 @@ from rta_supervisor.embedded import server
 from rta_supervisor.web.live import routes
 from rta_wire.codec import encode
 from rta_writers.connection import redis_client
-from rta_writers.write.exactly_once import Appender
+from rta_writers.write.exactly_once import ExactlyOnceAppender
 from tests.integration.web.sse_client import Watcher, watching
 from tests.support import http_client as web
 from tests.support import samples, supervisors
@@ -213,8 +213,8 @@ def test_a_plot_follows_the_stream(client: redis.Redis, sessions: rta_writers.Se
 def append(client: redis.Redis, session: rta_writers.Session, channels: list[int], times: Any, values: Any) -> None:
     """Samples of some channels; rows that stand there already are passed by."""
     columns = (np.repeat(np.array(channels, np.uint32), len(times)), np.tile(times, len(channels)))
-    bursts = list(encode.timestamped(*columns, np.tile(values, len(channels))))
-    appender = Appender(client, session.target, unit=f"u{len(times)}", epoch=0)
+    bursts = list(encode.encode_doubles(*columns, np.tile(values, len(channels))))
+    appender = ExactlyOnceAppender(client, session.target, unit=f"u{len(times)}", epoch=0)
     appender.append(len(bursts), lambda skip: bursts[skip:])
     appender.close()
 

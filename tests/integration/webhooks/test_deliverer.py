@@ -254,5 +254,5 @@ async def test_answers_of_all_kinds(answer: bytes, says: str | None) -> None:
         if says is None:
             await posting
         else:
-            with pytest.raises(http_post.NotTaken, match=says):
+            with pytest.raises(http_post.PostFailed, match=says):
                 await posting

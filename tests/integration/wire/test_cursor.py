@@ -9,17 +9,17 @@ STREAM = keys.stream("followed")
 ASKED = 4
 
 
-def follower(client: redis.Redis) -> cursor.Follower:
+def follower(client: redis.Redis) -> cursor.StreamCursor:
     """A follower that reads counters and entries from one moment."""
 
-    def read(after: str) -> cursor.Part:
+    def read(after: str) -> cursor.StreamPage:
         with client.pipeline(transaction=True) as pipe:
             pipe.xinfo_stream(STREAM)
             pipe.xrange(STREAM, min=f"({after}", count=ASKED)
             info, entries = pipe.execute()
-        return cursor.part(info, entries, asked=ASKED)
+        return cursor.parse_page(info, entries, asked=ASKED)
 
-    return cursor.Follower(read)
+    return cursor.StreamCursor(read)
 
 
 def add(client: redis.Redis, numbers: range) -> None:
@@ -28,11 +28,11 @@ def add(client: redis.Redis, numbers: range) -> None:
         client.xadd(STREAM, {keys.ENTRY_ID: "7", keys.ENTRY_DATA: b"%d" % number}, id=f"{number}-0")
 
 
-def drain(following: cursor.Follower) -> list[object]:
+def drain(following: cursor.StreamCursor) -> list[object]:
     """Numbers of entries, and gaps as they are."""
     found: list[object] = []
     while step := list(following.step()):
-        found += [int(one.data) if isinstance(one, cursor.Entry) else one for one in step]
+        found += [int(one.data) if isinstance(one, cursor.StreamEntry) else one for one in step]
     return found
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from rta_writers.options.target import Target
-from rta_writers.options.write import Options
-from rta_writers.write.task import Outcome, Task
+from rta_writers.options.write import WriteOptions
+from rta_writers.write.result import TaskResult
+from rta_writers.write.task import Task
 
 START_NS = 1_700_000_000_000_000_000
 
@@ -26,12 +27,12 @@ def expected(rows: int, *, first: int = 0) -> list[tuple[int, int, float]]:
 
 def write(
     target: Target, *batches: pa.RecordBatch, unit: str = "job/0", epoch: int = 0, **options: str
-) -> tuple[Options, Outcome]:
-    settings = Options.read({**target.options(), **options})
+) -> tuple[WriteOptions, TaskResult]:
+    settings = WriteOptions.parse({**target.options(), **options})
     return settings, run(settings, *batches, unit=unit, epoch=epoch)
 
 
-def run(settings: Options, *batches: pa.RecordBatch, unit: str = "job/0", epoch: int = 0) -> Outcome:
+def run(settings: WriteOptions, *batches: pa.RecordBatch, unit: str = "job/0", epoch: int = 0) -> TaskResult:
     writing = Task(settings, batches[0].schema, unit=unit, epoch=epoch)
     try:
         for batch in batches:

@@ -9,9 +9,10 @@ import redis
 import rta_writers
 from rta_wire import errors, keys
 from rta_writers.options.target import Target
-from rta_writers.options.write import Options
+from rta_writers.options.write import WriteOptions
 from rta_writers.write import commit, progress, task
-from rta_writers.write.task import Outcome, Task
+from rta_writers.write.result import TaskResult
+from rta_writers.write.task import Task
 from tests.integration.writers.tasks import START_NS, long, run, write
 from tests.support import stream_content
 from tests.support.control import folded
@@ -42,16 +43,16 @@ def test_a_session_that_a_replay_does_not_name_is_missed(sessions: rta_writers.S
     """The first attempt wrote to three sessions; a replay in another run of the driver names none or two of them."""
     first = pa.record_batch({"session": ["a", "b", "c"], "channel": [1, 1, 1], "time": [1, 2, 3], "value": [1.0] * 3})
     killed = rta_writers.sessions(sessions, stream="rig")
-    run(Options.read(killed.options), first, unit="job/0", epoch=4)
+    run(WriteOptions.parse(killed.options), first, unit="job/0", epoch=4)
     killed._over.set()
     with rta_writers.sessions(sessions, stream="rig") as group:
-        settings = Options.read(group.options)
+        settings = WriteOptions.parse(group.options)
         kept = run(settings, first.slice(0, 2), unit="job/0", epoch=4)
         with pytest.raises(errors.RowsChanged, match="session 'c'"):
             commit.commit(settings, [kept], epoch=4)
         with pytest.raises(errors.RowsChanged, match="session 'a'"):
-            commit.commit(settings, [Outcome("job/0", 4)], epoch=4)
-        commit.commit(settings, [Outcome("job/0", 5)], epoch=5)
+            commit.commit(settings, [TaskResult("job/0", 4)], epoch=4)
+        commit.commit(settings, [TaskResult("job/0", 5)], epoch=5)
         commit.commit(settings, [run(settings, first, unit="job/0", epoch=4)], epoch=4)
 
 
@@ -59,9 +60,9 @@ def test_rows_name_their_sessions(
     monkeypatch: pytest.MonkeyPatch, client: redis.Redis, sessions: rta_writers.SessionClient
 ) -> None:
     """Sessions are opened on first sight, rows are counted for each alone, and a retry changes nothing."""
-    monkeypatch.setattr(task, "LINES_MAX", 2)
+    monkeypatch.setattr(task, "CONNECTIONS_MAX", 2)
     with rta_writers.sessions(sessions, stream="rig", type="lap") as group:
-        settings = Options.read(group.options)
+        settings = WriteOptions.parse(group.options)
         run(settings, long(4000, session=True))
         run(settings, long(3000, session=True), long(3000, first=3000, session=True))
         assert group.identities() == ["car-0", "car-1", "car-2"]
@@ -76,16 +77,16 @@ def test_a_null_session_is_refused(url: str) -> None:
     """A row that belongs nowhere fails its task."""
     batch = pa.record_batch({"channel": [1], "time": [1], "value": [1.0], "session": pa.array([None], pa.string())})
     with pytest.raises(errors.BadSamples, match="the session is null"):
-        run(Options.read({"redisUrl": url, "stream": "rig"}), batch)
+        run(WriteOptions.parse({"redisUrl": url, "stream": "rig"}), batch)
 
 
 def test_a_running_task_reports_every_second(
     monkeypatch: pytest.MonkeyPatch, client: redis.Redis, sessions: rta_writers.SessionClient
 ) -> None:
     """The session's time range moves while the task is still running."""
-    monkeypatch.setattr(progress, "REPORT_S", 0.0)
+    monkeypatch.setattr(progress, "REPORT_EVERY_S", 0.0)
     session = sessions.session("run-1", stream="rig")
-    settings = Options.read(session.options)
+    settings = WriteOptions.parse(session.options)
     writing = Task(settings, long(1).schema, unit="job/0", epoch=0)
     writing.write(long(1000))
     writing.write(long(1000, first=1000))
@@ -113,7 +114,7 @@ def test_waiting_in_vain_is_reported(client: redis.Redis, target: Target, shown:
     """Nobody folds, or less than was written: the error says that the rows are safe."""
     settings, outcome = write(target, long(5), wait="true", waitTimeoutS="0.1")
     if shown is not None:
-        client.hset(target.keys.state("run"), keys.unit_field("job/0"), shown)
-        client.expire(target.keys.state("run"), 60)
+        client.hset(target.keys.session_state("run"), keys.unit_field("job/0"), shown)
+        client.expire(target.keys.session_state("run"), 60)
     with pytest.raises(errors.NotFolded, match="The rows stand in the stream"):
         commit.commit(settings, [outcome], epoch=0)

@@ -13,11 +13,11 @@ from rta_wire.control.totals import Mark, Totals
 from rta_writers.connection import redis_client, retry
 from rta_writers.options.target import Target
 from rta_writers.write import acknowledged
-from rta_writers.write.at_least_once import PlainAppender
-from rta_writers.write.exactly_once import Appender
+from rta_writers.write.at_least_once import AtLeastOnceAppender
+from rta_writers.write.exactly_once import ExactlyOnceAppender
 from tests.support import proxy, samples
 
-Make = Callable[..., Appender]
+Make = Callable[..., ExactlyOnceAppender]
 
 
 def open_gate(client: redis.Redis, target: Target) -> None:
@@ -33,13 +33,13 @@ def target(url: str, client: redis.Redis) -> Target:
 
 @pytest.fixture
 def appender(client: redis.Redis, target: Target) -> Make:
-    def make(unit: str = "u", epoch: int = 0) -> Appender:
-        return Appender(client, target, unit=unit, epoch=epoch)
+    def make(unit: str = "u", epoch: int = 0) -> ExactlyOnceAppender:
+        return ExactlyOnceAppender(client, target, unit=unit, epoch=epoch)
 
     return make
 
 
-def put(appender: Appender, *counts: int, first: int = 0) -> Totals:
+def put(appender: ExactlyOnceAppender, *counts: int, first: int = 0) -> Totals:
     """One group per count, one row per burst."""
     for count in counts:
         append_rows(appender, count, first)
@@ -49,12 +49,12 @@ def put(appender: Appender, *counts: int, first: int = 0) -> Totals:
     return totals
 
 
-def put_on(appender: Appender, count: int, first: int) -> None:
+def put_on(appender: ExactlyOnceAppender, count: int, first: int) -> None:
     append_rows(appender, count, first)
     appender.flush()
 
 
-def append_rows(appender: Appender | PlainAppender, count: int, first: int) -> None:
+def append_rows(appender: ExactlyOnceAppender | AtLeastOnceAppender, count: int, first: int) -> None:
     appender.append(count, lambda skip: samples.bursts(count - skip, first=first + skip))
 
 
@@ -116,7 +116,7 @@ def test_a_frozen_twin_that_wakes_up_adds_nothing(client: redis.Redis, appender:
     frozen._read_mark()
     put(appender(), 10)
     assert put(frozen, 10).bursts == 10
-    assert (frozen.duplicate_rows, frozen.refused) == (10, 1)
+    assert (frozen.duplicate_rows, frozen.aborted_transactions) == (10, 1)
     assert values(client) == list(map(float, range(10)))
 
 
@@ -177,7 +177,7 @@ def test_a_lost_reply_is_not_a_lost_or_doubled_burst(
 ) -> None:
     """The server did what was asked, the connection broke before it said so: the mark tells the truth."""
     with proxy.between(str(shared_server.socket_path)) as broken, redis_client.connect(broken.url) as through:
-        writer = Appender(through, target, unit="u", epoch=0)
+        writer = ExactlyOnceAppender(through, target, unit="u", epoch=0)
         for first in range(0, 64, 8):
             if first % 16 == 8:
                 broken.swallow_reply_to(word)
@@ -193,7 +193,7 @@ def test_at_least_once_sends_again_where_a_reply_is_lost(
 ) -> None:
     """It can't know what became of the group: each burst stands there, and those twice whose answer was lost."""
     with proxy.between(str(shared_server.socket_path)) as broken, redis_client.connect(broken.url) as through:
-        writer = PlainAppender(through, target, unit="u", epoch=0)
+        writer = AtLeastOnceAppender(through, target, unit="u", epoch=0)
         for first in range(0, 32, 8):
             if first == 8:
                 writer.flush()
@@ -220,7 +220,7 @@ def test_a_full_server_is_waited_for_and_then_named(
     monkeypatch: pytest.MonkeyPatch, client: redis.Redis, appender: Make
 ) -> None:
     """Memory full ends in its own error after the writer's patience, and nothing is half-written."""
-    monkeypatch.setattr(retry, "FULL_PATIENCE_S", 0.3)
+    monkeypatch.setattr(retry, "OUT_OF_MEMORY_TIMEOUT_S", 0.3)
     client.config_set("maxmemory", 1)
     try:
         with pytest.raises(errors.RedisFull):
@@ -233,10 +233,10 @@ def test_a_full_server_is_waited_for_and_then_named(
 
 def test_a_server_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch, target: Target) -> None:
     """Past the patience the error says where nobody answered, and that trying again may help."""
-    monkeypatch.setattr(retry, "OUTAGE_PATIENCE_S", 0.3)
+    monkeypatch.setattr(retry, "OUTAGE_TIMEOUT_S", 0.3)
     with redis_client.connect("unix:///nonexistent/socket") as nowhere:
         with pytest.raises(errors.RedisUnreachable) as caught:
-            put(Appender(nowhere, target, unit="u", epoch=0), 1)
+            put(ExactlyOnceAppender(nowhere, target, unit="u", epoch=0), 1)
         assert caught.value.retriable
 
 
@@ -249,7 +249,7 @@ def test_twins_in_any_order_write_once(shared_server: server.EmbeddedServer, dat
         target = Target(shared_server.url, "run", "rig", 1)
         open_gate(client, target)
         total = data.draw(st.integers(1, 40))
-        twins = [Appender(client, target, unit="u", epoch=0) for _ in range(2)]
+        twins = [ExactlyOnceAppender(client, target, unit="u", epoch=0) for _ in range(2)]
         at = [0, 0]
         ends = [data.draw(st.integers(0, total)), total]  # the first may die on the way
         while left := [which for which in (0, 1) if at[which] < ends[which]]:
@@ -289,13 +289,13 @@ def test_what_an_earlier_epoch_lost_is_told_by_the_next(client: redis.Redis, app
 def test_what_is_remembered_is_bounded() -> None:
     """The oldest units are forgotten, and what was so long ago that its mark may have expired is no loss."""
     now_s = 0.0
-    memory = acknowledged.Memory(lambda: now_s)
-    places = [acknowledged.Place("url", "run", "marks", str(unit)) for unit in range(acknowledged.UNITS_MAX + 1)]
+    memory = acknowledged.AcknowledgedUnits(lambda: now_s)
+    places = [acknowledged.UnitKey("url", "run", "marks", str(unit)) for unit in range(acknowledged.UNITS_MAX + 1)]
     for place in places:
-        memory.note(place, 1, 1)
-    assert memory.missing(places[0], Mark(), epoch=2) is None
-    assert memory.missing(places[1], Mark(1, 1, Totals()), epoch=2) is None
-    assert memory.missing(places[1], Mark(), epoch=2) == acknowledged.Acknowledged(1, 1, 0.0)
-    assert memory.missing(places[1], Mark(), epoch=2) is None, "told once"
+        memory.record(place, 1, 1)
+    assert memory.pop_missing(places[0], Mark(), epoch=2) is None
+    assert memory.pop_missing(places[1], Mark(1, 1, Totals()), epoch=2) is None
+    assert memory.pop_missing(places[1], Mark(), epoch=2) == acknowledged.AcknowledgedRows(1, 1, 0.0)
+    assert memory.pop_missing(places[1], Mark(), epoch=2) is None, "told once"
     now_s = acknowledged.KEEP_S
-    assert memory.missing(places[2], Mark(), epoch=2) is None
+    assert memory.pop_missing(places[2], Mark(), epoch=2) is None

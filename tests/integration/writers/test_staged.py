@@ -9,15 +9,16 @@ import redis
 from rta_wire import errors
 from rta_writers.connection import pipeline as connection_pipeline
 from rta_writers.options.target import Target
-from rta_writers.options.write import GROUP_ROWS, Options
+from rta_writers.options.write import GROUP_ROWS, WriteOptions
 from rta_writers.write import commit, staged
-from rta_writers.write.task import Outcome, Task
+from rta_writers.write.result import TaskResult
+from rta_writers.write.task import Task
 from tests.integration.writers.tasks import expected, long, run
 from tests.support import stream_content
 
 
-def stage(target: Target, *rows: int, epoch: int = 0, **options: str) -> tuple[Options, list[Outcome]]:
-    settings, outcomes = Options.read({**target.options(), "delivery": "staged", **options}), []
+def stage(target: Target, *rows: int, epoch: int = 0, **options: str) -> tuple[WriteOptions, list[TaskResult]]:
+    settings, outcomes = WriteOptions.parse({**target.options(), "delivery": "staged", **options}), []
     first = 0
     for partition, count in enumerate(rows):
         batches = [long(count, first=first)]
@@ -66,7 +67,7 @@ def test_a_commit_that_was_cut_off_goes_on_with_what_it_began(
         """The driver is gone."""
 
     settings, outcomes = stage(target, 30_000, 30_000)
-    move = staged._take
+    move = staged._read_bursts
     done: list[int] = []
 
     def killed_later(*args: Any) -> Any:
@@ -76,13 +77,13 @@ def test_a_commit_that_was_cut_off_goes_on_with_what_it_began(
         return move(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(staged, "_take", killed_later)
+        patch.setattr(staged, "_read_bursts", killed_later)
         with pytest.raises(Killed):
             commit.commit(settings, outcomes, epoch=0)
     # Another release may move more at a time.
     monkeypatch.setattr(staged, "BURSTS_PER_MOVE", 3)
     settings, others = stage(target, *others_rows)
-    commit.commit(settings, others or [Outcome("job/0", 0)], epoch=0)
+    commit.commit(settings, others or [TaskResult("job/0", 0)], epoch=0)
     assert stream_content.samples(client, "rig", 7) == expected(60_000)
     assert waiting_keys(client) == []
 
@@ -95,15 +96,15 @@ def test_of_two_committers_the_first_decides(
     _, ours = stage(target, 50)
     manifest = target.keys.manifest("rig", 7, "job", 0)
     parts = [share.staged for outcome in theirs for share in outcome.shares]
-    ask = connection_pipeline.Talk.ask
+    ask = connection_pipeline.Pipeline.execute
 
-    def ask_too_early(self: connection_pipeline.Talk, calls: Any) -> list[Any]:
+    def ask_too_early(self: connection_pipeline.Pipeline, calls: Any) -> list[Any]:
         if calls == [("GET", manifest)] and not client.exists(manifest):
             client.set(manifest, msgspec.json.encode(parts), ex=60)
             return [None]
         return ask(self, calls)
 
-    monkeypatch.setattr(connection_pipeline.Talk, "ask", ask_too_early)
+    monkeypatch.setattr(connection_pipeline.Pipeline, "execute", ask_too_early)
     commit.commit(settings, ours, epoch=0)
     assert stream_content.samples(client, "rig", 7) == expected(3000)
 
@@ -118,12 +119,12 @@ def test_staged_rows_that_expired_are_reported(client: redis.Redis, target: Targ
 
 def test_what_a_failed_attempt_staged_is_removed(client: redis.Redis, target: Target) -> None:
     """It would wait for its TTL otherwise."""
-    settings = Options.read({**target.options(), "delivery": "staged"})
+    settings = WriteOptions.parse({**target.options(), "delivery": "staged"})
     writing = Task(settings, long(1).schema, unit="job/0", epoch=0)
     writing.write(long(GROUP_ROWS))
     writing.flush()
     assert len(waiting_keys(client)) == 1
-    writing.fail()
+    writing.abort()
     writing.close()
     assert waiting_keys(client) == []
 
@@ -132,6 +133,6 @@ def test_what_an_epoch_staged_that_is_given_up_is_removed(client: redis.Redis, t
     """Of all its tasks; nothing of it can be seen."""
     settings, outcomes = stage(target, 10, 20)
     assert len(waiting_keys(client)) == 2
-    commit.abort(settings, [*outcomes, Outcome("job/2", 0)])
+    commit.abort(settings, [*outcomes, TaskResult("job/2", 0)])
     assert waiting_keys(client) == []
     assert client.exists("stream:rig") == 0

@@ -12,7 +12,7 @@ from rta_wire import errors
 from rta_wire.codec import layout
 from rta_wire.control.totals import Mark
 from rta_writers.options.target import Target
-from rta_writers.options.write import GROUP_ROWS, Options
+from rta_writers.options.write import GROUP_ROWS, WriteOptions
 from rta_writers.write.task import Task
 from tests.integration.writers.tasks import START_NS, expected, long, run, write
 from tests.support import stream_content
@@ -46,9 +46,9 @@ def test_wide_form_and_long_form_store_the_same_samples(client: redis.Redis, tar
         }
     )
     options = {"channels": "a=1,b=2,c=3", "sampleType": "b=int16,c=int64", "kind": "c=periodic"}
-    settings = Options.read({**target.options(), **options})
+    settings = WriteOptions.parse({**target.options(), **options})
     outcome = run(settings, batch)
-    layouts = settings.plan()
+    layouts = settings.layout_plan()
     wanted = [(1, START_NS + n * 1000, n / 2) for n in range(rows)]
     wanted += [(2, START_NS + n * 1000, n % 100) for n in range(rows) if n % 5]
     wanted += [(3, START_NS + n * 1000, n) for n in range(rows)]
@@ -169,7 +169,7 @@ def test_a_closed_session_is_refused(client: redis.Redis, target: Target, delive
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once", "staged"])
 def test_a_close_in_the_middle_of_a_task_is_noticed(client: redis.Redis, target: Target, delivery: str) -> None:
     """Rows that come after it fail the task, in every delivery."""
-    settings = Options.read({**target.options(), "delivery": delivery})
+    settings = WriteOptions.parse({**target.options(), "delivery": delivery})
     writing = Task(settings, long(1).schema, unit="job/0", epoch=0)
     writing.write(long(10))
     writing.flush()

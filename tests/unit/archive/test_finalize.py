@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 
 from rta_supervisor.archive import finalize, folders, manifest, verify
 from rta_supervisor.archive import plan as archive_plan
-from rta_supervisor.archive.plan import Candidate, Choice
+from rta_supervisor.archive.plan import ArchiveCandidate, ArchiveFilter
 from rta_supervisor.cli.commands import archive as command
-from rta_supervisor.retention.archive_queue import Waiting
+from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections import archive as sections_archive
 from rta_wire import archive_spec, content_digest, errors
 from rta_wire.codec import encode, event_messages, layout
 from rta_wire.session import State
-from rta_writers.archive import parquet
+from rta_writers.archive import parquet, recount
+from rta_writers.options import read as options_read
 from rta_writers.read import batches as read_batches
-from rta_writers.read import plan as read_plan
 
 NOON_MS = 1_778_932_800_000
 """2026-05-16, 12:00 UTC."""
@@ -36,7 +36,7 @@ QUIET, OTHER_NAN = (
 )
 
 
-def candidate(number: int = 7, **other: Any) -> Candidate:
+def candidate(number: int = 7, **other: Any) -> ArchiveCandidate:
     facts: dict[str, Any] = {
         "identity": f"run-{number}",
         "stream": "rig",
@@ -50,42 +50,48 @@ def candidate(number: int = 7, **other: Any) -> Candidate:
         "stored_bytes": 100,
         "document": b'{"identity": "run"}',
     }
-    return Candidate(**{**facts, **other})
+    return ArchiveCandidate(**{**facts, **other})
 
 
 def raw_entries(number: int, bursts: list[bytes]) -> Iterator[pa.RecordBatch]:
     ids = [f"{10 + place}-0" for place in range(len(bursts))]
-    schema = read_batches.schema(read_plan.Options(redis_url="", stream="rig", form=read_plan.What.ENTRIES))
+    schema = read_batches.schema(
+        options_read.ReadOptions(redis_url="", stream="rig", form=options_read.ReadForm.ENTRIES)
+    )
     columns = [pa.array([None] * len(ids), pa.string()), pa.array([number] * len(ids)), pa.array(ids), pa.array(bursts)]
     yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def bursts(channels: list[int], times: list[int], values: list[float]) -> list[bytes]:
-    made = encode.timestamped(np.array(channels, np.uint32), np.array(times, np.int64), np.array(values, np.float64))
+    made = encode.encode_doubles(np.array(channels, np.uint32), np.array(times, np.int64), np.array(values, np.float64))
     return [encode.session_json(b"{}"), *(one.data for one in made)]
 
 
-def write(folder: Path, number: int, data: list[bytes], layouts: layout.Plan | None = None) -> archive_spec.Outcome:
+def write(
+    folder: Path, number: int, data: list[bytes], layouts: layout.Plan | None = None
+) -> archive_spec.SessionResult:
     """What a pass makes of one session."""
-    wanted = {number: parquet.Wanted("run", layouts or layout.Plan())}
-    [told] = parquet.Writer(str(folder), wanted)(raw_entries(number, data))
+    wanted = {number: parquet.SessionLayout("run", layouts or layout.Plan())}
+    [told] = parquet.ParquetTask(str(folder), wanted)(raw_entries(number, data))
     rows = told.to_pylist()
-    found = parquet.held(raw_entries(number, data), wanted)[number]
-    return archive_spec.Outcome(
+    found = recount.recount_sessions(raw_entries(number, data), wanted)[number]
+    return archive_spec.SessionResult(
         number,
         *(found.entries, found.size_bytes, found.first_id, found.last_id, found.begins_with_json),
-        samples=archive_spec.Counted(found.samples.rows, found.samples.sum),
-        events=archive_spec.Counted(found.events.rows, found.events.sum),
+        samples=archive_spec.RowSum(found.samples.rows, found.samples.sum),
+        events=archive_spec.RowSum(found.events.rows, found.events.sum),
         files=tuple(
-            archive_spec.File(row["kind"], row["file"], row["rows"]) for row in rows if row["kind"] != "broken"
+            archive_spec.ArchiveFile(row["kind"], row["file"], row["rows"]) for row in rows if row["kind"] != "broken"
         ),
         problem="".join(row["file"] for row in rows if row["kind"] == "broken"),
     )
 
 
-def finish(session: Candidate, outcome: archive_spec.Outcome, aside: Path, archive: Path) -> manifest.Manifest:
-    checked = finalize.check(session.stream_session_id, outcome.files, aside)
-    return finalize.finish(session, outcome, checked, aside, archive)
+def finish(
+    session: ArchiveCandidate, outcome: archive_spec.SessionResult, aside: Path, archive: Path
+) -> manifest.Manifest:
+    checked = finalize.verify_files(session.stream_session_id, outcome.files, aside)
+    return finalize.finalize(session, outcome, checked, aside, archive)
 
 
 doubles = st.one_of(st.floats(width=64), st.sampled_from([0.0, -0.0, QUIET, OTHER_NAN, math.inf, 5e-324]))
@@ -94,7 +100,9 @@ samples = st.lists(st.tuples(st.integers(0, 2**32 - 1), st.integers(-(2**62), 2*
 
 def of(rows: list[tuple[int, int, float]]) -> content_digest.Digest:
     channels, times, values = zip(*rows, strict=True)
-    return content_digest.samples(np.array(channels, np.int64), np.array(times, np.int64), np.array(values, np.float64))
+    return content_digest.of_samples(
+        np.array(channels, np.int64), np.array(times, np.int64), np.array(values, np.float64)
+    )
 
 
 @given(rows=samples, data=st.data())
@@ -105,7 +113,7 @@ def test_a_digest_knows_rows_and_not_their_order(rows: list[tuple[int, int, floa
     parts = [part for part in (mixed[:cut], mixed[cut:]) if part]
     joined = content_digest.Digest()
     for part in parts:
-        joined = joined.joined(of(part))
+        joined = joined.sum_of(of(part))
     assert joined == of(rows)
     channel, time_ns, value = rows[0]
     (bits,) = struct.unpack("<Q", struct.pack("<d", value))
@@ -133,7 +141,7 @@ def test_every_bit_of_a_double_is_in_the_file(tmp_path: Path) -> None:
     assert table["time"].to_numpy()[order].tolist() == times
     assert set(table["identity"].to_pylist()) == {"run"}
     assert table.schema.field("identity").type == pa.string()
-    assert verify.counted(tmp_path / "7" / file.name, "samples") == content_digest.Digest(9, outcome.samples.sum)
+    assert verify.digest_file(tmp_path / "7" / file.name, "samples") == content_digest.Digest(9, outcome.samples.sum)
 
 
 @pytest.mark.parametrize("kind", list(layout.SampleType))
@@ -152,10 +160,10 @@ def test_every_sample_type_keeps_its_digits(tmp_path: Path, kind: layout.SampleT
     exact = [int(row["integer"]) if row["integer"] is not None else row["value"] for row in table]
     assert exact == values.tolist()
     assert (table[0]["integer"] is not None) == (kind in (layout.SampleType.INT64, layout.SampleType.UINT64))
-    assert verify.counted(tmp_path / "7" / file.name, "samples") == content_digest.Digest(2, outcome.samples.sum)
+    assert verify.digest_file(tmp_path / "7" / file.name, "samples") == content_digest.Digest(2, outcome.samples.sum)
     [batch] = pq.read_table(tmp_path / "7" / file.name).to_batches()
     halves = [verify._samples(batch.slice(at, 1)) for at in (0, 1)]
-    assert halves[0].joined(halves[1]) == content_digest.Digest(2, outcome.samples.sum), "wherever a part begins"
+    assert halves[0].sum_of(halves[1]) == content_digest.Digest(2, outcome.samples.sum), "wherever a part begins"
 
 
 def test_mixed_types_events_and_rows_are_all_there(tmp_path: Path) -> None:
@@ -172,8 +180,8 @@ def test_mixed_types_events_and_rows_are_all_there(tmp_path: Path) -> None:
     files = {file.kind: tmp_path / "7" / file.name for file in outcome.files}
     rows = {(row["channel"], row["integer"] or row["value"]) for row in pq.read_table(files["samples"]).to_pylist()}
     assert rows == {(1, 3.0), (2, 2**53 + 1)}
-    assert verify.counted(files["samples"], "samples") == content_digest.Digest(2, outcome.samples.sum)
-    assert verify.counted(files["events"], "events") == content_digest.Digest(2, outcome.events.sum)
+    assert verify.digest_file(files["samples"], "samples") == content_digest.Digest(2, outcome.samples.sum)
+    assert verify.digest_file(files["events"], "events") == content_digest.Digest(2, outcome.events.sum)
     assert pq.read_table(files["events"])["status_text"].to_pylist() == ["up", ""]
     assert files["samples"].name.startswith("part-")
     assert files["events"].name.startswith("events-")
@@ -181,21 +189,21 @@ def test_mixed_types_events_and_rows_are_all_there(tmp_path: Path) -> None:
 
 def test_a_session_that_can_not_be_decoded_spoils_no_other(tmp_path: Path) -> None:
     """It is told of with the entry, and leaves no file."""
-    wanted = {number: parquet.Wanted(f"run-{number}", layout.Plan()) for number in (7, 8)}
+    wanted = {number: parquet.SessionLayout(f"run-{number}", layout.Plan()) for number in (7, 8)}
     good = bursts([1], [1], [1.0])
     batches = [*raw_entries(7, [*good, b"junk", good[1]]), *raw_entries(8, good)]
-    [told] = parquet.Writer(str(tmp_path), wanted)(iter(batches))
+    [told] = parquet.ParquetTask(str(tmp_path), wanted)(iter(batches))
     found = {row["stream_session_id"]: row for row in told.to_pylist()}
     assert found[7]["kind"] == parquet.BROKEN
     assert "entry 12-0" in found[7]["file"]
     assert found[8]["rows"] == 1
     assert not list((tmp_path / "7").glob("*")) if (tmp_path / "7").exists() else True
-    assert "entry 12-0" in parquet.held(batches, wanted)[7].problem
+    assert "entry 12-0" in recount.recount_sessions(batches, wanted)[7].problem
 
 
 def test_a_task_holds_a_group_and_rolls_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are written by the group; a file ends at its bound and the next one begins."""
-    monkeypatch.setattr(parquet, "GROUP_ROWS", 100)
+    monkeypatch.setattr(parquet, "ROW_GROUP_ROWS", 100)
     monkeypatch.setattr(parquet, "FILE_ROWS", 300)
     monkeypatch.setattr(parquet, "ENTRIES_PER_DECODE", 1)
     data = [one for n in range(10) for one in bursts([1] * 100, list(range(n * 100, n * 100 + 100)), [0.5] * 100)[1:]]
@@ -204,7 +212,7 @@ def test_a_task_holds_a_group_and_rolls_its_files(tmp_path: Path, monkeypatch: p
     assert pq.ParquetFile(tmp_path / "7" / outcome.files[0].name).num_row_groups == 3
     found = content_digest.Digest()
     for file in outcome.files:
-        found = found.joined(verify.counted(tmp_path / "7" / file.name, "samples"))
+        found = found.sum_of(verify.digest_file(tmp_path / "7" / file.name, "samples"))
     assert found == content_digest.Digest(1000, outcome.samples.sum)
 
 
@@ -231,12 +239,12 @@ def test_files_that_are_verified_get_a_manifest_and_their_place(tmp_path: Path) 
 
 def test_bytes_can_be_split(tmp_path: Path) -> None:
     """The same rows, encoded in another way."""
-    wanted = {7: parquet.Wanted("run", layout.Plan())}
+    wanted = {7: parquet.SessionLayout("run", layout.Plan())}
     rows = list(range(1000))
     data = bursts([1] * 1000, rows, [n * 0.25 for n in rows])
     for split in (False, True):
-        way = parquet.Way(split_bytes=split)
-        [told] = parquet.Writer(str(tmp_path / str(split)), wanted, way)(raw_entries(7, data))
+        way = parquet.ParquetOptions(byte_stream_split=split)
+        [told] = parquet.ParquetTask(str(tmp_path / str(split)), wanted, way)(raw_entries(7, data))
         path = tmp_path / str(split) / "7" / told["file"][0].as_py()
         found = pq.ParquetFile(path).metadata.row_group(0).column(4)
         assert ("BYTE_STREAM_SPLIT" in found.encodings) == split
@@ -258,12 +266,12 @@ def test_files_that_differ_from_the_stream_never_get_a_manifest(tmp_path: Path) 
 def test_what_is_missing_is_written_down(tmp_path: Path) -> None:
     """Samples that were reported and are gone, a front that was trimmed, nothing left at all."""
     whole = write(tmp_path, 7, bursts([1, 1], [1, 2], [0.5, 0.25]))
-    assert finalize.missing(candidate(samples=2), whole) == ()
-    assert finalize.missing(candidate(samples=3), whole) == ("1 of 3 samples that were reported",)
+    assert finalize.describe_missing(candidate(samples=2), whole) == ()
+    assert finalize.describe_missing(candidate(samples=3), whole) == ("1 of 3 samples that were reported",)
     cut = write(tmp_path, 8, bursts([1, 1], [1, 2], [0.5, 0.25])[1:])
-    assert finalize.missing(candidate(samples=2), cut) == ("entries before 10-0: they were trimmed",)
-    assert "all of its entries" in finalize.missing(candidate(), archive_spec.Outcome(7))[0]
-    made = finish(candidate(9), archive_spec.Outcome(9), tmp_path, tmp_path / "archive")
+    assert finalize.describe_missing(candidate(samples=2), cut) == ("entries before 10-0: they were trimmed",)
+    assert "all of its entries" in finalize.describe_missing(candidate(), archive_spec.SessionResult(7))[0]
+    made = finish(candidate(9), archive_spec.SessionResult(9), tmp_path, tmp_path / "archive")
     assert not made.complete
     assert made.files == ()
 
@@ -271,12 +279,12 @@ def test_what_is_missing_is_written_down(tmp_path: Path) -> None:
 def test_newer_json_is_written_beside_the_same_files(tmp_path: Path) -> None:
     """Other JSON, other checksum, same rows; the same JSON again changes no byte."""
     made = finish(candidate(), write(tmp_path, 7, bursts([1], [1], [1.0])), tmp_path, tmp_path)
-    folder = tmp_path / candidate().place
-    assert finalize.refresh(candidate(8), tmp_path) is None
+    folder = tmp_path / candidate().folder
+    assert finalize.refresh_manifest(candidate(8), tmp_path) is None
     before = (folder / "manifest.json").stat().st_mtime_ns
-    assert finalize.refresh(candidate(), tmp_path) == made
+    assert finalize.refresh_manifest(candidate(), tmp_path) == made
     assert (folder / "manifest.json").stat().st_mtime_ns == before
-    newer = finalize.refresh(candidate(document=b"{}", version=3), tmp_path)
+    newer = finalize.refresh_manifest(candidate(document=b"{}", version=3), tmp_path)
     assert newer is not None
     assert (newer.checksum != made.checksum, newer.version, newer.files) == (True, 3, made.files)
     assert (folder / "session.json").read_bytes() == b"{}"
@@ -286,7 +294,7 @@ def test_newer_json_is_written_beside_the_same_files(tmp_path: Path) -> None:
 def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
     """A file that is shorter or gone, a manifest that can't be read, was changed, or is not there."""
     finish(candidate(), write(tmp_path, 7, bursts([1], [1], [1.0])), tmp_path, tmp_path)
-    folder = tmp_path / candidate().place
+    folder = tmp_path / candidate().folder
     path, text = folder / "manifest.json", (folder / "manifest.json").read_text()
     [file] = folder.glob("part-*")
     for damage, words in (
@@ -304,18 +312,18 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
 def test_one_run_at_a_time_and_no_leftovers(tmp_path: Path) -> None:
     """What a killed run left is removed by the next; a second run beside the first is refused."""
     (tmp_path / ".tmp-dead" / "7").mkdir(parents=True)
-    with folders.writing(tmp_path) as aside:
+    with folders.staging_folder(tmp_path) as aside:
         assert [path.name for path in tmp_path.glob(".tmp-*")] == [aside.name]
-        with pytest.raises(errors.ArchiveBusy), folders.writing(tmp_path):
+        with pytest.raises(errors.ArchiveBusy), folders.staging_folder(tmp_path):
             pass
     assert list(tmp_path.glob(".tmp-*")) == []
-    with folders.writing(tmp_path):
+    with folders.staging_folder(tmp_path):
         pass
 
 
 def test_names_of_folders_are_safe() -> None:
     """Whatever an identity holds; the id makes it unique, and the day is that of the opening in UTC."""
-    place = folders.place("rig", NOON_MS, "../../etc/passwd é {}" + "x" * 300, 7)
+    place = folders.session_folder("rig", NOON_MS, "../../etc/passwd é {}" + "x" * 300, 7)
     assert place.parts[:2] == ("date=2026-05-16", "source=rig")
     assert len(place.parts) == 3
     assert place.parts[2].startswith("session=.._.._etc_passwd")
@@ -327,25 +335,28 @@ def test_names_of_folders_are_safe() -> None:
 
 @given(
     st.builds(
-        Waiting,
+        UnarchivedSession,
         st.integers(0, 2**63),
         st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True),
         st.sampled_from(["0-0", "17-3", "+"]),
         st.text(st.characters(exclude_categories=["C"]), min_size=1),
     )
 )
-def test_names_in_the_list_say_everything(one: Waiting) -> None:
+def test_names_in_the_list_say_everything(one: UnarchivedSession) -> None:
     """Identities may hold spaces."""
-    assert Waiting.parse(one.member.encode()) == one
+    assert UnarchivedSession.parse(one.member.encode()) == one
 
 
 def test_what_is_chosen() -> None:
     """By stream, source and time, oldest first, up to a number."""
     found = [candidate(n, stream=f"rig.2026051{n}", opened_ms=NOON_MS + n) for n in (3, 1, 2)] + [candidate(9)]
-    assert [one.stream_session_id for one in Choice().of(found)] == [1, 2, 3, 9]
-    assert [one.stream_session_id for one in Choice(sources=("rig",), since_ms=NOON_MS + 2).of(found)] == [2, 3]
-    assert [one.stream_session_id for one in Choice(streams=("rig.20260511",)).of(found)] == [1]
-    assert [one.stream_session_id for one in Choice(limit=2).of(found)] == [1, 2]
+    assert [one.stream_session_id for one in ArchiveFilter().select(found)] == [1, 2, 3, 9]
+    assert [one.stream_session_id for one in ArchiveFilter(sources=("rig",), since_ms=NOON_MS + 2).select(found)] == [
+        2,
+        3,
+    ]
+    assert [one.stream_session_id for one in ArchiveFilter(streams=("rig.20260511",)).select(found)] == [1]
+    assert [one.stream_session_id for one in ArchiveFilter(limit=2).select(found)] == [1, 2]
 
 
 def test_a_thousand_short_sessions_are_one_reading_of_their_stream() -> None:
@@ -355,7 +366,7 @@ def test_a_thousand_short_sessions_are_one_reading_of_their_stream() -> None:
     [stream] = one.streams
     assert (stream.after, len(stream.sessions)) == ("9-5", 1000)
     apart = [candidate(n, stream=f"rig-{n}") for n in range(40)]
-    sources = {"rig-3": sections_archive.SourceSettings(sample_type="float")}
+    sources = {"rig-3": sections_archive.ArchiveSourceSettings(sample_type="float")}
     passes = archive_plan.passes(apart, sections_archive.ArchiveSettings(sources=sources))
     assert [len(one.streams) for one in passes] == [16, 16, 8]
     assert passes[0].streams[3].sample_type == "float"

@@ -12,7 +12,7 @@ from rta_supervisor.cli import output
 @hypothesis.given(strategies.text())
 def test_no_text_moves_the_cursor(text: str) -> None:
     """Whatever a name holds, what is shown is one line of visible characters, and plain names stay as they are."""
-    safe = output.safe(text)
+    safe = output.escape(text)
     assert all(unicodedata.category(one)[0] not in "CZ" or one == " " for one in safe)
     if text.isprintable():
         assert safe == text
@@ -47,4 +47,4 @@ def test_durations(seconds: float, text: str) -> None:
 )
 def test_moments_keep_every_nanosecond(at_ns: int, text: str) -> None:
     """Before 1970 too."""
-    assert output.moment_ns(at_ns) == text
+    assert output.format_time_ns(at_ns) == text

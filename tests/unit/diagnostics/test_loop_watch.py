@@ -8,7 +8,7 @@ import pytest
 
 from rta_supervisor.diagnostics import loop_watch
 from rta_supervisor.observe import health as observe_health
-from rta_supervisor.runtime import pulse
+from rta_supervisor.runtime import systemd
 from rta_supervisor.settings import settings
 
 NOBODY = settings.RedisSettings(url="unix:///nonexistent/socket")
@@ -21,22 +21,22 @@ def no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_loop_that_does_not_come_back_is_stuck(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One that goes round is not, nor one that waits for something; and one that is stuck silences the watchdog."""
-    watched = loop_watch.Progress()
+    watched = loop_watch.LoopWatch()
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-    said = pulse.Pulse(watched, lambda: "well")
+    said = systemd.SystemdNotifier(watched, lambda: "well")
     verdicts = observe_health.Health(NOBODY, watched.stuck)
 
     async def goes_round() -> None:
         while True:
-            loop_watch.step(0.01)
+            loop_watch.report_alive(0.01)
             await anyio.sleep(0.01)
 
     async def waits() -> None:
-        loop_watch.rest()
+        loop_watch.report_waiting()
         await anyio.sleep_forever()
 
     async def hangs() -> None:
-        loop_watch.step()
+        loop_watch.report_alive()
         await anyio.sleep_forever()
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
@@ -46,15 +46,15 @@ async def test_a_loop_that_does_not_come_back_is_stuck(monkeypatch: pytest.Monke
             loops.start_soon(watched.watched("waits", waits))
             await anyio.sleep(0.2)
             assert watched.stuck() == {}
-            said.beat(is_watched=True)
+            said.notify_state(is_watched=True)
             assert listener.recv(1000) == b"STATUS=well\nWATCHDOG=1"
             loops.start_soon(watched.watched("hangs", hangs))
             await anyio.sleep(0.3)
             assert watched.stuck().keys() == {"hangs"}
-            said.beat(is_watched=True)
+            said.notify_state(is_watched=True)
             assert listener.recv(1000) == b"STATUS=well"
             verdicts._strikes = 0
-            assert verdicts.verdict().reason == "loops get nowhere: hangs"
+            assert verdicts.readiness().reason == "loops get nowhere: hangs"
             loops.cancel_scope.cancel()
     assert watched.stuck() == {}, "what has ended is not stuck"
 
@@ -72,4 +72,4 @@ def test_the_watchdog_is_for_whom_it_names(
             monkeypatch.delenv(name, raising=False)
         else:
             monkeypatch.setenv(name, value)
-    assert pulse.deadline_s() == expected
+    assert systemd.watchdog_deadline_s() == expected

@@ -14,8 +14,8 @@ def test_a_listener_that_reads_nothing_holds_up_nobody(tmp_path: Path, monkeypat
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "s"))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(tmp_path / "s"))
-        assert systemd.send("READY=1")
-        assert not all(systemd.send("WATCHDOG=1") for _ in range(5000))
+        assert systemd.notify("READY=1")
+        assert not all(systemd.notify("WATCHDOG=1") for _ in range(5000))
         assert listener.recv(100) == b"READY=1"
 
 
@@ -24,10 +24,10 @@ def test_a_listener_that_is_gone_is_complained_about_once(tmp_path: Path, monkey
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "s"))
     with structlog.testing.capture_logs() as said:
         for _ in range(3):
-            assert not systemd.send("WATCHDOG=1")
+            assert not systemd.notify("WATCHDOG=1")
         assert [one["event"] for one in said] == ["notify_failed"]
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
             listener.bind(str(tmp_path / "s"))
-            assert systemd.send("WATCHDOG=1")
-        assert not systemd.send("WATCHDOG=1")
+            assert systemd.notify("WATCHDOG=1")
+        assert not systemd.notify("WATCHDOG=1")
     assert [one["event"] for one in said] == ["notify_failed", "notify_failed"]

@@ -32,12 +32,12 @@ def test_each_change_is_taken_or_named(changed: set[tuple[str, str]]) -> None:
     for section, name in changed:
         document[section][name] = other(document[section][name])
     new = msgspec.convert(document, settings.Settings, strict=False)
-    change = reload.change(settings.Settings(), new)
-    assert set(change.taken) | set(change.needs_restart) == {f"{section}.{name}" for section, name in changed}
-    assert not set(change.taken) & set(change.needs_restart)
+    change = reload.compare(settings.Settings(), new)
+    assert set(change.applied) | set(change.needs_restart) == {f"{section}.{name}" for section, name in changed}
+    assert not set(change.applied) & set(change.needs_restart)
     effective = msgspec.to_builtins(change.config)
     for section, name in NAMES:
-        source = document if f"{section}.{name}" in change.taken else OLD
+        source = document if f"{section}.{name}" in change.applied else OLD
         assert effective[section][name] == source[section][name]
 
 
@@ -62,7 +62,7 @@ async def test_every_part_goes_on_with_the_new_settings(tmp_path: Any) -> None:
         for section, values in sections.items():
             document[section] |= values
         new = msgspec.convert(document, settings.Settings)
-        running._take(reload.change(old, new))
+        running._take(reload.compare(old, new))
         stale = [
             f"{type(part).__name__}.{name}"
             for part in vars(running).values()

@@ -47,7 +47,7 @@ def test_each_value_knows_its_line(
     assert loaded.settings == settings.Settings()
     for section, name in NAMES:
         line = expected.get((section, name))
-        assert loaded.layers.origin((section, name)) == (f"{path}:{line}" if line else "default")
+        assert loaded.sources.origin((section, name)) == (f"{path}:{line}" if line else "default")
 
 
 def test_everything_that_is_wrong_is_named(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_credential_is_a_setting_that_no_file_shows(tmp_path: Path) -> None:
     environ = {"CREDENTIALS_DIRECTORY": str(tmp_path)}
     loaded = settings.load_traced(file, environ)
     assert loaded.settings.http.token == "from-systemd"  # noqa: S105
-    assert loaded.layers.origin(("http", "token")) == "credential rta.http.token"
+    assert loaded.sources.origin(("http", "token")) == "credential rta.http.token"
     assert settings.load(file, {**environ, "RTA_HTTP__TOKEN": "other"}).http.token == "other"  # noqa: S105
     (tmp_path / "rta.http.tokn").write_text("x")
     assert problems(tmp_path, "", environ)[0][0] == "credential rta.http.tokn: http.tokn"
@@ -131,8 +131,8 @@ def test_secrets_are_known_and_hidden(user: str, password: str) -> None:
     if len(word) < redaction.MIN_SECRET_CHARS or word in name or word in "redis://***@host":
         return
     url = f"redis://{name}:{word}@host:1/0"
-    assert word not in redaction.shown("url", url)
-    assert redaction.shown("token", word) == redaction.HIDDEN
+    assert word not in redaction.redacted("url", url)
+    assert redaction.redacted("token", word) == redaction.HIDDEN
     config = settings.Settings(redis=settings.RedisSettings(url=url), http=settings.HttpSettings(token=password))
     assert {word, password} == set(redaction.secrets(config))
 

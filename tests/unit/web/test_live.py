@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_supervisor.diagnostics.recent_events import KEPT, Recent
-from rta_supervisor.http import sse
-from rta_supervisor.observe.queries import SessionLine
+from rta_supervisor.diagnostics.recent_events import KEPT, RecentEvents
+from rta_supervisor.http import limits as http_limits
+from rta_supervisor.observe.queries import SessionSummary
 from rta_supervisor.web.live import plot, snapshot
 from rta_supervisor.web.live.envelope import Envelope
-from rta_supervisor.web.live.snapshot import Rates, Rest, Snapshot
+from rta_supervisor.web.live.snapshot import DeploymentSummary, Rates, Snapshot
 from rta_wire import errors
 from rta_wire.session import State
 
@@ -60,11 +60,11 @@ def test_a_plot_shows_the_lowest_and_highest(story: list[tuple[int, list[tuple[i
             if last is not None and number > last - STEPS
         }
         assert seen == wanted
-    assert envelope.news() == {}
+    assert envelope.changed_steps() == {}
 
 
 def take(envelope: Envelope, page: dict[int, dict[int, tuple[float, float]]]) -> None:
-    for channel, found in envelope.news().items():
+    for channel, found in envelope.changed_steps().items():
         page[int(channel)].update(zip(found["at"], zip(found["low"], found["high"], strict=True), strict=True))
 
 
@@ -73,13 +73,13 @@ def test_times_of_all_kinds_do_no_harm(times: Any) -> None:
     """Before 1970, far ahead, in any order: memory stays as it is."""
     envelope = Envelope(STEPS, STEP_NS)
     envelope.add(1, times, np.arange(30.0))
-    found = envelope.news()["1"]
+    found = envelope.changed_steps()["1"]
     assert 1 <= len(found["at"]) <= STEPS
     assert max(found["at"]) == times.max() // STEP_NS
 
 
-def line(identity: str, samples: int, state: State = State.OPEN) -> SessionLine:
-    return SessionLine(identity, state, "s", 1, "p", 1, 2, samples, samples, 0, 0, None, 2**62, False)
+def line(identity: str, samples: int, state: State = State.OPEN) -> SessionSummary:
+    return SessionSummary(identity, state, "s", 1, "p", 1, 2, samples, samples, 0, 0, None, 2**62, False)
 
 
 looks = st.lists(st.dictionaries(st.sampled_from("abcde"), st.integers(0, 100), max_size=5), min_size=2, max_size=6)
@@ -92,19 +92,21 @@ def test_changes_lead_from_one_look_to_the_next(story: list[dict[str, int]]) -> 
     shots = []
     for number, samples in enumerate(story, 1):
         lines = [line(name, count) for name, count in samples.items()]
-        found = rates.of(lines, number * 1000)
+        found = rates.update(lines, number * 1000)
         rows = {one.identity: snapshot.row(one, found[one.identity]) for one in lines}
-        shots.append(Snapshot(number, number * 1000, rows, Rest("n", "v", "", total_sessions=len(rows)), 0))
-    page = as_json(snapshot.whole(shots[0], {}, []))
+        shots.append(
+            Snapshot(number, number * 1000, rows, DeploymentSummary("n", "v", "", total_sessions=len(rows)), 0)
+        )
+    page = as_json(snapshot.full_update(shots[0], {}, []))
     known = {one["identity"]: one for one in page["sessions"]}
     rest = page["rest"]
     for before, now in itertools.pairwise(shots):
-        change = as_json(snapshot.changes(before, now, []))
+        change = as_json(snapshot.delta_update(before, now, []))
         known.update({one["identity"]: one for one in change.get("changed", [])})
         for name in change.get("gone", []):
             del known[name]
         rest = change.get("rest", rest)
-    last = as_json(snapshot.whole(shots[-1], {}, []))
+    last = as_json(snapshot.full_update(shots[-1], {}, []))
     assert sorted(known) == sorted(one["identity"] for one in last["sessions"])
     assert all(known[one["identity"]] == one for one in last["sessions"])
     assert rest == last["rest"]
@@ -118,18 +120,18 @@ def as_json(document: dict[str, Any]) -> dict[str, Any]:
 def test_rates_are_per_second_and_forget_a_pause() -> None:
     """Twice as long gives half of it; after nobody watched nothing is made up; totals that go back are no rate."""
     rates = Rates()
-    assert rates.of([line("a", 1000)], 0) == {"a": 0.0}
-    assert rates.of([line("a", 1100)], 1000) == {"a": 100.0}
-    assert rates.of([line("a", 1300), line("b", 5)], 3000) == {"a": 100.0, "b": 0.0}
-    assert rates.of([line("a", 0), line("b", 5)], 4000) == {"a": 0.0, "b": 0.0}
+    assert rates.update([line("a", 1000)], 0) == {"a": 0.0}
+    assert rates.update([line("a", 1100)], 1000) == {"a": 100.0}
+    assert rates.update([line("a", 1300), line("b", 5)], 3000) == {"a": 100.0, "b": 0.0}
+    assert rates.update([line("a", 0), line("b", 5)], 4000) == {"a": 0.0, "b": 0.0}
     assert rates.history() == {"a": [0.0, 100.0, 100.0, 0.0]}
-    assert rates.of([line("a", 9000)], 60_000) == {"a": 0.0}
+    assert rates.update([line("a", 9000)], 60_000) == {"a": 0.0}
     assert rates.history() == {}
 
 
 def test_recent_events_are_bounded_and_short() -> None:
     """The newest are kept, long texts are cut, and tracebacks stay in the log."""
-    recent = Recent()
+    recent = RecentEvents()
     for number in range(KEPT + 5):
         recent(None, "", {"event": f"e{number}", "level": "info", "long": "x" * 1000, "exception": "trace"})
     kept = recent.after(0)
@@ -145,14 +147,14 @@ def test_recent_events_are_bounded_and_short() -> None:
 def test_bad_wishes_are_refused(query: dict[str, str]) -> None:
     """With a sentence."""
     with pytest.raises(errors.Usage, match="plot"):
-        plot.Wish.parse(query)
+        plot.PlotRequest.parse(query)
 
 
 def test_seats_come_back() -> None:
     """Also where the one who sat there fell over."""
-    seats = sse.Seats(1)
-    with seats.one():
-        assert seats.are_taken
-    with pytest.raises(ZeroDivisionError), seats.one():
+    seats = http_limits.ConnectionLimit(1)
+    with seats.slot():
+        assert seats.is_reached
+    with pytest.raises(ZeroDivisionError), seats.slot():
         _ = 1 / 0
-    assert not seats.are_taken
+    assert not seats.is_reached

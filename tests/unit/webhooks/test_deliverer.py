@@ -15,9 +15,10 @@ from rta_supervisor.diagnostics import loop_watch
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections.webhooks import WebhookTarget
 from rta_supervisor.transport.link import Link
-from rta_supervisor.webhooks import deliverer, signature
+from rta_supervisor.webhooks import change as webhooks_change
+from rta_supervisor.webhooks import deliverer
 from rta_supervisor.webhooks.breaker import Breaker
-from rta_supervisor.webhooks.change import Note
+from rta_supervisor.webhooks.change import StateChange
 from rta_wire import errors
 from rta_wire.session import State
 from tests.support.waiting import wait_until
@@ -41,12 +42,12 @@ def test_a_breaker_is_open_after_failures_in_a_row(story: list[tuple[bool, float
     for is_good, pause_s in story:
         now_s += pause_s
         if is_good:
-            assert breaker.succeeded() == (row >= 3)
+            assert breaker.record_success() == (row >= 3)
             row = 0
         else:
             row += 1
             last_failure_s = now_s
-            assert breaker.failed(now_s) == (row == 3)
+            assert breaker.record_failure(now_s) == (row == 3)
         assert breaker.wait_s(now_s) == (last_failure_s + 5 - now_s if row >= 3 else 0)
         assert breaker.wait_s(now_s + 5) == 0, "after the pause one may try"
 
@@ -54,16 +55,16 @@ def test_a_breaker_is_open_after_failures_in_a_row(story: list[tuple[bool, float
 @given(st.integers(1, 2**53), st.sampled_from(State), st.none() | st.sampled_from(State), st.integers(0, 2**53))
 def test_a_note_reads_back(version: int, state: State, previous: State | None, at_ms: int) -> None:
     """What is kept with a session says the same afterwards."""
-    note = Note(version, state, previous, at_ms)
-    field, text = note.words()
-    assert Note.from_words(field.removeprefix("t:"), text) == note
+    note = StateChange(version, state, previous, at_ms)
+    field, text = note.to_field()
+    assert StateChange.from_field(field.removeprefix("t:"), text) == note
 
 
 @given(st.binary(min_size=1), st.binary(), st.integers(0, 2**40))
 def test_the_signature_covers_time_and_body(secret: bytes, body: bytes, at_s: int) -> None:
     """Made again from its definition."""
     right = hmac.new(secret, str(at_s).encode() + b"." + body, hashlib.sha256).hexdigest()
-    assert signature.sign(secret, body, at_s) == f"t={at_s},v1={right}"
+    assert webhooks_change.sign(secret, body, at_s) == f"t={at_s},v1={right}"
 
 
 GOOD = {"url": "https://example.com/x", "secret": "0123456789abcdef"}
@@ -109,7 +110,7 @@ async def test_each_target_is_a_loop_under_watch(monkeypatch: pytest.MonkeyPatch
     config = settings.load(overrides={"redis.url": "unix:///nonexistent/socket", "webhooks.to.a": GOOD}, environ={})
     link = Link(config.redis)
     duties = deliverer.Webhooks(link, config).duties()
-    watched = loop_watch.Progress()
+    watched = loop_watch.LoopWatch()
     async with anyio.create_task_group() as tasks:
         for name, duty in duties.items():
             tasks.start_soon(watched.watched(name, duty))

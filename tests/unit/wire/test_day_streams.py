@@ -25,8 +25,8 @@ def test_a_name_says_source_and_day(source: str, number: int) -> None:
     assert keys.check_stream_name(day.stream) == day.stream
     assert day_streams.parse(day.stream) == day
     assert day_streams.source_of(day.stream) == source
-    assert day_streams.is_of(day.stream, source)
-    assert day_streams.is_of(day.stream, day.stream)
+    assert day_streams.is_stream_of(day.stream, source)
+    assert day_streams.is_stream_of(day.stream, day.stream)
 
 
 @given(st.integers(0, 253_402_300_799_999))
@@ -84,11 +84,11 @@ def test_a_source_leaves_room_for_its_days() -> None:
 
 def test_what_holds_for_a_source() -> None:
     """What is set for a source, else what is set for all."""
-    own = {"a": sections_days.SourceSettings(partition="day"), "b": sections_days.SourceSettings(keep_days=30)}
+    own = {"a": sections_days.SourceDaysSettings(partition="day"), "b": sections_days.SourceDaysSettings(keep_days=30)}
     config = sections_days.DaysSettings(keep_days=3, sources=own)
-    assert config.of("a") == sections_days.Rules("day", 3)
-    assert config.of("b") == sections_days.Rules("none", 30)
-    assert config.of("c") == sections_days.Rules("none", 3)
+    assert config.rules_for("a") == sections_days.DayRules("day", 3)
+    assert config.rules_for("b") == sections_days.DayRules("none", 30)
+    assert config.rules_for("c") == sections_days.DayRules("none", 3)
     assert config.day_of("a.20260101") == day_streams.Day("a", 20454)
     assert config.day_of("b.20260101") is None
 
@@ -97,7 +97,7 @@ def test_days_that_nobody_asked_for_cost_nothing() -> None:
     """By default no source is divided."""
     assert not sections_days.DaysSettings().is_used
     assert sections_days.DaysSettings(partition="day").is_used
-    assert sections_days.DaysSettings(sources={"a": sections_days.SourceSettings(partition="day")}).is_used
+    assert sections_days.DaysSettings(sources={"a": sections_days.SourceDaysSettings(partition="day")}).is_used
 
 
 @given(st.lists(st.tuples(sources, numbers), max_size=30))
@@ -105,13 +105,13 @@ def test_days_are_counted_together_and_what_is_gone_gives_its_place(some: list[t
     """As many labels as sources, however many days; what came through a stream that is gone stays in the sum."""
     counts = counters.Counts()
     for source, number in some:
-        counts.grow(day_streams.Day(source, number).stream, (1, 2, 3, 4))
+        counts.add_reported(day_streams.Day(source, number).stream, (1, 2, 3, 4))
     assert counts.streams.keys() == {source for source, _ in some}
-    before = counts.totals()
+    before = counts.history_sums()
     kept = [day_streams.Day(source, number).stream for source, number in some[: len(some) // 2]]
-    counts.forget_others(kept)
+    counts.merge_gone_streams(kept)
     assert counts.streams.keys() - {counters.OTHER} == {source for source, _ in some[: len(some) // 2]}
-    assert counts.totals() == before
+    assert counts.history_sums() == before
 
 
 def test_trimming_of_a_source_holds_for_its_days() -> None:

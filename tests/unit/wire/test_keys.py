@@ -37,7 +37,7 @@ def test_a_session_and_its_state_share_a_slot(identity: str) -> None:
     """Functions touch both, so a cluster must keep both in one place."""
     names = keys.Keys()
     slot = redis.crc.key_slot
-    assert slot(names.session(identity).encode()) == slot(names.state(identity).encode())
+    assert slot(names.session(identity).encode()) == slot(names.session_state(identity).encode())
 
 
 @given(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True), st.integers(1, 2**40), st.text(max_size=9))

@@ -6,19 +6,19 @@ from hypothesis import strategies as st
 
 from rta_supervisor.transport import cluster
 from rta_wire import errors, keys, redis_url
-from rta_wire.redis_url import Address, Kind
+from rta_wire.redis_url import RedisMode, RedisUrl
 
 
 @pytest.mark.parametrize(
     ("url", "found"),
     [
-        ("redis://h:1/2", Address(Kind.SINGLE, "redis://h:1/2")),
-        ("rediss://u:p@h", Address(Kind.SINGLE, "rediss://u:p@h")),
-        ("unix:///run/x.sock?db=1", Address(Kind.SINGLE, "unix:///run/x.sock?db=1")),
+        ("redis://h:1/2", RedisUrl(RedisMode.SINGLE, "redis://h:1/2")),
+        ("rediss://u:p@h", RedisUrl(RedisMode.SINGLE, "rediss://u:p@h")),
+        ("unix:///run/x.sock?db=1", RedisUrl(RedisMode.SINGLE, "unix:///run/x.sock?db=1")),
         (
             "redis+sentinel://a:1,b,[::1]:3/main/5",
-            Address(
-                Kind.SENTINEL,
+            RedisUrl(
+                RedisMode.SENTINEL,
                 "redis+sentinel://a:1,b,[::1]:3/main/5",
                 (("a", 1), ("b", 26379), ("::1", 3)),
                 "main",
@@ -27,8 +27,8 @@ from rta_wire.redis_url import Address, Kind
         ),
         (
             "rediss+sentinel://u:p%40x@a:1/my%20name?x=1",
-            Address(
-                Kind.SENTINEL,
+            RedisUrl(
+                RedisMode.SENTINEL,
                 "rediss+sentinel://u:p%40x@a:1/my%20name?x=1",
                 (("a", 1),),
                 "my name",
@@ -40,11 +40,11 @@ from rta_wire.redis_url import Address, Kind
         ),
         (
             "redis+cluster://a,b:7001/",
-            Address(Kind.CLUSTER, "redis+cluster://a,b:7001/", (("a", 6379), ("b", 7001))),
+            RedisUrl(RedisMode.CLUSTER, "redis+cluster://a,b:7001/", (("a", 6379), ("b", 7001))),
         ),
     ],
 )
-def test_urls_are_read(url: str, found: Address) -> None:
+def test_urls_are_read(url: str, found: RedisUrl) -> None:
     """Each form, with defaults filled in."""
     assert redis_url.parse(url) == found
 
@@ -87,7 +87,7 @@ def test_nodes_get_the_account_of_the_url() -> None:
 )
 def test_slots_are_those_of_redis(key: str, slot: int) -> None:
     """As CLUSTER KEYSLOT answers."""
-    assert redis_url.slot(key) == slot
+    assert keys.key_slot(key) == slot
 
 
 names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
@@ -102,13 +102,13 @@ def test_what_is_used_together_lives_in_one_slot(
     ours = keys.Keys(prefix=prefix)
     place = stream, number
     beside_a_stream = {
-        *(ours.gate(*place), ours.marks(*place), ours.fence(*place, unit), ours.shown(*place)),
+        *(ours.gate(*place), ours.marks(*place), ours.fence(*place, unit), ours.published(*place)),
         *(ours.staged(*place, "attempt"), ours.manifest(*place, unit, 7)),
     }
-    assert {redis_url.slot(key) for key in beside_a_stream} == {redis_url.slot(keys.stream(stream))}
-    assert redis_url.slot(ours.state(identity)) == redis_url.slot(ours.session(identity))
+    assert {keys.key_slot(key) for key in beside_a_stream} == {keys.key_slot(keys.stream(stream))}
+    assert keys.key_slot(ours.session_state(identity)) == keys.key_slot(ours.session(identity))
     for lane in (ours.requests(identity), ours.reports(identity)):
-        assert redis_url.slot(ours.lane_count(lane)) == redis_url.slot(lane)
+        assert keys.key_slot(ours.control_counters(lane)) == keys.key_slot(lane)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_what_is_used_together_lives_in_one_slot(
 )
 def test_a_command_goes_to_the_slot_of_its_key(call: tuple[str | int | bytes, ...], key: str) -> None:
     """Wherever in the command the key stands."""
-    assert cluster.slot_of(call) == redis_url.slot(key)
+    assert cluster.slot_of(call) == keys.key_slot(key)
 
 
 def test_a_prefix_with_braces_is_refused() -> None:

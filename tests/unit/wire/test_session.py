@@ -94,7 +94,7 @@ def test_any_bytes_give_a_document_or_the_one_error(raw: bytes) -> None:
 def test_life_is_exact_to_the_nanosecond(start_ns: int, length_ns: int) -> None:
     """The time range survives JSON text to the last digit, and the ISO times keep all nine."""
     end_ns = start_ns + length_ns
-    document = session.with_life(GOOD | {"timeRange": None}, State.CLOSED, (start_ns, end_ns))
+    document = session.with_supervisor_properties(GOOD | {"timeRange": None}, State.CLOSED, (start_ns, end_ns))
     parsed = session.parse(session.dump(document))
     assert parsed["timeRange"] == {"startTime": start_ns, "endTime": end_ns}
     assert int(parsed["startTimestamp"][-10:-1]) == start_ns % 10**9

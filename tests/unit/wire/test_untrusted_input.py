@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rta_wire import credentials, errors, limits, session
+from rta_wire import errors, limits, redis_url, session
 from rta_wire.control import messages as control_messages
 from rta_wire.pb import control_pb2, stream_pb2
 from tests.support import fuzz_targets
@@ -148,7 +148,7 @@ def test_text_of_broken_utf8_in_a_burst_is_refused() -> None:
 def test_no_password_is_ever_shown(password: str, user: str, form: str) -> None:
     """Whatever characters it has, and wherever it stands."""
     url = form.format(u=user, p=password)
-    shown = credentials.safe(url)
+    shown = redis_url.redact(url)
     assert password not in shown.replace("password=***", "") or password in form
-    assert credentials.has_password(url)
-    assert credentials.safe(shown) == shown
+    assert redis_url.has_password(url)
+    assert redis_url.redact(shown) == shown

@@ -13,8 +13,8 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from rta_writers.read.batches import Bounds
-from rta_writers.spark.reader import narrowed
+from rta_writers.read.batches import RowFilter
+from rta_writers.spark.pushdown import push_filter
 
 TIME, CHANNEL, SESSION, NUMBER = ("time",), ("channel",), ("session",), ("stream_session_id",)
 
@@ -22,24 +22,24 @@ TIME, CHANNEL, SESSION, NUMBER = ("time",), ("channel",), ("session",), ("stream
 @pytest.mark.parametrize(
     ("filters", "left"),
     [
-        ([GreaterThan(TIME, 5), LessThan(TIME, 9)], Bounds(start_ns=6, end_ns=8)),
-        ([GreaterThanOrEqual(TIME, 5), LessThanOrEqual(TIME, 9)], Bounds(start_ns=5, end_ns=9)),
-        ([GreaterThan(TIME, 5), GreaterThan(TIME, 2), LessThan(TIME, 9), LessThan(TIME, 12)], Bounds(6, 8)),
-        ([EqualTo(TIME, 5), EqualNullSafe(TIME, 5), IsNotNull(TIME)], Bounds(5, 5)),
-        ([EqualTo(TIME, 5), EqualTo(TIME, 6)], Bounds(6, 5)),
-        ([In(CHANNEL, (1, 2, 3)), In(CHANNEL, (2, 3, 4))], Bounds(channels=frozenset([2, 3]))),
-        ([EqualTo(CHANNEL, 1), EqualTo(CHANNEL, 2)], Bounds(channels=frozenset())),
+        ([GreaterThan(TIME, 5), LessThan(TIME, 9)], RowFilter(start_ns=6, end_ns=8)),
+        ([GreaterThanOrEqual(TIME, 5), LessThanOrEqual(TIME, 9)], RowFilter(start_ns=5, end_ns=9)),
+        ([GreaterThan(TIME, 5), GreaterThan(TIME, 2), LessThan(TIME, 9), LessThan(TIME, 12)], RowFilter(6, 8)),
+        ([EqualTo(TIME, 5), EqualNullSafe(TIME, 5), IsNotNull(TIME)], RowFilter(5, 5)),
+        ([EqualTo(TIME, 5), EqualTo(TIME, 6)], RowFilter(6, 5)),
+        ([In(CHANNEL, (1, 2, 3)), In(CHANNEL, (2, 3, 4))], RowFilter(channels=frozenset([2, 3]))),
+        ([EqualTo(CHANNEL, 1), EqualTo(CHANNEL, 2)], RowFilter(channels=frozenset())),
         (
             [EqualTo(SESSION, "run-1"), EqualNullSafe(NUMBER, 7)],
-            Bounds(sessions=frozenset(["run-1"]), numbers=frozenset([7])),
+            RowFilter(sessions=frozenset(["run-1"]), stream_session_ids=frozenset([7])),
         ),
     ],
 )
-def test_filters_together_leave_what_fits_all_of_them(filters: list[Filter], left: Bounds) -> None:
+def test_filters_together_leave_what_fits_all_of_them(filters: list[Filter], left: RowFilter) -> None:
     """Bounds are inclusive, and each filter can only narrow them."""
-    bounds = Bounds()
+    bounds = RowFilter()
     for one in filters:
-        found = narrowed(bounds, one)
+        found = push_filter(bounds, one)
         assert found is not None
         bounds = found
     assert bounds == left
@@ -58,4 +58,4 @@ def test_filters_together_leave_what_fits_all_of_them(filters: list[Filter], lef
 )
 def test_what_bounds_can_not_say_is_left_to_spark(one: Filter) -> None:
     """A filter that is taken over and not kept would let rows through, or lose those of sessions without a name."""
-    assert narrowed(Bounds(), one) is None
+    assert push_filter(RowFilter(), one) is None

@@ -5,9 +5,9 @@ import pytest
 
 from rta_wire import errors
 from rta_wire.codec import layout
-from rta_writers.options.write import Delivery, Options
-from rta_writers.read import plan as read_plan
-from rta_writers.write import frames
+from rta_writers.options import read as options_read
+from rta_writers.options.write import DeliveryGuarantee, WriteOptions
+from rta_writers.write import fingerprint, frames
 
 SESSION = {"redisUrl": "redis://localhost", "session": "run-1", "stream": "rig", "streamSessionId": "7"}
 
@@ -37,7 +37,7 @@ SESSION = {"redisUrl": "redis://localhost", "session": "run-1", "stream": "rig",
 def test_a_wrong_option_is_named(given: dict[str, str], words: str) -> None:
     """The sentence names the option, and the nearest valid one where there is one."""
     with pytest.raises(errors.RtaError, match=words):
-        Options.read({**SESSION, **given})
+        WriteOptions.parse({**SESSION, **given})
 
 
 @pytest.mark.parametrize("missing", ["redisUrl", "stream", "streamSessionId"])
@@ -45,18 +45,22 @@ def test_a_missing_option_is_named(missing: str) -> None:
     """The sentence tells where the options come from."""
     given = {name: value for name, value in SESSION.items() if name != missing}
     with pytest.raises(errors.Usage, match=rf"'{missing}'.*session\.options"):
-        Options.read(given)
+        WriteOptions.parse(given)
 
 
 def test_names_are_found_in_any_case_and_sparks_own_are_passed_over() -> None:
     """Spark folds the case of names and hands its own options on."""
-    options = Options.read({**{name.lower(): text for name, text in SESSION.items()}, "checkpointlocation": "x"})
-    assert (options.session, options.stream_session_id, options.delivery) == ("run-1", 7, Delivery.EXACTLY_ONCE)
+    options = WriteOptions.parse({**{name.lower(): text for name, text in SESSION.items()}, "checkpointlocation": "x"})
+    assert (options.session, options.stream_session_id, options.delivery) == (
+        "run-1",
+        7,
+        DeliveryGuarantee.EXACTLY_ONCE,
+    )
 
 
 def test_layouts_come_from_names_ids_and_a_default() -> None:
     """A channel's own words go before those for all."""
-    options = Options.read(
+    options = WriteOptions.parse(
         {
             **SESSION,
             "channels": '{"rpm": 1, "speed": 2}',
@@ -65,7 +69,7 @@ def test_layouts_come_from_names_ids_and_a_default() -> None:
             "intervalNs": "speed=1000",
         }
     )
-    made = options.plan()
+    made = options.layout_plan()
     assert made.default == layout.Layout(layout.SampleType.FLOAT)
     assert made.layout(1) == layout.Layout(layout.SampleType.INT16)
     assert made.layout(2) == layout.Layout(layout.SampleType.FLOAT, layout.Kind.PERIODIC, 1000)
@@ -78,20 +82,24 @@ LONG = {"channel": pa.int32(), "time": pa.int64(), "value": pa.float64()}
 @pytest.mark.parametrize(
     ("given", "columns", "form"),
     [
-        ({}, LONG, frames.Long),
-        ({}, {**LONG, "time": pa.timestamp("us", "UTC"), "value": pa.decimal128(9, 2)}, frames.Long),
-        ({"channels": "a=1"}, {**LONG, "channel": pa.string()}, frames.Long),
-        ({"channels": "a=1"}, LONG, frames.Long),
-        ({"channels": "a=1,b=2"}, {"time": pa.int64(), "a": pa.float32(), "b": pa.int8()}, frames.Wide),
-        ({}, {"event_definition_id": pa.int32(), "time": pa.int64(), "status_text": pa.string()}, frames.Events),
-        ({}, {"time": pa.int64(), "channels": pa.list_(pa.int32()), "values": pa.list_(pa.float64())}, frames.Rows),
+        ({}, LONG, frames.LongEncoder),
+        ({}, {**LONG, "time": pa.timestamp("us", "UTC"), "value": pa.decimal128(9, 2)}, frames.LongEncoder),
+        ({"channels": "a=1"}, {**LONG, "channel": pa.string()}, frames.LongEncoder),
+        ({"channels": "a=1"}, LONG, frames.LongEncoder),
+        ({"channels": "a=1,b=2"}, {"time": pa.int64(), "a": pa.float32(), "b": pa.int8()}, frames.WideEncoder),
+        ({}, {"event_definition_id": pa.int32(), "time": pa.int64(), "status_text": pa.string()}, frames.EventsEncoder),
+        (
+            {},
+            {"time": pa.int64(), "channels": pa.list_(pa.int32()), "values": pa.list_(pa.float64())},
+            frames.RowsEncoder,
+        ),
     ],
 )
 def test_the_form_follows_from_the_columns(
-    given: dict[str, str], columns: dict[str, pa.DataType], form: type[frames.Encoding]
+    given: dict[str, str], columns: dict[str, pa.DataType], form: type[frames.FrameEncoder]
 ) -> None:
     """No option is needed where the columns say it."""
-    assert type(frames.choose(Options.read({**SESSION, **given}), pa.schema(columns))) is form
+    assert type(frames.choose_encoder(WriteOptions.parse({**SESSION, **given}), pa.schema(columns))) is form
 
 
 @pytest.mark.parametrize(
@@ -111,15 +119,15 @@ def test_the_form_follows_from_the_columns(
 def test_wrong_columns_are_named(given: dict[str, str], columns: dict[str, pa.DataType], words: str) -> None:
     """The sentence names the column and what it should be."""
     with pytest.raises(errors.Usage, match=words):
-        frames.choose(Options.read({**SESSION, **given}), pa.schema(columns))
+        frames.choose_encoder(WriteOptions.parse({**SESSION, **given}), pa.schema(columns))
 
 
 def test_rows_without_a_session_option_need_a_session_column() -> None:
     """Somebody has to say where the rows go."""
-    options = Options.read({"redisUrl": "redis://localhost", "stream": "rig"})
+    options = WriteOptions.parse({"redisUrl": "redis://localhost", "stream": "rig"})
     with pytest.raises(errors.Usage, match="needs a column 'session'"):
-        frames.choose(options, pa.schema(LONG))
-    frames.choose(options, pa.schema({**LONG, "session": pa.string()}))
+        frames.choose_encoder(options, pa.schema(LONG))
+    frames.choose_encoder(options, pa.schema({**LONG, "session": pa.string()}))
 
 
 @pytest.mark.parametrize(
@@ -134,14 +142,14 @@ def test_rows_without_a_session_option_need_a_session_column() -> None:
 def test_a_wrong_option_of_a_reader_is_named(given: dict[str, str], words: str) -> None:
     """Readers know options of their own and say so."""
     with pytest.raises(errors.Usage, match=words):
-        read_plan.Options.read({"redisUrl": "redis://localhost", **given})
+        options_read.ReadOptions.parse({"redisUrl": "redis://localhost", **given})
 
 
 def test_a_fingerprint_is_of_the_rows_and_not_of_their_order() -> None:
     """Parts add up, another order is the same, another value is not."""
     table = pa.record_batch({"time": [3, 1, 2], "value": [0.5, 1.5, None]})
-    whole = frames.fingerprint(table)
-    parts = [frames.fingerprint(table.slice(0, 1)), frames.fingerprint(table.slice(1))]
+    whole = fingerprint.fingerprint(table)
+    parts = [fingerprint.fingerprint(table.slice(0, 1)), fingerprint.fingerprint(table.slice(1))]
     assert sum(parts) % 2**64 == whole
-    assert frames.fingerprint(table.take([2, 0, 1])) == whole
-    assert frames.fingerprint(pa.record_batch({"time": [3, 1, 2], "value": [0.5, 1.25, None]})) != whole
+    assert fingerprint.fingerprint(table.take([2, 0, 1])) == whole
+    assert fingerprint.fingerprint(pa.record_batch({"time": [3, 1, 2], "value": [0.5, 1.25, None]})) != whole

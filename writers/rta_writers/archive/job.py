@@ -21,9 +21,9 @@ from pyspark.sql import functions as sql
 import rta_writers
 from rta_wire import archive_spec, content_digest, errors
 from rta_wire.codec import burst
-from rta_writers.archive import parquet
-from rta_writers.options import write as writer_options
-from rta_writers.read import plan as read_plan
+from rta_writers.archive import parquet, recount
+from rta_writers.options import layout as options_layout
+from rta_writers.options import read as options_read
 from rta_writers.spark import reader as spark_reader
 
 SLICE_BYTES: Final = 64 << 20
@@ -38,19 +38,19 @@ _NAMED: Final = re.compile(r"rta_wire\.errors\.(\w+): (.+)")
 
 
 def main() -> None:
-    order = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=archive_spec.Order)
+    order = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=archive_spec.ArchiveSpec)
     spark = start(order.master)
     try:
-        tell(archive_spec.Started(spark.version))
+        emit(archive_spec.JobStarted(spark.version))
         for number, one in enumerate(order.passes):
-            with Watch(spark, number):
+            with ProgressReporter(spark, number):
                 outcomes = run(spark, order, one, functools.partial(_tell_written, number))
-            tell(archive_spec.PassDone(number, tuple(outcomes)))
+            emit(archive_spec.PassDone(number, tuple(outcomes)))
     except errors.RtaError as error:
-        tell(archive_spec.Failed(type(error).__name__, str(error), error.retriable))
+        emit(archive_spec.JobFailed(type(error).__name__, str(error), error.retriable))
         sys.exit(1)
     except (PySparkException, Py4JError) as error:
-        tell(failure(error))
+        emit(failure(error))
         sys.exit(1)
     finally:
         spark.stop()
@@ -73,64 +73,70 @@ def start(master: str) -> SparkSession:
     return spark
 
 
-Files = dict[int, tuple[archive_spec.File, ...]]
+Files = dict[int, tuple[archive_spec.ArchiveFile, ...]]
 
 
 def _tell_written(number: int, files: Files) -> None:
-    tell(archive_spec.Written(number, files))
+    emit(archive_spec.PassWritten(number, files))
 
 
 def run(
-    spark: SparkSession, order: archive_spec.Order, one: archive_spec.Pass, on_written: Callable[[Files], None]
-) -> list[archive_spec.Outcome]:
+    spark: SparkSession,
+    order: archive_spec.ArchiveSpec,
+    one: archive_spec.PassSpec,
+    on_written: Callable[[Files], None],
+) -> list[archive_spec.SessionResult]:
     """One pass: all files of its sessions, and what the streams hold of them.
 
     Who is told of the files can read them back while the rest is done.
     """
     wanted = {number: found for stream in one.streams for number, found in _wanted(stream).items()}
-    files: dict[int, list[archive_spec.File]] = {}
+    files: dict[int, list[archive_spec.ArchiveFile]] = {}
     problems: dict[int, str] = {}
-    for row in written(spark, order, one, wanted).collect():
+    for row in write_files(spark, order, one, wanted).collect():
         if row.kind == parquet.UNWRITABLE:
             raise errors.ArchiveUnwritable(path=order.folder, reason=row.file)
         if row.kind == parquet.BROKEN:
             problems[row.stream_session_id] = row.file
         else:
-            files.setdefault(row.stream_session_id, []).append(archive_spec.File(row.kind, row.file, row.rows))
+            files.setdefault(row.stream_session_id, []).append(archive_spec.ArchiveFile(row.kind, row.file, row.rows))
     on_written({number: tuple(some) for number, some in files.items()})
-    counted = held(spark, order, one, wanted)
+    counted = count_streams(spark, order, one, wanted)
     return [
-        _outcome(number, counted.get(number, parquet.Held()), files.get(number, []), problems.get(number, ""))
+        _outcome(number, counted.get(number, recount.SessionRecount()), files.get(number, []), problems.get(number, ""))
         for number in wanted
     ]
 
 
-def _wanted(stream: archive_spec.StreamOrder) -> dict[int, parquet.Wanted]:
+def _wanted(stream: archive_spec.StreamSpec) -> dict[int, parquet.SessionLayout]:
     try:
-        parsed = writer_options.LAYOUT["sampleType"](stream.sample_type)
+        parsed = options_layout.LAYOUT_PARSERS["sampleType"](stream.sample_type)
     except ValueError as error:
         where = f"sample_type {stream.sample_type!r} of stream {stream.stream}"
         raise errors.BadConfiguration(where=where, reason=str(error)) from error
-    layouts = writer_options.layouts({}, parsed, {}, {})
+    layouts = options_layout.build_layouts({}, parsed, {}, {})
     framing = burst.Framing(stream.framing)
-    return {number: parquet.Wanted(one.identity, layouts, framing) for number, one in stream.sessions.items()}
+    return {number: parquet.SessionLayout(one.identity, layouts, framing) for number, one in stream.sessions.items()}
 
 
-def _given(order: archive_spec.Order, stream: archive_spec.StreamOrder) -> dict[str, str]:
+def _given(order: archive_spec.ArchiveSpec, stream: archive_spec.StreamSpec) -> dict[str, str]:
     return {
         "redisUrl": order.redis_url,
         "keyPrefix": order.key_prefix,
         "sessionTemplate": order.session_template,
         "stream": stream.stream,
-        "form": read_plan.What.ENTRIES.value,
+        "form": options_read.ReadForm.ENTRIES.value,
         "startingOffset": stream.after,
         # What is gone is written into the manifest.
         "failOnDataLoss": "false",
     }
 
 
-def written(
-    spark: SparkSession, order: archive_spec.Order, one: archive_spec.Pass, wanted: dict[int, parquet.Wanted]
+def write_files(
+    spark: SparkSession,
+    order: archive_spec.ArchiveSpec,
+    one: archive_spec.PassSpec,
+    wanted: dict[int, parquet.SessionLayout],
 ) -> DataFrame:
     """The files that tasks wrote."""
     frames = [
@@ -152,16 +158,16 @@ def written(
     rest = sum(session.size_bytes for number, session in one.sessions.items() if number not in large)
     tasks = max(1, min(TASKS_MAX, sum(large.values()) - (-rest // SLICE_BYTES)))
     keys = [sql.col("stream_session_id"), *([_slice(one.sessions, large)] if large else ())]
-    writer = parquet.Writer(order.folder, wanted, parquet.Way(order.level, order.split_bytes))
+    writer = parquet.ParquetTask(order.folder, wanted, parquet.ParquetOptions(order.level, order.split_bytes))
     return (
         entries.repartition(tasks, *keys)
         .sortWithinPartitions("stream_session_id", "ms", "seq")
         .select("stream_session_id", "entry", "data")
-        .mapInArrow(writer, parquet.WRITTEN)
+        .mapInArrow(writer, parquet.RESULT_SCHEMA)
     )
 
 
-def _slice(sessions: dict[int, archive_spec.SessionOrder], large: dict[int, int]) -> Column:
+def _slice(sessions: dict[int, archive_spec.SessionSpec], large: dict[int, int]) -> Column:
     """Which part of a large session an entry belongs to, by its time."""
     cases = []
     for number, count in large.items():
@@ -172,33 +178,40 @@ def _slice(sessions: dict[int, archive_spec.SessionOrder], large: dict[int, int]
     return sql.expr(f"case stream_session_id {' '.join(cases)} else 0 end")
 
 
-def held(
-    spark: SparkSession, order: archive_spec.Order, one: archive_spec.Pass, wanted: dict[int, parquet.Wanted]
-) -> dict[int, parquet.Held]:
+def count_streams(
+    spark: SparkSession,
+    order: archive_spec.ArchiveSpec,
+    one: archive_spec.PassSpec,
+    wanted: dict[int, parquet.SessionLayout],
+) -> dict[int, recount.SessionRecount]:
     """What streams hold of sessions, counted from the entries themselves."""
     todo = [(given, part) for stream in one.streams for given, part in _ranges(_given(order, stream))]
     if not todo:
         return {}
     counts = spark.sparkContext.parallelize(todo, len(todo)).mapPartitions(functools.partial(_count, wanted)).collect()
-    found: dict[int, parquet.Held] = {}
+    found: dict[int, recount.SessionRecount] = {}
     for number, some in counts:
-        found[number] = found.get(number, parquet.Held()).joined(some)
+        found[number] = found.get(number, recount.SessionRecount()).sum_of(some)
     return found
 
 
 def _ranges(given: dict[str, str]) -> list[tuple[dict[str, str], Any]]:
-    read = spark_reader.BatchReader(given, spark_reader.schema_of(read_plan.Options.read(given)))
+    read = spark_reader.BatchReader(given, spark_reader.spark_schema(options_read.ReadOptions.parse(given)))
     return [(given, part) for part in read.partitions()]
 
 
-def _count(wanted: dict[int, parquet.Wanted], todo: Iterator[Any]) -> Iterator[tuple[int, parquet.Held]]:
+def _count(
+    wanted: dict[int, parquet.SessionLayout], todo: Iterator[Any]
+) -> Iterator[tuple[int, recount.SessionRecount]]:
     for given, part in todo:
-        read = spark_reader.BatchReader(given, spark_reader.schema_of(read_plan.Options.read(given)))
-        yield from parquet.held(read.read(part), wanted).items()
+        read = spark_reader.BatchReader(given, spark_reader.spark_schema(options_read.ReadOptions.parse(given)))
+        yield from recount.recount_sessions(read.read(part), wanted).items()
 
 
-def _outcome(number: int, found: parquet.Held, files: list[archive_spec.File], problem: str) -> archive_spec.Outcome:
-    return archive_spec.Outcome(
+def _outcome(
+    number: int, found: recount.SessionRecount, files: list[archive_spec.ArchiveFile], problem: str
+) -> archive_spec.SessionResult:
+    return archive_spec.SessionResult(
         stream_session_id=number,
         entries=found.entries,
         size_bytes=found.size_bytes,
@@ -212,20 +225,22 @@ def _outcome(number: int, found: parquet.Held, files: list[archive_spec.File], p
     )
 
 
-def _counted(found: content_digest.Digest) -> archive_spec.Counted:
-    return archive_spec.Counted(found.rows, found.sum)
+def _counted(found: content_digest.Digest) -> archive_spec.RowSum:
+    return archive_spec.RowSum(found.rows, found.sum)
 
 
-def failure(error: Exception) -> archive_spec.Failed:
+def failure(error: Exception) -> archive_spec.JobFailed:
     """What went wrong in a task, by its own name where it is one of ours."""
     if named := _NAMED.findall(str(error)):
         code, message = named[-1]
-        return archive_spec.Failed(code, message.strip())
+        return archive_spec.JobFailed(code, message.strip())
     lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith("\tat ")]
-    return archive_spec.Failed("Unavailable", f"Spark is not available: {lines[0] if lines else type(error).__name__}")
+    return archive_spec.JobFailed(
+        "Unavailable", f"Spark is not available: {lines[0] if lines else type(error).__name__}"
+    )
 
 
-class Watch:
+class ProgressReporter:
     """Tells how many tasks of a pass are done while it runs."""
 
     STAGES: Final = 3
@@ -251,13 +266,13 @@ class Watch:
                 if (info := self._tracker.getStageInfo(stage)) is not None and info.numTasks:
                     self._seen[stage] = info.numCompletedTasks / info.numTasks
             done = sum(1.0 if stage < max(self._seen, default=0) else share for stage, share in self._seen.items())
-            tell(archive_spec.Progress(self._number, min(done / self.STAGES, 1.0)))
+            emit(archive_spec.JobProgress(self._number, min(done / self.STAGES, 1.0)))
 
 
 _telling: Final = threading.Lock()
 
 
-def tell(answer: archive_spec.Answer) -> None:
+def emit(answer: archive_spec.JobEvent) -> None:
     """One line for the command that started us."""
     with _telling:
         sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")

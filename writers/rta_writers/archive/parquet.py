@@ -23,10 +23,10 @@ from rta_wire.pb import data_pb2
 from rta_wire.stream import cursor
 
 ENTRIES_PER_DECODE: Final = 128
-GROUP_ROWS: Final = 1 << 20
+ROW_GROUP_ROWS: Final = 1 << 20
 """Rows of a row group: what a task holds in memory, about 60 bytes a row."""
 
-FILE_ROWS: Final = 32 * GROUP_ROWS
+FILE_ROWS: Final = 32 * ROW_GROUP_ROWS
 EVENTS_PER_GROUP: Final = 65_536
 
 SAMPLES: Final = pa.schema(
@@ -53,7 +53,7 @@ EVENTS: Final = pa.schema(
     ]
 )
 
-WRITTEN: Final = "stream_session_id bigint, kind string, file string, rows bigint"
+RESULT_SCHEMA: Final = "stream_session_id bigint, kind string, file string, rows bigint"
 """Columns of what a task tells. A kind that is no kind of file is trouble, and the file is the sentence."""
 
 BROKEN: Final = "broken"
@@ -65,7 +65,7 @@ _SPLIT: Final = {"value": "BYTE_STREAM_SPLIT"}
 _LONG: Final = (layout.SampleType.INT64, layout.SampleType.UINT64)
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class SessionLayout(msgspec.Struct, frozen=True):
     """One session, and how its samples are stored."""
 
     identity: str
@@ -73,11 +73,11 @@ class Wanted(msgspec.Struct, frozen=True):
     framing: burst.Framing = burst.Framing.RAW
 
 
-class Way(msgspec.Struct, frozen=True):
+class ParquetOptions(msgspec.Struct, frozen=True):
     """How files are written."""
 
     level: int = 3
-    split_bytes: bool = False
+    byte_stream_split: bool = False
 
 
 class Samples(msgspec.Struct, frozen=True):
@@ -86,38 +86,38 @@ class Samples(msgspec.Struct, frozen=True):
     channels: npt.NDArray[np.int64]
     times_ns: npt.NDArray[np.int64]
     values: npt.NDArray[np.float64]
-    whole: npt.NDArray[Any] | None = None
+    integers: npt.NDArray[Any] | None = None
     """The same values with all their digits, where doubles have too few."""
 
     @classmethod
-    def of(cls, kind: layout.SampleType, found: sample_columns.Columns) -> "Samples":
+    def of(cls, kind: layout.SampleType, found: sample_columns.SampleColumns) -> "Samples":
         channels = found.rows().astype(np.int64)
         if kind in _LONG:
             return cls(channels, found.times_ns, found.values.astype(np.float64), found.values)
-        return cls(channels, found.times_ns, columns.samples(found.values, layout.SampleType.DOUBLE))
+        return cls(channels, found.times_ns, columns.cast_samples(found.values, layout.SampleType.DOUBLE))
 
     def digest(self) -> content_digest.Digest:
-        whole = None if self.whole is None else content_digest.Whole.of(self.whole)
-        return content_digest.samples(self.channels, self.times_ns, self.values, whole)
+        whole = None if self.integers is None else content_digest.Int64Values.from_values(self.integers)
+        return content_digest.of_samples(self.channels, self.times_ns, self.values, whole)
 
     def batch(self, identity: str, number: int) -> pa.RecordBatch:
         count = len(self.times_ns)
         name = pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), pa.array([identity]))
         digits = SAMPLES.field("integer").type
-        integer = pa.nulls(count, digits) if self.whole is None else pa.array(self.whole).cast(digits)
+        integer = pa.nulls(count, digits) if self.integers is None else pa.array(self.integers).cast(digits)
         arrays = (self.channels, self.times_ns, self.values)
         return pa.RecordBatch.from_arrays(
             [name, pa.array(np.full(count, number, np.int64)), *map(pa.array, arrays), integer], schema=SAMPLES
         )
 
 
-class Writer:
+class ParquetTask:
     """What `mapInArrow` calls in each task: takes entries, leaves files in a folder for each session, tells of them."""
 
-    def __init__(self, folder: str, wanted: Mapping[int, Wanted], way: Way | None = None) -> None:
+    def __init__(self, folder: str, wanted: Mapping[int, SessionLayout], way: ParquetOptions | None = None) -> None:
         self._folder = folder
         self._wanted = dict(wanted)
-        self._way = way or Way()
+        self._way = way or ParquetOptions()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         told: list[tuple[int, str, str, int]] = []
@@ -125,15 +125,15 @@ class Writer:
             files = _Files(Path(self._folder) / str(number), self._wanted[number].identity, number, self._way)
             try:
                 for some in entries:
-                    files.add(_decoded(some, self._wanted[number]))
+                    files.add(decoded_bursts(some, self._wanted[number]))
                 told += [(number, *one) for one in files.close()]
             except errors.RtaError as error:
-                files.give_up()
+                files.discard()
                 told.append((number, BROKEN, str(error), 0))
                 for _ in entries:
                     pass
             except OSError as error:
-                files.give_up()
+                files.discard()
                 told.append((number, UNWRITABLE, error.strerror or str(error), 0))
                 break
         rows = [pa.array(column) for column in zip(*told, strict=True)] if told else [[], [], [], []]
@@ -143,14 +143,14 @@ class Writer:
         yield pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def _by_session(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[list[cursor.Entry]]]]:
+def _by_session(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[list[cursor.StreamEntry]]]]:
     """Entries in parts, session after session: they come sorted by it."""
-    rows = _entries(batches)
+    rows = stream_entries(batches)
     first = next(rows, None)
 
-    def parts(number: int) -> Iterator[list[cursor.Entry]]:
+    def parts(number: int) -> Iterator[list[cursor.StreamEntry]]:
         nonlocal first
-        some: list[cursor.Entry] = []
+        some: list[cursor.StreamEntry] = []
         while first is not None and first.stream_session_id == number:
             some.append(first)
             first = next(rows, None)
@@ -164,21 +164,21 @@ def _by_session(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Iterat
         yield first.stream_session_id, parts(first.stream_session_id)
 
 
-def _entries(batches: Iterable[pa.RecordBatch]) -> Iterator[cursor.Entry]:
+def stream_entries(batches: Iterable[pa.RecordBatch]) -> Iterator[cursor.StreamEntry]:
     for batch in batches:
         numbers, ids, data = (batch.column(name) for name in ("stream_session_id", "entry", "data"))
         for row in range(len(batch)):
-            yield cursor.Entry(ids[row].as_py(), numbers[row].as_py(), data[row].as_py())
+            yield cursor.StreamEntry(ids[row].as_py(), numbers[row].as_py(), data[row].as_py())
 
 
-def _decoded(some: Sequence[cursor.Entry], wanted: Wanted) -> decode.Decoded:
+def decoded_bursts(some: Sequence[cursor.StreamEntry], wanted: SessionLayout) -> decode.DecodedBursts:
     return decode.entries(some, wanted.layouts, framing=wanted.framing)
 
 
 class _Files:
     """Files of one session that one task writes. Names are new for each attempt: only those that are told of count."""
 
-    def __init__(self, folder: Path, identity: str, number: int, way: Way) -> None:
+    def __init__(self, folder: Path, identity: str, number: int, way: ParquetOptions) -> None:
         self._folder = folder
         self._identity = identity
         self._number = number
@@ -190,15 +190,15 @@ class _Files:
         self._rows: dict[str, int] = {}
         self._done: list[tuple[str, str, int]] = []
         # One group ahead: the next one is decoded while this one is written.
-        self._hand = concurrent.futures.ThreadPoolExecutor(1)
+        self._executor = concurrent.futures.ThreadPoolExecutor(1)
         self._busy: concurrent.futures.Future[None] | None = None
 
-    def add(self, found: decode.Decoded) -> None:
+    def add(self, found: decode.DecodedBursts) -> None:
         for kind, some in found.samples.items():
             self._waiting.append(Samples.of(kind, some))
             self._waiting_rows += len(some.times_ns)
         self._events += found.events
-        if self._waiting_rows >= GROUP_ROWS:
+        if self._waiting_rows >= ROW_GROUP_ROWS:
             self._write_samples()
         if len(self._events) >= EVENTS_PER_GROUP:
             self._write_events()
@@ -210,11 +210,11 @@ class _Files:
         self._settle()
         for kind in list(self._open):
             self._finish(kind)
-        self._hand.shutdown()
+        self._executor.shutdown()
         return self._done
 
-    def give_up(self) -> None:
-        self._hand.shutdown()
+    def discard(self) -> None:
+        self._executor.shutdown()
         for writer, name in self._open.values():
             _close_quietly(writer)
             (self._folder / name).unlink(missing_ok=True)
@@ -224,7 +224,7 @@ class _Files:
     def _write_samples(self) -> None:
         if self._waiting:
             self._settle()
-            self._busy = self._hand.submit(self._write_table, self._waiting)
+            self._busy = self._executor.submit(self._write_table, self._waiting)
         self._waiting, self._waiting_rows = [], 0
 
     def _write_table(self, waiting: Sequence[Samples]) -> None:
@@ -261,7 +261,7 @@ class _Files:
         self._done.append((kind, name, self._rows.pop(kind)))
 
 
-def _parquet(path: Path, schema: pa.Schema, way: Way) -> pq.ParquetWriter:
+def _parquet(path: Path, schema: pa.Schema, way: ParquetOptions) -> pq.ParquetWriter:
     return pq.ParquetWriter(
         path,
         schema,
@@ -272,7 +272,7 @@ def _parquet(path: Path, schema: pa.Schema, way: Way) -> pq.ParquetWriter:
         write_statistics=["channel", "event_definition_id", "time"],
         # Without Arrow's own schema every reader takes the columns for what Parquet says that they are.
         store_schema=False,
-        column_encoding=_TIMES | (_SPLIT if way.split_bytes and "value" in schema.names else {}),
+        column_encoding=_TIMES | (_SPLIT if way.byte_stream_split and "value" in schema.names else {}),
     )
 
 
@@ -297,63 +297,4 @@ def events_table(found: Sequence[data_pb2.Event], identity: str, number: int) ->
             pa.array([list(one.raw_data) for one in found], EVENTS.field("raw_data").type),
         ],
         schema=EVENTS,
-    )
-
-
-class Held(msgspec.Struct, frozen=True):
-    """What a stream, or a part of it, holds of one session."""
-
-    entries: int = 0
-    size_bytes: int = 0
-    first_id: str = ""
-    last_id: str = ""
-    begins_with_json: bool = False
-    samples: content_digest.Digest = content_digest.Digest()
-    events: content_digest.Digest = content_digest.Digest()
-    problem: str = ""
-
-    def joined(self, other: "Held") -> "Held":
-        """Two parts of a stream together."""
-        if not self.entries or not other.entries:
-            return self if self.entries else other
-        first = min(self, other, key=lambda one: cursor.parse_id(one.first_id))
-        last = max(self, other, key=lambda one: cursor.parse_id(one.last_id))
-        return Held(
-            self.entries + other.entries,
-            self.size_bytes + other.size_bytes,
-            first.first_id,
-            last.last_id,
-            first.begins_with_json,
-            self.samples.joined(other.samples),
-            self.events.joined(other.events),
-            self.problem or other.problem,
-        )
-
-
-def held(batches: Iterable[pa.RecordBatch], wanted: Mapping[int, Wanted]) -> dict[int, Held]:
-    """What entries hold, by session. Those of a batch are of one session."""
-    found: dict[int, Held] = {}
-    for batch in batches:
-        some = list(_entries([batch]))
-        if some and (number := some[0].stream_session_id) in wanted:
-            found[number] = found.get(number, Held()).joined(_counted(some, wanted[number]))
-    return found
-
-
-def _counted(some: Sequence[cursor.Entry], wanted: Wanted) -> Held:
-    seen = Held(len(some), sum(len(one.data) for one in some), some[0].id, some[-1].id)
-    try:
-        opening = decode.burst(some[0].data, wanted.framing)
-        decoded = _decoded(some, wanted)
-    except errors.RtaError as error:
-        return msgspec.structs.replace(seen, problem=str(error))
-    samples = content_digest.Digest()
-    for kind, columns_ in decoded.samples.items():
-        samples = samples.joined(Samples.of(kind, columns_).digest())
-    told = ((e.event_definition_id, e.timestamp, e.app_name, e.status_text, e.raw_data) for e in decoded.events)
-    return msgspec.structs.replace(
-        seen,
-        begins_with_json=bool(opening.data) and bool(opening.data[0].session_json),
-        samples=samples,
-        events=content_digest.events(told),
     )

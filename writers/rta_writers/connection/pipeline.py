@@ -6,15 +6,15 @@ from typing import Any, TypeVar
 import redis
 import redis.exceptions
 
-from rta_wire import errors, keys
+from rta_wire import keys
 from rta_writers.connection import redis_client, retry
 from rta_writers.options.target import Target
 
 T = TypeVar("T")
-Call = tuple[Any, ...]
+Command = tuple[Any, ...]
 
 
-class Talk:
+class Pipeline:
     """Sends without waiting for answers. After an outage it starts anew: what was under way may or may not be done."""
 
     def __init__(self, client: redis.Redis, target: Target) -> None:
@@ -25,12 +25,12 @@ class Talk:
         self._pool: Any = None
         self._has_failed = False
 
-    def send(self, calls: Sequence[Call]) -> None:
+    def send(self, calls: Sequence[Command]) -> None:
         if self._connection is None:
             if self._has_failed:
-                redis_client.look_around(self._client)
+                redis_client.refresh_slots(self._client)
                 self._has_failed = False
-            self._pool = redis_client.server(self._client, keys.stream(self._target.stream)).connection_pool
+            self._pool = redis_client.client_for_key(self._client, keys.stream(self._target.stream)).connection_pool
             self._connection = self._pool.get_connection()
         self._connection.send_packed_command(self._connection.pack_commands(calls))
 
@@ -48,37 +48,29 @@ class Talk:
             raise failed
         return answers
 
-    def ask(self, calls: Sequence[Call]) -> list[Any]:
+    def execute(self, calls: Sequence[Command]) -> list[Any]:
         self.send(calls)
         return self.receive(len(calls))
 
-    def hang_up(self) -> None:
+    def release(self) -> None:
         """Give the connection back, closed: answers may still be on their way."""
         if self._connection is not None:
             self._connection.disconnect()
             self._pool.release(self._connection)
             self._connection = None
 
-    def patiently(self, step: Callable[[], T], forget: Callable[[], None]) -> T:
+    def with_retries(self, step: Callable[[], T], forget: Callable[[], None]) -> T:
         """Ride out a short outage, or a server that is full. `step` can be repeated after `forget`."""
-        borne = retry.Patience(self._target.redis_url)
+        borne = retry.RetryPolicy(self._target.redis_url)
         while True:
             try:
                 done = step()
-            except retry.Trouble as error:
+            except retry.REDIS_ERRORS as error:
                 self.outages += 1
                 self._has_failed = True
-                self.hang_up()
+                self.release()
                 forget()
-                borne.bear(error)
+                borne.wait(error)
             else:
-                borne.over()
+                borne.reset()
                 return done
-
-
-def check_gate(state: bytes | None, target: Target) -> None:
-    """Refuse to write to a session that is unknown or closed."""
-    if state is None:
-        raise errors.UnknownSession(identity=target.identity)
-    if state != b"open":
-        raise errors.SessionClosed(identity=target.identity, state="closed")

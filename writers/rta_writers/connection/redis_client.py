@@ -16,9 +16,6 @@ from rta_writers.connection import topology
 TIMEOUT_S: Final = 5.0
 SHARED_MAX: Final = 8
 
-Outage = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError)
-"""Errors that say that Redis is away: what was sent may or may not have been done."""
-
 
 SEND_BUFFER_BYTES: Final = 1 << 20
 
@@ -34,7 +31,7 @@ class UnixConnection(redis.UnixDomainSocketConnection):
 
 def connect(url: str) -> redis.Redis:
     """A client for the URL. Connects when it is first used; that of a Cluster asks for its slots at once."""
-    way = credentials.way(url)
+    way = credentials.resolve_url(url)
     where = redis_url.parse(way.url)
     options: dict[str, Any] = {
         "socket_timeout": TIMEOUT_S,
@@ -47,30 +44,30 @@ def connect(url: str) -> redis.Redis:
         **way.options,
     }
     try:
-        if where.kind is redis_url.Kind.SENTINEL:
-            return topology.by_sentinel(where, options)
-        if where.kind is redis_url.Kind.CLUSTER:
-            return topology.by_cluster(where, options)
+        if where.mode is redis_url.RedisMode.SENTINEL:
+            return topology.sentinel_client(where, options)
+        if where.mode is redis_url.RedisMode.CLUSTER:
+            return topology.cluster_client(where, options)
         if way.url.startswith("unix:"):
             options["connection_class"] = UnixConnection
         return redis.Redis.from_url(way.url, **options)
     except ValueError as error:
-        raise credentials.unusable(way.url, error) from error
+        raise redis_url.bad_url(way.url, error) from error
 
 
-def server(client: Any, key: str) -> redis.Redis:
+def client_for_key(client: Any, key: str) -> redis.Redis:
     """A client of the one server that has a key."""
-    found: redis.Redis = client.node_of(key) if isinstance(client, topology.ClusterClient) else client
+    found: redis.Redis = client.client_for_key(key) if isinstance(client, topology.ClusterClient) else client
     return found
 
 
-def look_around(client: Any) -> None:
+def refresh_slots(client: Any) -> None:
     """After trouble: in a Cluster another node may have the keys now."""
     if isinstance(client, topology.ClusterClient):
-        client.look_around()
+        client.refresh_slots()
 
 
 @functools.lru_cache(maxsize=SHARED_MAX)
-def shared(url: str) -> redis.Redis:
+def shared_client(url: str) -> redis.Redis:
     """A client that lives as long as its process: Spark asks short questions of the same workers at every trigger."""
     return connect(url)

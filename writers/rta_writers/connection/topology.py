@@ -14,7 +14,7 @@ from rta_writers.connection import retry
 ACCOUNT: Final = ("username", "password")
 
 
-def by_sentinel(where: redis_url.Address, options: dict[str, Any]) -> redis.Redis:
+def sentinel_client(where: redis_url.RedisUrl, options: dict[str, Any]) -> redis.Redis:
     """A client of whoever is master. Asks the Sentinels whenever it connects."""
     chosen = {**options, **_of_url(where)}
     account = {name: chosen[name] for name in ACCOUNT if name in chosen}
@@ -30,18 +30,18 @@ def by_sentinel(where: redis_url.Address, options: dict[str, Any]) -> redis.Redi
     return cast("redis.Redis", client)
 
 
-def by_cluster(where: redis_url.Address, options: dict[str, Any]) -> redis.Redis:
+def cluster_client(where: redis_url.RedisUrl, options: dict[str, Any]) -> redis.Redis:
     """A client of all nodes. Asks for the slots at once, and waits out a short outage for it."""
     nodes = [redis.cluster.ClusterNode(*host) for host in where.hosts]
     chosen = {**options, **_of_url(where)}
-    borne = retry.Patience(where.url)
+    borne = retry.RetryPolicy(where.url)
     while True:
         try:
             made = ClusterClient(startup_nodes=nodes, ssl=where.scheme == "rediss", **chosen)
         except redis.exceptions.RedisClusterException as error:
-            borne.bear(_named(error))
-        except retry.Trouble as error:
-            borne.bear(error)
+            borne.wait(_named(error))
+        except retry.REDIS_ERRORS as error:
+            borne.wait(error)
         else:
             return cast("redis.Redis", made)
 
@@ -85,7 +85,7 @@ class ClusterClient(redis.cluster.RedisCluster):
         except redis.exceptions.RedisClusterException as error:
             raise _named(error) from error
 
-    def node_of(self, key: str) -> redis.Redis:
+    def client_for_key(self, key: str) -> redis.Redis:
         """A client of the node that has a key."""
         try:
             node = self.get_node_from_key(key)  # type: ignore[no-untyped-call]
@@ -95,7 +95,7 @@ class ClusterClient(redis.cluster.RedisCluster):
             raise redis.exceptions.ConnectionError(f"no node has {key}")
         return self.get_redis_connection(node)
 
-    def look_around(self) -> None:
+    def refresh_slots(self) -> None:
         """Ask anew who has which slots."""
         try:
             self.nodes_manager.initialize()
@@ -103,12 +103,12 @@ class ClusterClient(redis.cluster.RedisCluster):
             raise _named(error) from error
 
 
-def _of_url(where: redis_url.Address) -> dict[str, Any]:
+def _of_url(where: redis_url.RedisUrl) -> dict[str, Any]:
     """User, password and options of the URL, as redis-py reads them. They count for more than ours."""
     found: dict[str, Any] = dict(redis.connection.parse_url(where.node_url("host", 1)))
     for name in ("host", "port", "connection_class"):
         found.pop(name, None)
-    if where.kind is redis_url.Kind.CLUSTER:
+    if where.mode is redis_url.RedisMode.CLUSTER:
         found.pop("db", None)
     return found
 

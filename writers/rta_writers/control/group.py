@@ -11,7 +11,7 @@ from rta_wire import errors, keys
 from rta_wire.pb import control_pb2
 from rta_wire.session import State
 from rta_writers.connection import redis_client, retry
-from rta_writers.control import client
+from rta_writers.control import client, session
 
 
 class SessionGroup:
@@ -19,15 +19,16 @@ class SessionGroup:
 
     def __init__(self, sessions: client.SessionClient, *, stream: str, key_prefix: str, **properties: Any) -> None:
         self.name = uuid.uuid4().hex
-        self.ended: dict[str, client.ClosedSession] = {}
+        self.ended: dict[str, session.ClosedSession] = {}
         self._sessions = sessions
         self._stream = keys.check_stream_name(stream)
         self._keys = keys.Keys(prefix=key_prefix)
         self._properties = properties
         self._redis = redis_client.connect(sessions.url)
         self._over = threading.Event()
-        self._heart = threading.Thread(target=self._beat, name=f"rta-heartbeats-{stream}", daemon=True)
-        self._heart.start()
+        name = f"rta-heartbeats-{stream}"
+        self._heartbeat_thread = threading.Thread(target=self._send_heartbeats, name=name, daemon=True)
+        self._heartbeat_thread.start()
 
     @property
     def options(self) -> dict[str, str]:
@@ -46,29 +47,31 @@ class SessionGroup:
         found = cast("set[bytes]", self._redis.smembers(self._keys.members(self.name)))
         return sorted(name.decode() for name in found)
 
-    def close(self, *, state: str = State.CLOSED) -> dict[str, client.ClosedSession]:
+    def close(self, *, state: str = State.CLOSED) -> dict[str, session.ClosedSession]:
         """End all of them. Repeating it changes nothing."""
         if not self._over.is_set():
             for identity in self.identities():
                 self.ended[identity] = self._sessions.close(identity, state=state)
             self._over.set()
-            self._heart.join()
+            self._heartbeat_thread.join()
             self._redis.unlink(self._keys.members(self.name))
             self._redis.close()
         return self.ended
 
-    def _beat(self) -> None:
-        while not self._over.wait(client.HEARTBEAT_S):
+    def _send_heartbeats(self) -> None:
+        while not self._over.wait(session.HEARTBEAT_S):
             try:
                 for identity in self.identities():
-                    number = self._redis.hget(self._keys.state(identity), keys.STREAM_SESSION_ID)
+                    number = self._redis.hget(self._keys.session_state(identity), keys.STREAM_SESSION_ID)
                     if number is not None:
                         self._sessions.report(
                             control_pb2.Heartbeat(identity=identity, stream_session_id=int(cast("bytes", number)))
                         )
-            except retry.Trouble as error:
+            except retry.REDIS_ERRORS as error:
                 # The next one may get through; silence is what the supervisor watches for.
-                retry.log.warning("no heartbeats of group %s: %s", self.name, retry.named(self._sessions.url, error))
+                retry.log.warning(
+                    "no heartbeats of group %s: %s", self.name, retry.to_rta_error(self._sessions.url, error)
+                )
 
     def __enter__(self) -> Self:
         return self

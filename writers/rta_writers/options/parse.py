@@ -10,7 +10,7 @@ import msgspec
 
 from rta_wire import errors
 
-Parse = Callable[[str], Any]
+ValueParser = Callable[[str], Any]
 Named = TypeVar("Named", bound=enum.StrEnum)
 
 SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
@@ -19,7 +19,7 @@ SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 _TRUE_AND_FALSE: Final = {"true": True, "false": False}
 
 
-def read(given: Mapping[str, str], known: Mapping[str, Parse]) -> dict[str, Any]:
+def parse_options(given: Mapping[str, str], known: Mapping[str, ValueParser]) -> dict[str, Any]:
     """The options that were given, by their proper names. An unknown name or a wrong value is an error."""
     proper = {name.lower(): name for name in known}
     found = {}
@@ -28,7 +28,7 @@ def read(given: Mapping[str, str], known: Mapping[str, Parse]) -> dict[str, Any]
         if folded in SPARKS_OWN:
             continue
         if folded not in proper:
-            raise errors.Usage(reason=f"Format 'rta' has no option {name!r}.{nearest(name, known)}")
+            raise errors.Usage(reason=f"Format 'rta' has no option {name!r}.{suggest(name, known)}")
         option = proper[folded]
         try:
             found[option] = known[option](text)
@@ -37,7 +37,7 @@ def read(given: Mapping[str, str], known: Mapping[str, Parse]) -> dict[str, Any]
     return found
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def suggest(name: str, known: Iterable[str]) -> str:
     """A hint at the name that was meant, or at all of them where none is near."""
     by_folded = {one.lower(): one for one in known}
     close = difflib.get_close_matches(name.lower(), by_folded, n=1)
@@ -58,7 +58,7 @@ def boolean(given: str) -> bool:
     return _TRUE_AND_FALSE[given.lower()]
 
 
-def integer(lowest: int, highest: int) -> Parse:
+def integer(lowest: int, highest: int) -> ValueParser:
     """A whole number within bounds."""
 
     def parse(given: str) -> int:
@@ -90,13 +90,13 @@ def one_of(kind: type[Named]) -> Callable[[str], Named]:
         try:
             return kind(given.lower())
         except ValueError:
-            hint = nearest(given, [one.value for one in kind])
+            hint = suggest(given, [one.value for one in kind])
             raise ValueError(f"it is one of {', '.join(kind)}.{hint}") from None
 
     return parse
 
 
-def table(value: Parse) -> Parse:
+def table(value: ValueParser) -> ValueParser:
     """Names with a value each, as a JSON object or as `name=value, name=value`."""
 
     def parse(given: str) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def table(value: Parse) -> Parse:
 EVERY_CHANNEL: Final = "*"
 
 
-def for_channels(value: Parse) -> Parse:
+def per_channel(value: ValueParser) -> ValueParser:
     """One value for all channels, or a table of channels with `*` for all others."""
     whole = table(value)
 

@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from rta_wire import keys
+from rta_writers.options import parse
 
 OPTION_OF: Final = {
     "redis_url": "redisUrl",
@@ -36,3 +37,15 @@ class Target(msgspec.Struct, frozen=True):
     def options(self) -> dict[str, str]:
         """For `.options(**…)` of a Spark reader or writer."""
         return {option: str(getattr(self, field)) for field, option in OPTION_OF.items()}
+
+
+TARGET_PARSERS: Final[dict[str, parse.ValueParser]] = {
+    "redisUrl": parse.text,
+    "session": parse.text,
+    "stream": parse.text,
+    "streamSessionId": parse.integer(0, 2**63 - 1),
+    "principal": parse.text,
+    "keyPrefix": parse.text,
+    "sessionTemplate": parse.text,
+}
+"""Where the data is: common to readers and writers."""

@@ -8,11 +8,13 @@ import msgspec
 
 from rta_wire import errors, keys, limits
 from rta_wire.codec import burst, encode, layout
+from rta_writers.options import layout as options_layout
 from rta_writers.options import parse
+from rta_writers.options import target as options_target
 from rta_writers.options.target import Target
 
 
-class Delivery(enum.StrEnum):
+class DeliveryGuarantee(enum.StrEnum):
     """What is promised of a row that is tried more than once; docs/writers.md says what each asks of the job."""
 
     EXACTLY_ONCE = "exactly-once"
@@ -37,28 +39,9 @@ WAIT_TIMEOUT_S: Final = 30.0
 STAGED_TTL_S: Final = 24 * 3600
 STAGED_TTL_MAX_S: Final = 30 * 24 * 3600
 
-PLACE: Final[dict[str, parse.Parse]] = {
-    "redisUrl": parse.text,
-    "session": parse.text,
-    "stream": parse.text,
-    "streamSessionId": parse.integer(0, 2**63 - 1),
-    "principal": parse.text,
-    "keyPrefix": parse.text,
-    "sessionTemplate": parse.text,
-}
-"""Where the data is: common to readers and writers."""
 
-LAYOUT: Final[dict[str, parse.Parse]] = {
-    "channels": parse.table(parse.integer(0, limits.CHANNEL_ID_MAX)),
-    "sampleType": parse.for_channels(parse.one_of(layout.SampleType)),
-    "kind": parse.for_channels(parse.one_of(layout.Kind)),
-    "intervalNs": parse.for_channels(parse.integer(0, limits.TIME_NS_MAX)),
-    "framing": parse.one_of(burst.Framing),
-}
-"""How samples are stored: common to readers and writers."""
-
-_WRITING: Final[dict[str, parse.Parse]] = {
-    "delivery": parse.one_of(Delivery),
+_WRITING: Final[dict[str, parse.ValueParser]] = {
+    "delivery": parse.one_of(DeliveryGuarantee),
     "form": parse.one_of(Form),
     "wait": parse.boolean,
     "waitTimeoutS": parse.seconds,
@@ -73,10 +56,10 @@ _WRITING: Final[dict[str, parse.Parse]] = {
     "stagedTtlS": parse.integer(60, STAGED_TTL_MAX_S),
 }
 
-NAMES: Final = {**PLACE, **LAYOUT, **_WRITING}
+WRITE_PARSERS: Final = {**options_target.TARGET_PARSERS, **options_layout.LAYOUT_PARSERS, **_WRITING}
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a job asked for. Without a session the frame names one in each row."""
 
     redis_url: str
@@ -91,7 +74,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     kind: dict[str, layout.Kind] = {}
     interval_ns: dict[str, int] = {}
     framing: burst.Framing = burst.Framing.RAW
-    delivery: Delivery = Delivery.EXACTLY_ONCE
+    delivery: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
     form: Form = Form.AUTO
     wait: bool = False
     wait_timeout_s: float = WAIT_TIMEOUT_S
@@ -106,9 +89,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     staged_ttl_s: int = STAGED_TTL_S
 
     @classmethod
-    def read(cls, given: Mapping[str, str]) -> Self:
+    def parse(cls, given: Mapping[str, str]) -> Self:
         """What `.options(…)` gave, complete and consistent, or an error that names the option."""
-        found = parse.read(given, NAMES)
+        found = parse.parse_options(given, WRITE_PARSERS)
         for needed in ("redisUrl", "stream"):
             if needed not in found:
                 raise errors.Usage(
@@ -135,7 +118,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         ids = list(self.channels.values())
         if len(set(ids)) != len(ids):
             raise errors.Usage(reason="Option 'channels' gives one channel id to two names")
-        self.plan()
+        self.layout_plan()
 
     @property
     def keys(self) -> keys.Keys:
@@ -153,11 +136,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             self.session_template,
         )
 
-    def plan(self, default_kind: layout.Kind = layout.Kind.TIMESTAMPED) -> layout.Plan:
+    def layout_plan(self, default_kind: layout.Kind = layout.Kind.TIMESTAMPED) -> layout.Plan:
         """The layouts of all channels."""
-        return layouts(self.channels, self.sample_type, self.kind, self.interval_ns, default_kind)
+        return options_layout.build_layouts(self.channels, self.sample_type, self.kind, self.interval_ns, default_kind)
 
-    def encoding(self) -> encode.Options:
+    def encode_options(self) -> encode.Options:
         """How bursts are made."""
         return encode.Options(
             target_bytes=self.burst_bytes,
@@ -166,46 +149,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             framing=self.framing,
             in_time_order=self.in_time_order,
         )
-
-
-def layouts(
-    channels: Mapping[str, int],
-    types: Mapping[str, layout.SampleType],
-    kinds: Mapping[str, layout.Kind],
-    intervals_ns: Mapping[str, int],
-    default_kind: layout.Kind = layout.Kind.TIMESTAMPED,
-) -> layout.Plan:
-    """A plan from tables by channel, where a channel is a name among `channels` or an id."""
-    tables: dict[str, Mapping[str, Any]] = {"sampleType": types, "kind": kinds, "intervalNs": intervals_ns}
-    by_channel: dict[int | None, dict[str, Any]] = {None: {"kind": default_kind}}
-    for option, field in (("kind", "kind"), ("sampleType", "type"), ("intervalNs", "interval_ns")):
-        for name, value in tables[option].items():
-            channel = None if name == parse.EVERY_CHANNEL else _channel(name, channels, option)
-            by_channel.setdefault(channel, {})[field] = value
-    rest = by_channel.pop(None)
-    named = []
-    for channel, own in by_channel.items():
-        merged = {**rest, **own}
-        if merged["kind"] is not layout.Kind.PERIODIC and "interval_ns" not in own:
-            merged.pop("interval_ns", None)
-        named.append((channel, layout.Layout(**merged)))
-    try:
-        return layout.Plan(
-            [(channel, one) for channel, one in named if channel is not None], default=layout.Layout(**rest)
-        )
-    except errors.BadSamples as error:
-        raise errors.Usage(reason=f"Options 'kind' and 'intervalNs': {error.facts['reason']}") from error
-
-
-def _channel(name: str, channels: Mapping[str, int], option: str) -> int:
-    if name in channels:
-        return channels[name]
-    if name.isdecimal() and int(name) <= limits.CHANNEL_ID_MAX:
-        return int(name)
-    hint = parse.nearest(name, channels) if channels else ""
-    raise errors.Usage(
-        reason=f"Option {option!r} speaks of channel {name!r}, which is no id and not among 'channels'.{hint}"
-    )
 
 
 def _field(option: str) -> str:

@@ -10,19 +10,20 @@ import pyarrow as pa
 import redis
 import redis.exceptions
 
-from rta_wire import errors, keys, session
+from rta_wire import entry_ids, errors, keys, session
 from rta_wire.codec import columns, decode, sample_columns
 from rta_wire.codec import layout as codec_layout
 from rta_wire.pb import data_pb2
 from rta_wire.stream import cursor
 from rta_writers.connection import redis_client, retry
+from rta_writers.options import read as options_read
 from rta_writers.read import plan, stream
 
 ENTRIES_PER_READ: Final = 128
 BATCH_ROWS: Final = 262_144
 
 SESSION: Final = "session"
-NUMBER: Final = "stream_session_id"
+STREAM_SESSION_ID: Final = "stream_session_id"
 
 _VALUE_TYPES: Final = {
     codec_layout.SampleType.DOUBLE: pa.float64(),
@@ -43,22 +44,22 @@ SessionColumns = Callable[[int], list[pa.Array]]
 """The columns that are the same in so many rows."""
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class RowFilter(msgspec.Struct, frozen=True):
     """Which rows are wanted; None where it does not matter. Times are inclusive."""
 
     start_ns: int | None = None
     end_ns: int | None = None
     channels: frozenset[int] | None = None
     sessions: frozenset[str] | None = None
-    numbers: frozenset[int] | None = None
+    stream_session_ids: frozenset[int] | None = None
 
-    def number(self, number: int, identity: str | None) -> bool:
+    def has_session(self, number: int, identity: str | None) -> bool:
         """Whether a session is wanted."""
-        return (self.numbers is None or number in self.numbers) and (
+        return (self.stream_session_ids is None or number in self.stream_session_ids) and (
             self.sessions is None or (identity is not None and identity in self.sessions)
         )
 
-    def times(self, times_ns: npt.NDArray[np.int64]) -> Bools | None:
+    def time_mask(self, times_ns: npt.NDArray[np.int64]) -> Bools | None:
         kept: Bools | None = None
         if self.start_ns is not None:
             kept = times_ns >= self.start_ns
@@ -74,10 +75,10 @@ def value_type(layouts: codec_layout.Plan) -> pa.DataType:
     return _VALUE_TYPES[types.pop()] if len(types) == 1 else pa.float64()
 
 
-def schema(options: plan.Options) -> pa.Schema:
+def schema(options: options_read.ReadOptions) -> pa.Schema:
     """The columns that a read gives."""
-    first = [(SESSION, pa.string()), (NUMBER, pa.int64())]
-    if options.form is plan.What.EVENTS:
+    first = [(SESSION, pa.string()), (STREAM_SESSION_ID, pa.int64())]
+    if options.form is options_read.ReadForm.EVENTS:
         return pa.schema(
             [
                 *first,
@@ -88,42 +89,46 @@ def schema(options: plan.Options) -> pa.Schema:
                 ("raw_data", pa.list_(pa.field("element", pa.float64()))),
             ]
         )
-    if options.form is plan.What.ENTRIES:
+    if options.form is options_read.ReadForm.ENTRIES:
         return pa.schema([*first, ("entry", pa.string()), ("data", pa.binary())])
     return pa.schema([*first, ("channel", pa.int64()), ("time", pa.int64()), ("value", value_type(options.layouts))])
 
 
-def batches(options: plan.Options, where: plan.Range, bounds: Bounds) -> Iterator[pa.RecordBatch]:
+def read_batches(
+    options: options_read.ReadOptions, where: plan.EntryRange, bounds: RowFilter
+) -> Iterator[pa.RecordBatch]:
     """All rows of a range, session by session within each part of it."""
     names = dict(where.identities)
     with redis_client.connect(options.redis_url) as client:
         for found in _parts(client, options, where):
-            by_number: dict[int, list[cursor.Entry]] = {}
+            by_number: dict[int, list[cursor.StreamEntry]] = {}
             for entry in found:
                 by_number.setdefault(entry.stream_session_id, []).append(entry)
             for number, some in by_number.items():
                 if options.session is not None and number not in where.identities:
                     continue
-                if bounds.numbers is not None and number not in bounds.numbers:
+                if bounds.stream_session_ids is not None and number not in bounds.stream_session_ids:
                     continue
-                if options.form is plan.What.ENTRIES:
-                    if bounds.number(number, names.get(number)):
+                if options.form is options_read.ReadForm.ENTRIES:
+                    if bounds.has_session(number, names.get(number)):
                         yield _whole(some, schema(options), _session_of(names.get(number), number))
                     continue
                 decoded = decode.entries(some, options.layouts, framing=options.framing)
                 _learn(names, number, decoded)
-                if bounds.number(number, names.get(number)):
+                if bounds.has_session(number, names.get(number)):
                     yield from _rows(options, decoded, bounds, number, names.get(number))
 
 
-def _parts(client: redis.Redis, options: plan.Options, where: plan.Range) -> Iterator[list[cursor.Entry]]:
+def _parts(
+    client: redis.Redis, options: options_read.ReadOptions, where: plan.EntryRange
+) -> Iterator[list[cursor.StreamEntry]]:
     position = where.after
     while True:
         part = (where.stream, position, where.until)
         try:
-            raw, now, is_last = stream.read(client, options.names, part, ENTRIES_PER_READ)
-        except (*retry.Trouble, redis.exceptions.ResponseError) as error:
-            raise retry.named(options.redis_url, error) from error
+            raw, now, is_last = stream.read_entries(client, options.names, part, ENTRIES_PER_READ)
+        except (*retry.REDIS_ERRORS, redis.exceptions.ResponseError) as error:
+            raise retry.to_rta_error(options.redis_url, error) from error
         _check_trim(options, where, position, now)
         for first in range(0, len(raw), ENTRIES_PER_READ):
             yield [_entry(entry_id, fields) for entry_id, fields in raw[first : first + ENTRIES_PER_READ]]
@@ -132,52 +137,56 @@ def _parts(client: redis.Redis, options: plan.Options, where: plan.Range) -> Ite
         position = raw[-1][0]
 
 
-def _check_trim(options: plan.Options, where: plan.Range, position: str, now: plan.Counters) -> None:
+def _check_trim(options: options_read.ReadOptions, where: plan.EntryRange, position: str, now: plan.Counters) -> None:
     """The trimmer may overtake a task that was planned before."""
     first_id = now.first_after(position)
-    overtaken = first_id is None or cursor.parse_id(first_id) > cursor.parse_id(position)
+    overtaken = first_id is None or entry_ids.parse(first_id) > entry_ids.parse(position)
     if overtaken and (not now.added or now.removed > where.removed):
         plan.report_gap(options, where.stream, position, None)
 
 
-def _entry(entry_id: str, fields: Any) -> cursor.Entry:
+def _entry(entry_id: str, fields: Any) -> cursor.StreamEntry:
     try:
-        return cursor.Entry(entry_id, int(fields[keys.ENTRY_ID]), fields[keys.ENTRY_DATA])
+        return cursor.StreamEntry(entry_id, int(fields[keys.ENTRY_ID]), fields[keys.ENTRY_DATA])
     except (KeyError, ValueError) as error:
         raise errors.BadBurst(reason=f"entry {entry_id} is not one of a session: {error!r}", entry=entry_id) from error
 
 
-def _learn(names: dict[int, str], number: int, decoded: decode.Decoded) -> None:
+def _learn(names: dict[int, str], number: int, decoded: decode.DecodedBursts) -> None:
     for document in decoded.session_json:
         names.setdefault(number, session.identity_in(document))
 
 
 def _rows(
-    options: plan.Options, decoded: decode.Decoded, bounds: Bounds, number: int, identity: str | None
+    options: options_read.ReadOptions,
+    decoded: decode.DecodedBursts,
+    bounds: RowFilter,
+    number: int,
+    identity: str | None,
 ) -> Iterator[pa.RecordBatch]:
     wanted = schema(options)
-    if options.form is plan.What.EVENTS:
+    if options.form is options_read.ReadForm.EVENTS:
         yield from _events(decoded.events, wanted, bounds, _session_of(identity, number))
         return
     for kind, some in decoded.samples.items():
         yield from _samples(some, kind, wanted, bounds, _session_of(identity, number))
 
 
-def _whole(found: list[cursor.Entry], wanted: pa.Schema, session: SessionColumns) -> pa.RecordBatch:
+def _whole(found: list[cursor.StreamEntry], wanted: pa.Schema, session: SessionColumns) -> pa.RecordBatch:
     """Entries as they stand in the stream."""
     ids, data = pa.array([one.id for one in found], pa.string()), pa.array([one.data for one in found], pa.binary())
     return pa.RecordBatch.from_arrays([*session(len(found)), ids, data], schema=wanted)
 
 
 def _samples(
-    found: sample_columns.Columns,
+    found: sample_columns.SampleColumns,
     kind: codec_layout.SampleType,
     wanted: pa.Schema,
-    bounds: Bounds,
+    bounds: RowFilter,
     session: SessionColumns,
 ) -> Iterator[pa.RecordBatch]:
     channels, times, values = found.rows(), found.times_ns, found.values
-    kept = bounds.times(times)
+    kept = bounds.time_mask(times)
     if bounds.channels is not None:
         among = np.isin(channels, np.fromiter(bounds.channels, np.int64))
         kept = among if kept is None else kept & among
@@ -185,7 +194,7 @@ def _samples(
         channels, times, values = channels[kept], times[kept], values[kept]
     target = wanted.field("value").type
     if target == pa.float64() and kind is not codec_layout.SampleType.DOUBLE:
-        values = columns.samples(values, codec_layout.SampleType.DOUBLE)
+        values = columns.cast_samples(values, codec_layout.SampleType.DOUBLE)
     column = pa.array(values)
     if column.type != target:
         column = column.cast(target)
@@ -204,10 +213,10 @@ def _samples(
 
 
 def _events(
-    found: list[data_pb2.Event], wanted: pa.Schema, bounds: Bounds, session: SessionColumns
+    found: list[data_pb2.Event], wanted: pa.Schema, bounds: RowFilter, session: SessionColumns
 ) -> Iterator[pa.RecordBatch]:
     times = np.fromiter((one.timestamp for one in found), np.int64, len(found))
-    kept = bounds.times(times)
+    kept = bounds.time_mask(times)
     if kept is not None:
         found = [one for one, keep in zip(found, kept.tolist(), strict=True) if keep]
     if found:

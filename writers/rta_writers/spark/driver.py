@@ -39,7 +39,7 @@ def register(spark: SparkSession, *, tune_spark: bool = True) -> Metrics:
     if tune_spark:
         tune(spark)
     metrics = Metrics(spark.sparkContext, SqlPage(spark).show)
-    _expect_hang_ups(spark.sparkContext)
+    _ignore_closed_connections(spark.sparkContext)
     own = {"metrics": metrics, "pushdown": spark.conf.get(FILTERS, "false") == "true", "__module__": __name__}
     # A class of its own for each session: Spark pickles it by value, counters and all.
     source = type("RegisteredRtaDataSource", (RtaDataSource,), own)
@@ -47,7 +47,7 @@ def register(spark: SparkSession, *, tune_spark: bool = True) -> Metrics:
     return metrics
 
 
-def _expect_hang_ups(context: Any) -> None:
+def _ignore_closed_connections(context: Any) -> None:
     """Keep a streaming query that is stopped from printing a traceback.
 
     Spark's JVM sends counters of plans and commits from the thread of the query. Stopping a query interrupts it, which
@@ -104,10 +104,10 @@ def deterministic(frame: DataFrame, *, partitions: int, by: tuple[str, ...] = ("
     divided = frame.repartition(partitions, *by)
     if not frame.isStreaming:
         return divided.sortWithinPartitions(*frame.columns)
-    return divided.mapInArrow(sort_whole, frame.schema)
+    return divided.mapInArrow(sort_partition, frame.schema)
 
 
-def sort_whole(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def sort_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """All rows of a partition in one order."""
     held = list(batches)
     if held:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
-from rta_writers.write.task import Effort
+from rta_writers.write.result import TaskStats
 
 log: Final = logging.getLogger("rta_writers")
 
@@ -24,7 +24,7 @@ EXECUTIONS_KEPT: Final = 100
 TENTHS: Final = 10
 """Spark shows metrics of type average with one digit after the point, and wants them without it."""
 
-SHOWN: Final = (
+METRIC_TYPES: Final = (
     ("rta samples", "sum"),
     ("rta bursts", "sum"),
     ("rta bytes before compression", "size"),
@@ -36,7 +36,7 @@ SHOWN: Final = (
 """Names and Spark's types of the metrics, in the order of `values`."""
 
 
-def values(effort: Effort) -> tuple[int, ...]:
+def values(effort: TaskStats) -> tuple[int, ...]:
     """What is shown of an effort."""
     tenths = round(TENTHS * effort.raw_bytes / effort.stored_bytes) if effort.stored_bytes else 0
     return (
@@ -77,7 +77,7 @@ class SqlPage:
         self._announced: collections.deque[int] = collections.deque(maxlen=EXECUTIONS_KEPT)
         self._resting = False
 
-    def show(self, execution: int, effort: Effort) -> None:
+    def show(self, execution: int, effort: TaskStats) -> None:
         """What one more task of an execution did, while that runs: Spark takes nothing for one that has ended."""
         if self._resting:
             return
@@ -97,12 +97,12 @@ class SqlPage:
         if query is None:
             return False
         if not self._ids:
-            self._ids = [jvm.new_id() for _ in SHOWN]
+            self._ids = [jvm.new_id() for _ in METRIC_TYPES]
         plan = jvm.plan_of(query.executedPlan())
         event = msgspec.json.decode(jvm.to_json(jvm.plan_event(execution, query.explainString(jvm.formatted), plan)))
         event["sparkPlanInfo"]["metrics"] += [
             {"name": name, "accumulatorId": number, "metricType": kind}
-            for number, (name, kind) in zip(self._ids, SHOWN, strict=True)
+            for number, (name, kind) in zip(self._ids, METRIC_TYPES, strict=True)
         ]
         self._post(jvm, event)
         self._announced.append(execution)

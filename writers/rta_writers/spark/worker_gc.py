@@ -6,7 +6,7 @@ import os
 
 
 @functools.cache
-def settle() -> None:
+def freeze_gc() -> None:
     """Once in each process: what is imported by now stays, and the collector need not look at it ever again.
 
     Spark collects all garbage after each task, plan and commit. With our packages, redis and pyarrow that took about

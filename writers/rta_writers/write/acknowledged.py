@@ -16,7 +16,7 @@ KEEP_S: Final = 24 * 3600
 """Marks live for days: what is younger than this can't have expired."""
 
 
-class Place(NamedTuple):
+class UnitKey(NamedTuple):
     """One unit of one session."""
 
     redis_url: str
@@ -25,7 +25,7 @@ class Place(NamedTuple):
     unit: str
 
 
-class Acknowledged(NamedTuple):
+class AcknowledgedRows(NamedTuple):
     """Rows of an epoch that stood in the stream at a time."""
 
     epoch: int
@@ -33,33 +33,33 @@ class Acknowledged(NamedTuple):
     at_s: float
 
 
-class Memory:
+class AcknowledgedUnits:
     """The last that was acknowledged of each unit, as many units as fit."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
-        self._units: OrderedDict[Place, Acknowledged] = OrderedDict()
+        self._units: OrderedDict[UnitKey, AcknowledgedRows] = OrderedDict()
 
-    def note(self, place: Place, epoch: int, rows: int) -> None:
-        self._units[place] = Acknowledged(epoch, rows, self._clock_s())
+    def record(self, place: UnitKey, epoch: int, rows: int) -> None:
+        self._units[place] = AcknowledgedRows(epoch, rows, self._clock_s())
         self._units.move_to_end(place)
         if len(self._units) > UNITS_MAX:
             self._units.popitem(last=False)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Everything: who emptied the server on purpose has no loss to be told of."""
         self._units.clear()
 
-    def missing(self, place: Place, mark: Mark, *, epoch: int) -> Acknowledged | None:
+    def pop_missing(self, place: UnitKey, mark: Mark, *, epoch: int) -> AcknowledgedRows | None:
         """What was acknowledged of a unit and is not there. Told once: whoever goes on after that knows.
 
         Not of `epoch` itself: an attempt at it writes its rows anew, or finds the gap by itself."""
         known = self._units.get(place)
-        if known is None or known.epoch == epoch or mark.done(known.epoch) >= known.rows:
+        if known is None or known.epoch == epoch or mark.rows_done(known.epoch) >= known.rows:
             return None
         del self._units[place]
         return known if self._clock_s() - known.at_s < KEEP_S else None
 
 
-memory: Final = Memory()
+acknowledged_units: Final = AcknowledgedUnits()
 """Of this process."""

@@ -7,7 +7,7 @@ import pyarrow as pa
 from rta_writers.write.frames import GROUP_BYTES_MAX
 
 
-class Regroup:
+class RowBatcher:
     """Takes batches, gives groups. How batches are cut makes no difference to the rows and their order."""
 
     def __init__(self, rows: int) -> None:
@@ -23,10 +23,10 @@ class Regroup:
             take = max(0, most - self.waiting_rows)
             self._hold(batch.slice(first, take))
             first += take
-            yield from self.rest()
+            yield from self.drain()
         self._hold(batch.slice(first))
 
-    def rest(self) -> Iterator[pa.RecordBatch]:
+    def drain(self) -> Iterator[pa.RecordBatch]:
         """Whatever waits."""
         held, self._held, self.waiting_rows = self._held, [], 0
         if len(held) > 1:

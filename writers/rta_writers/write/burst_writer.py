@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from rta_wire import errors
 from rta_writers.control import resolve
-from rta_writers.options.write import Delivery, Options
+from rta_writers.options.write import DeliveryGuarantee, WriteOptions
 from rta_writers.write import commit
-from rta_writers.write.task import Outcome, Task
+from rta_writers.write import unit as write_unit
+from rta_writers.write.result import TaskResult
+from rta_writers.write.task import Task
 
 ROWS_PER_BATCH: Final = 65_536
 
@@ -26,12 +28,12 @@ class BurstWriter:
     """
 
     def __init__(self, options: Mapping[str, str], *, unit: str | None = None, epoch: int = 0) -> None:
-        self._options = Options.read(options)
-        self._unit = commit.unit_of(unit or uuid.uuid4().hex, 0)
+        self._options = WriteOptions.parse(options)
+        self._unit = write_unit.unit_of(unit or uuid.uuid4().hex, 0)
         self._epoch = epoch
         self._task: Task | None = None
         self._schema: pa.Schema | None = None
-        resolve.check(self._options)
+        resolve.check_open(self._options)
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
         """Rows with the columns of one of the forms. They may wait for more, for a second at most while more come."""
@@ -52,11 +54,11 @@ class BurstWriter:
         if self._task is not None:
             self._task.flush()
 
-    def close(self) -> Outcome:
+    def close(self) -> TaskResult:
         """Send the rest, commit it, and give back the connection."""
         task, self._task = self._task, None
         if task is None:
-            return Outcome(self._unit, self._epoch)
+            return TaskResult(self._unit, self._epoch)
         try:
             outcome = task.finish()
         finally:
@@ -73,26 +75,26 @@ class BurstWriter:
         if kind is None:
             self.close()
         elif self._task is not None:
-            self._task.fail()
+            self._task.abort()
             self._task.close()
 
 
-def write_partition(rows: Iterable[Any], **options: str) -> Outcome:
+def write_partition(rows: Iterable[Any], **options: str) -> TaskResult:
     """Rows of one partition, from `foreachPartition` or `mapInArrow` on a Spark without the data source.
 
     `rows` are Arrow batches, Spark rows or dicts. The unit is named by the options `job` and `epoch` and by the
     partition of the task; in a streaming query Spark knows the first two. A time without a zone is local time, as
     Spark gives it.
     """
-    settings = Options.read({name: str(value) for name, value in options.items()})
-    if settings.delivery is Delivery.STAGED:
+    settings = WriteOptions.parse({name: str(value) for name, value in options.items()})
+    if settings.delivery is DeliveryGuarantee.STAGED:
         raise errors.Usage(reason="Delivery 'staged' needs a commit on the driver: a partition alone has none")
-    job, epoch, partition = _place(settings)
-    unit = commit.unit_of(job, partition)
+    job, epoch, partition = write_unit.unit_from_context(settings)
+    unit = write_unit.unit_of(job, partition)
     batches = _batches(iter(rows))
     first = next(batches, None)
     if first is None:
-        return Outcome(unit, epoch)
+        return TaskResult(unit, epoch)
     task = Task(settings, first.schema, unit=unit, epoch=epoch)
     try:
         for batch in itertools.chain([first], batches):
@@ -100,30 +102,6 @@ def write_partition(rows: Iterable[Any], **options: str) -> Outcome:
         return task.finish()
     finally:
         task.close()
-
-
-def _place(options: Options) -> tuple[str, int, int]:
-    """Job, epoch and partition: what was asked for, or else what Spark says."""
-    context = _task_context()
-    query = batch = None
-    if context is not None:
-        query = context.getLocalProperty("sql.streaming.queryId")
-        batch = context.getLocalProperty("streaming.sql.batchId")
-    job = options.job or query
-    if job is None:
-        raise errors.Usage(
-            reason="write_partition needs the option 'job': the same name in every attempt, another for every job"
-        )
-    epoch = int(batch) if options.job is None and batch is not None else options.epoch
-    return job, epoch, 0 if context is None else context.partitionId()
-
-
-def _task_context() -> Any:
-    try:
-        from pyspark import TaskContext  # noqa: PLC0415 - works without Spark too
-    except ImportError:
-        return None
-    return TaskContext.get()
 
 
 def _batches(rows: Iterator[Any]) -> Iterator[pa.RecordBatch]:

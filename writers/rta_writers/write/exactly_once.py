@@ -7,8 +7,8 @@ encoded and sent. So attempts need the same rows in the same order; they need no
 fence holds a fingerprint of the rows that stand there, so that an attempt with other rows is refused and not mixed in.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import redis
 
@@ -16,34 +16,15 @@ from rta_wire import errors, keys
 from rta_wire.codec.encode import Burst
 from rta_wire.control.totals import EVERY_ROW, Mark, Totals
 from rta_writers.connection import pipeline as connection_pipeline
+from rta_writers.control import resolve
 from rta_writers.options.target import Target
-from rta_writers.write import acknowledged
-from rta_writers.write.sink import Attempt
+from rta_writers.write import acknowledged, sink
+from rta_writers.write.sink import SinkBase
 
-MARK_TTL_S: Final = 7 * 24 * 3600
 _ALL_BITS: Final = 2**64 - 1
 
 
-Encode = Callable[[int], Iterable[Burst]]
-"""Bursts of a group of rows, without the first so many of them."""
-
-Fingerprint = Callable[[int], int]
-"""A number that the first so many rows of a group add up to."""
-
-
-def no_fingerprint(_: int) -> int:
-    return 0
-
-
-class Group(NamedTuple):
-    """Rows that are sent in one piece."""
-
-    rows: int
-    encode: Encode
-    fingerprint: Fingerprint
-
-
-class Appender(Attempt):
+class ExactlyOnceAppender(SinkBase):
     """Appends the rows of one unit in one epoch, group by group. While one is under way the next is encoded."""
 
     def __init__(self, client: redis.Redis, target: Target, *, unit: str, epoch: int) -> None:
@@ -51,31 +32,31 @@ class Appender(Attempt):
         self._unit = keys.check_unit(unit)
         self._epoch = epoch
         self._mark: Mark | None = None
-        self._stored_print: int | None = None
+        self._stored_fingerprint: int | None = None
         self._gate_state: bytes | None = None
-        self._group: Group | None = None
-        self._ahead: Sequence[Burst] | None = None
-        self._flight: int | None = None
+        self._group: sink.PendingGroup | None = None
+        self._encoded_ahead: Sequence[Burst] | None = None
+        self._pending_replies: int | None = None
         self._standing = 0
-        self._adding = Totals()
-        self._print = self._next_print = 0
+        self._group_totals = Totals()
+        self._fingerprint = self._next_fingerprint = 0
         self._known = Totals()
-        self._place = acknowledged.Place(target.redis_url, target.identity, self._marks, self._unit)
+        self._place = acknowledged.UnitKey(target.redis_url, target.identity, self._marks, self._unit)
         self._fence = target.keys.fence(target.stream, target.stream_session_id, self._unit)
 
-    def append(self, rows: int, encode: Encode, fingerprint: Fingerprint = no_fingerprint) -> None:
+    def append(self, rows: int, encode: sink.Encode, fingerprint: sink.Fingerprint = sink.no_fingerprint) -> None:
         """The next rows of the epoch. Those before them stand in the stream when this returns."""
-        group = Group(rows, encode, fingerprint)
-        ahead = list(group.encode(0)) if self._flight is not None else None
+        group = sink.PendingGroup(rows, encode, fingerprint)
+        ahead = list(group.encode(0)) if self._pending_replies is not None else None
         self.flush()
-        self._group, self._ahead = group, ahead
-        self._next_print = (self._print + group.fingerprint(group.rows)) & _ALL_BITS
-        self._talk.patiently(self._launch, self._forget)
+        self._group, self._encoded_ahead = group, ahead
+        self._next_fingerprint = (self._fingerprint + group.fingerprint(group.rows)) & _ALL_BITS
+        self._pipeline.with_retries(self._send_group, self._reset)
 
     def flush(self) -> None:
         """Everything that was appended stands in the stream when this returns."""
         if self._group is not None:
-            self._talk.patiently(self._complete, self._forget)
+            self._pipeline.with_retries(self._complete, self._reset)
 
     def known_totals(self) -> Totals:
         """What the unit is known to have written, without asking."""
@@ -84,95 +65,97 @@ class Appender(Attempt):
     def totals(self) -> Totals:
         """What the unit has written to the session, earlier epochs and attempts included. To be asked at the end."""
         self.flush()
-        mark = self._talk.patiently(self._read_mark, self._forget)
-        done = mark.done(self._epoch)
-        if done < self.row:
+        mark = self._pipeline.with_retries(self._read_mark, self._reset)
+        done = mark.rows_done(self._epoch)
+        if done < self.rows_done:
             raise self._gap(done)
-        if self.row < done < EVERY_ROW:
-            raise self._changed(f"it has {self.row} rows now, and {mark.rows} stand there")
+        if self.rows_done < done < EVERY_ROW:
+            raise self._changed(f"it has {self.rows_done} rows now, and {mark.rows} stand there")
         return mark.totals
 
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Whether something of the epoch stands in the stream, or something later."""
-        return self._talk.patiently(self._read_mark, self._forget).epoch >= self._epoch
+        return self._pipeline.with_retries(self._read_mark, self._reset).epoch >= self._epoch
 
     def _complete(self) -> None:
-        while self._group is not None and not (self._flight is not None and self._land()):
-            self._launch()
+        while self._group is not None and not (self._pending_replies is not None and self._receive()):
+            self._send_group()
 
-    def _launch(self) -> None:
+    def _send_group(self) -> None:
         """Send what is missing of the group, or find that nothing is."""
         group = self._group
         assert group is not None
-        first, after = self.row, self.row + group.rows
+        first, after = self.rows_done, self.rows_done + group.rows
         mark = self._read_mark()
-        done = mark.done(self._epoch)
-        self._check_remembered(mark)
-        self._check_print(group, done)
+        done = mark.rows_done(self._epoch)
+        self._check_acknowledged(mark)
+        self._check_fingerprint(group, done)
         if done >= after:
-            self._done(group, group.rows)
+            self._finish_group(group, group.rows)
             return
-        connection_pipeline.check_gate(self._gate_state, self._target)
+        resolve.check_gate(self._gate_state, self._target)
         if done < first:
             raise self._gap(done)
-        bursts = self._ahead if self._ahead is not None and done == first else list(group.encode(done - first))
-        self._ahead = bursts if done == first else None
-        self._adding = Totals()
+        bursts = self._encoded_ahead
+        if bursts is None or done != first:
+            bursts = list(group.encode(done - first))
+        self._encoded_ahead = bursts if done == first else None
+        self._group_totals = Totals()
         for burst in bursts:
-            self._adding = self._adding.plus(burst)
-        totals = mark.totals.added(self._adding)
+            self._group_totals = self._group_totals.with_burst(burst)
+        totals = mark.totals.sum_of(self._group_totals)
         # If no answer comes, only the mark can tell what became of it: it has to be read again.
         self._mark = None
         calls = list(self._transaction(bursts, Mark(self._epoch, after, totals)))
-        self._talk.send([*calls, *self._watch_calls()])
-        self._flight = len(calls)
+        self._pipeline.send([*calls, *self._watch_calls()])
+        self._pending_replies = len(calls)
         self._standing = done - first
 
-    def _land(self) -> bool:
+    def _receive(self) -> bool:
         """Take the answers to what was sent. Whether the transaction took place."""
-        count, self._flight = self._flight, None
+        count, self._pending_replies = self._pending_replies, None
         assert count is not None
-        answers = self._talk.receive(count + len(self._watch_calls()))
+        answers = self._pipeline.receive(count + len(self._watch_calls()))
         self._take_watched(answers[count:])
         if answers[count - 1] is None:
-            self.refused += 1
+            self.aborted_transactions += 1
             return False
         assert self._group is not None
-        self.written = self.written.added(self._adding)
-        self._done(self._group, self._standing)
+        self.written = self.written.sum_of(self._group_totals)
+        self._finish_group(self._group, self._standing)
         return True
 
-    def _done(self, group: Group, stood_before: int) -> None:
+    def _finish_group(self, group: sink.PendingGroup, stood_before: int) -> None:
         self.duplicate_rows += stood_before
-        self.row += group.rows
-        acknowledged.memory.note(self._place, self._epoch, self.row)
-        self._print = self._next_print
-        self._group = self._ahead = None
+        self.rows_done += group.rows
+        acknowledged.acknowledged_units.record(self._place, self._epoch, self.rows_done)
+        self._fingerprint = self._next_fingerprint
+        self._group = self._encoded_ahead = None
         if self._mark is not None:
             self._known = self._mark.totals
 
-    def _check_remembered(self, mark: Mark) -> None:
+    def _check_acknowledged(self, mark: Mark) -> None:
         """What an earlier epoch wrote from this process has to stand there still."""
-        if (lost := acknowledged.memory.missing(self._place, mark, epoch=self._epoch)) is not None:
+        if (lost := acknowledged.acknowledged_units.pop_missing(self._place, mark, epoch=self._epoch)) is not None:
             raise errors.AppendGap(
                 unit=self._unit,
                 identity=self._target.identity,
                 epoch=lost.epoch,
-                done=mark.done(lost.epoch),
+                done=mark.rows_done(lost.epoch),
                 row=lost.rows,
             )
 
-    def _check_print(self, group: Group, done: int) -> None:
+    def _check_fingerprint(self, group: sink.PendingGroup, done: int) -> None:
         """Rows of this epoch that stand there must be those that we have."""
-        within = done - self.row
-        if self._stored_print is None or not 0 < within <= group.rows:
+        within = done - self.rows_done
+        if self._stored_fingerprint is None or not 0 < within <= group.rows:
             return
-        if (self._print + group.fingerprint(within)) & _ALL_BITS != self._stored_print:
+        if (self._fingerprint + group.fingerprint(within)) & _ALL_BITS != self._stored_fingerprint:
             raise self._changed(f"its first {done} rows are not those that stand there")
 
     def _gap(self, done: int) -> errors.AppendGap:
         return errors.AppendGap(
-            unit=self._unit, identity=self._target.identity, epoch=self._epoch, done=done, row=self.row
+            unit=self._unit, identity=self._target.identity, epoch=self._epoch, done=done, row=self.rows_done
         )
 
     def _changed(self, how: str) -> errors.RowsChanged:
@@ -181,12 +164,12 @@ class Appender(Attempt):
     def _read_mark(self) -> Mark:
         """The mark, watched from the moment that it was read."""
         if self._mark is None:
-            assert self._flight is None, "answers are under way"
-            self._take_watched(self._talk.ask(self._watch_calls()))
+            assert self._pending_replies is None, "answers are under way"
+            self._take_watched(self._pipeline.execute(self._watch_calls()))
         assert self._mark is not None
         return self._mark
 
-    def _watch_calls(self) -> list[connection_pipeline.Call]:
+    def _watch_calls(self) -> list[connection_pipeline.Command]:
         return [
             ("WATCH", self._gate, self._fence),
             ("GET", self._gate),
@@ -199,17 +182,17 @@ class Appender(Attempt):
         self._mark = Mark() if mark is None else Mark.from_text(mark.decode())
         self._known = self._mark.totals
         stored = (fence or b"").split()
-        self._stored_print = int(stored[2]) if len(stored) > 2 and int(stored[0]) == self._epoch else None
+        self._stored_fingerprint = int(stored[2]) if len(stored) > 2 and int(stored[0]) == self._epoch else None
 
-    def _transaction(self, bursts: Sequence[Burst], mark: Mark) -> Iterator[connection_pipeline.Call]:
+    def _transaction(self, bursts: Sequence[Burst], mark: Mark) -> Iterator[connection_pipeline.Command]:
         number = self._target.stream_session_id
         yield ("MULTI",)
         for burst in bursts:
             yield ("XADD", self._stream, "*", keys.ENTRY_ID, number, keys.ENTRY_DATA, burst.data)
         yield ("HSET", self._marks, self._unit, mark.text())
-        yield ("EXPIRE", self._marks, MARK_TTL_S)
-        yield ("SET", self._fence, f"{mark.epoch} {mark.rows} {self._next_print}", "EX", MARK_TTL_S)
+        yield ("EXPIRE", self._marks, sink.MARK_TTL_S)
+        yield ("SET", self._fence, f"{mark.epoch} {mark.rows} {self._next_fingerprint}", "EX", sink.MARK_TTL_S)
         yield ("EXEC",)
 
-    def _forget(self) -> None:
-        self._mark = self._flight = None
+    def _reset(self) -> None:
+        self._mark = self._pending_replies = None

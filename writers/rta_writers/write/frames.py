@@ -5,7 +5,7 @@ Errors name the row within the batch; who calls knows where the batch begins.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from rta_wire import errors, limits
 from rta_wire.codec import columns, encode, event_messages, layout, wide
 from rta_writers.options import parse as options_parse
-from rta_writers.options.write import Form, Options
+from rta_writers.options.write import Form, WriteOptions
 
 SESSION: Final = "session"
 CHANNEL: Final = "channel"
@@ -65,19 +65,19 @@ _WHAT: Final[dict[str, tuple[Test, str]]] = {
 }
 
 
-class Encoding(ABC):
+class FrameEncoder(ABC):
     """Rows of one form to bursts."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: WriteOptions) -> None:
         self.options = options
-        self.encoder = encode.Encoder(options.plan(), options.encoding())
+        self.encoder = encode.Encoder(options.layout_plan(), options.encode_options())
         self.group_rows = options.group_rows
 
     @abstractmethod
-    def wanted(self) -> Mapping[str, str]:
+    def required_columns(self) -> Mapping[str, str]:
         """Columns that must be there, and what each holds."""
 
-    def optional(self) -> Mapping[str, str]:
+    def optional_columns(self) -> Mapping[str, str]:
         """Columns that may be there."""
         return {}
 
@@ -87,7 +87,7 @@ class Encoding(ABC):
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse columns that can't be written."""
-        wanted, optional = self.wanted(), dict(self.optional())
+        wanted, optional = self.required_columns(), dict(self.optional_columns())
         if self.options.session is None:
             wanted = {**wanted, SESSION: "text"}
         known = {**wanted, **optional}
@@ -121,21 +121,21 @@ class Encoding(ABC):
 
 
 def _meant(name: str, have: list[str]) -> str:
-    hint = options_parse.nearest(name, have) if have else ""
+    hint = options_parse.suggest(name, have) if have else ""
     return hint.replace("Did you mean", "Should it be") if "Did you mean" in hint else ""
 
 
-class Long(Encoding):
+class LongEncoder(FrameEncoder):
     """A row per sample: channel, time, value. A null value is no sample."""
 
     form = Form.LONG
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: WriteOptions) -> None:
         super().__init__(options)
         self._names = pa.array(list(options.channels), pa.string())
         self._ids = np.array(list(options.channels.values()), np.uint32)
 
-    def wanted(self) -> Mapping[str, str]:
+    def required_columns(self) -> Mapping[str, str]:
         return {CHANNEL: "text" if self.options.channels else "integer", TIME: "time", VALUE: "number"}
 
     def check(self, schema: pa.Schema) -> None:
@@ -151,10 +151,12 @@ class Long(Encoding):
         return ""
 
     def bursts(self, batch: pa.RecordBatch) -> Iterator[encode.Burst]:
-        channels = columns.named(batch, CHANNEL)
+        channels = columns.get_column(batch, CHANNEL)
         if _is_text(channels.type):
             channels = self._ids_of(channels)
-        return self.encoder.rows(channels, columns.named(batch, TIME), plain(columns.named(batch, VALUE)))
+        return self.encoder.rows(
+            channels, columns.get_column(batch, TIME), decimals_to_doubles(columns.get_column(batch, VALUE))
+        )
 
     def _ids_of(self, names: pa.Array) -> npt.NDArray[np.uint32]:
         spots = pc.index_in(names, value_set=self._names.cast(names.type))
@@ -166,16 +168,16 @@ class Long(Encoding):
         return np.asarray(self._ids[spots.to_numpy()])
 
 
-class Wide(Encoding):
+class WideEncoder(FrameEncoder):
     """A row per time and a column per channel. A null is no sample."""
 
     form = Form.WIDE
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: WriteOptions) -> None:
         super().__init__(options)
         self.group_rows = wide.group_rows(len(options.channels), self.encoder.options)
 
-    def wanted(self) -> Mapping[str, str]:
+    def required_columns(self) -> Mapping[str, str]:
         if not self.options.channels:
             raise errors.Usage(
                 reason="A wide frame needs the ids of its columns: "
@@ -185,48 +187,51 @@ class Wide(Encoding):
 
     def surplus(self, name: str) -> str:
         return (
-            f"drop it first, or give it an id in option 'channels'.{options_parse.nearest(name, self.options.channels)}"
+            f"drop it first, or give it an id in option 'channels'.{options_parse.suggest(name, self.options.channels)}"
         )
 
     def bursts(self, batch: pa.RecordBatch) -> Iterator[encode.Burst]:
-        values = {channel: plain(columns.named(batch, name)) for name, channel in self.options.channels.items()}
-        return self.encoder.table(columns.named(batch, TIME), values)
+        values = {
+            channel: decimals_to_doubles(columns.get_column(batch, name))
+            for name, channel in self.options.channels.items()
+        }
+        return self.encoder.table(columns.get_column(batch, TIME), values)
 
 
-class Events(Encoding):
+class EventsEncoder(FrameEncoder):
     """A row per event."""
 
     form = Form.EVENTS
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: WriteOptions) -> None:
         super().__init__(options)
         self.group_rows = min(options.group_rows, limits.ENCODE_GROUP_EVENTS)
 
-    def wanted(self) -> Mapping[str, str]:
+    def required_columns(self) -> Mapping[str, str]:
         return {DEFINITION: "integer", TIME: "time"}
 
-    def optional(self) -> Mapping[str, str]:
+    def optional_columns(self) -> Mapping[str, str]:
         return {"app_name": "text", "status_text": "text", "raw_data": "numbers"}
 
     def bursts(self, batch: pa.RecordBatch) -> Iterator[encode.Burst]:
         return self.encoder.events(event_messages.from_batches([batch]))
 
 
-class Rows(Encoding):
+class RowsEncoder(FrameEncoder):
     """A row per time with an array of channels and one of values: one message of row data each."""
 
     form = Form.ROWS
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: WriteOptions) -> None:
         super().__init__(options)
-        self.encoder = encode.Encoder(options.plan(layout.Kind.ROW), options.encoding())
+        self.encoder = encode.Encoder(options.layout_plan(layout.Kind.ROW), options.encode_options())
         self.group_rows = min(options.group_rows, limits.ENCODE_GROUP_EVENTS)
 
-    def wanted(self) -> Mapping[str, str]:
+    def required_columns(self) -> Mapping[str, str]:
         return {TIME: "time", CHANNELS: "integers", VALUES: "numbers"}
 
     def bursts(self, batch: pa.RecordBatch) -> Iterator[encode.Burst]:
-        lists = [columns.named(batch, name) for name in (CHANNELS, VALUES)]
+        lists = [columns.get_column(batch, name) for name in (CHANNELS, VALUES)]
         counts = [pc.fill_null(pc.list_value_length(one), -1).to_numpy(zero_copy_only=False) for one in lists]
         wrong = (counts[0] != counts[1]) | (counts[0] < 0)
         if wrong.any():
@@ -234,9 +239,9 @@ class Rows(Encoding):
             raise errors.BadSamples(
                 reason=f"row {row}: {_count(counts[0][row])} channels and {_count(counts[1][row])} values", row=row
             )
-        times = np.repeat(columns.times_ns(columns.named(batch, TIME)), counts[0])
+        times = np.repeat(columns.times_ns(columns.get_column(batch, TIME)), counts[0])
         try:
-            yield from self.encoder.rows(lists[0].flatten(), times, plain(lists[1].flatten()))
+            yield from self.encoder.rows(lists[0].flatten(), times, decimals_to_doubles(lists[1].flatten()))
         except errors.BadSamples as error:
             if (sample := error.facts.get("row")) is None:
                 raise
@@ -248,10 +253,15 @@ def _count(number: int) -> str:
     return "null" if number < 0 else str(number)
 
 
-_FORMS: Final[dict[Form, type[Encoding]]] = {Form.LONG: Long, Form.WIDE: Wide, Form.EVENTS: Events, Form.ROWS: Rows}
+_FORMS: Final[dict[Form, type[FrameEncoder]]] = {
+    Form.LONG: LongEncoder,
+    Form.WIDE: WideEncoder,
+    Form.EVENTS: EventsEncoder,
+    Form.ROWS: RowsEncoder,
+}
 
 
-def choose(options: Options, schema: pa.Schema) -> Encoding:
+def choose_encoder(options: WriteOptions, schema: pa.Schema) -> FrameEncoder:
     """The form that was asked for, or else the one that the columns are in; checked."""
     form = options.form
     if form is Form.AUTO:
@@ -269,7 +279,7 @@ def choose(options: Options, schema: pa.Schema) -> Encoding:
     return made
 
 
-def plain(values: pa.Array) -> pa.Array:
+def decimals_to_doubles(values: pa.Array) -> pa.Array:
     """Decimals as doubles; all else as it is."""
     return values.cast(pa.float64()) if pa.types.is_decimal(values.type) else values
 
@@ -278,25 +288,3 @@ def at_row(error: errors.BadSamples, row: int, where: str = "") -> errors.BadSam
     """The same error at another row."""
     reason = str(error.facts["reason"]).removeprefix(f"row {error.facts['row']}: ")
     return errors.BadSamples(reason=f"row {row}{where}: {reason}", row=row)
-
-
-def fingerprint(batch: pa.RecordBatch) -> int:
-    """A number that rows add up to: the same for the same rows in any order, and almost never for others."""
-    total = 0
-    for place, name in enumerate(sorted(batch.schema.names)):
-        total += (2 * place + 1) * _sum(columns.named(batch, name))
-    return total & _ALL_BITS
-
-
-_ALL_BITS: Final = 2**64 - 1
-_VIEWS: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-
-
-def _sum(array: pa.Array) -> int:
-    kind: Any = array.type
-    if pa.types.is_boolean(kind) or not pa.types.is_primitive(kind):
-        return int(len(array) - array.null_count)
-    if array.null_count:
-        array = array.drop_null()
-    values = np.frombuffer(array.buffers()[1] or b"", _VIEWS[kind.bit_width // 8], offset=0)
-    return int(values[array.offset : array.offset + len(array)].sum(dtype=np.uint64))

@@ -10,14 +10,14 @@ from rta_wire import errors, keys, limits, redis_errors
 from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
-from rta_writers.connection import redis_client, retry
+from rta_writers.connection import retry
 from rta_writers.options.target import Target
 
 POLL_S: Final = 0.02
-REPORT_S: Final = 1.0
+REPORT_EVERY_S: Final = 1.0
 
 
-def progress(client: redis.Redis, target: Target, unit: str, totals: Totals) -> None:
+def send_progress(client: redis.Redis, target: Target, unit: str, totals: Totals) -> None:
     """What a unit has written. Repeating it is harmless, losing one too: the next says more."""
     message = control_pb2.Progress(
         identity=target.identity,
@@ -28,7 +28,7 @@ def progress(client: redis.Redis, target: Target, unit: str, totals: Totals) -> 
     _send(client, target, message)
 
 
-def alive(client: redis.Redis, target: Target) -> None:
+def send_heartbeat(client: redis.Redis, target: Target) -> None:
     """Somebody works on the session, even if nothing of it can be seen yet."""
     _send(
         client,
@@ -45,10 +45,10 @@ def _send(client: redis.Redis, target: Target, message: messages.Report) -> None
             maxlen=limits.CONTROL_MAX_ENTRIES,
             approximate=True,
         )
-    except retry.Trouble as error:
-        found = redis_errors.verdict(error)
-        if found is None or found.sort is redis_errors.Sort.NEVER:
-            raise retry.named(target.redis_url, error) from error
+    except retry.REDIS_ERRORS as error:
+        found = redis_errors.classify(error)
+        if found is None or found.kind is redis_errors.FailureKind.PERMANENT:
+            raise retry.to_rta_error(target.redis_url, error) from error
         # The marks stand beside the data and are folded at close: a lost report only delays the time range.
 
 
@@ -64,7 +64,7 @@ def wait_until_folded(client: redis.Redis, written: Iterable[tuple[Target, str, 
 
 def _folded(client: redis.Redis, target: Target, unit: str, totals: Totals) -> bool:
     try:
-        raw = client.hget(target.keys.state(target.identity), keys.unit_field(unit))
-    except redis_client.Outage:
+        raw = client.hget(target.keys.session_state(target.identity), keys.unit_field(unit))
+    except retry.OUTAGE_ERRORS:
         return False
-    return raw is not None and Totals.from_words(bytes(raw).decode().split()).covers(totals)  # type: ignore[arg-type]
+    return raw is not None and Totals.from_words(bytes(raw).decode().split()).has_arrived(totals)  # type: ignore[arg-type]

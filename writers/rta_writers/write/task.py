@@ -7,81 +7,35 @@ the same order counts the same. At most `LINES_MAX` connections are open and abo
 import functools
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
 from rta_wire import errors
 from rta_wire.codec import encode
 from rta_wire.control.totals import Totals
-from rta_writers.connection import redis_client
+from rta_writers.connection import redis_client, retry
 from rta_writers.control import resolve
 from rta_writers.options.target import Target
-from rta_writers.options.write import Delivery, Options
-from rta_writers.write import at_least_once, batching, exactly_once, frames, progress
+from rta_writers.options.write import DeliveryGuarantee, WriteOptions
+from rta_writers.write import at_least_once, batching, exactly_once, frames, progress, result
+from rta_writers.write import fingerprint as write_fingerprint
+from rta_writers.write import sink as write_sink
 from rta_writers.write import staged as write_staged
 
-LINES_MAX: Final = 16
+CONNECTIONS_MAX: Final = 16
 WAITING_ROWS_MAX: Final = 1_000_000
 """Rows of all sessions together that wait for their groups to fill."""
 
 
-class Sink(Protocol):
-    """How rows get to the stream. There is one for each delivery."""
-
-    row: int
-    duplicate_rows: int
-    refused: int
-    written: Totals
-
-    @property
-    def outages(self) -> int: ...
-    def append(self, rows: int, encode: exactly_once.Encode, fingerprint: exactly_once.Fingerprint = ...) -> None: ...
-    def flush(self) -> None: ...
-    def known_totals(self) -> Totals: ...
-    def totals(self) -> Totals: ...
-    def close(self) -> None: ...
-
-
-class Share(msgspec.Struct, frozen=True):
-    """What a unit wrote to one session: in this epoch so many rows, in all so much."""
-
-    target: Target
-    rows: int
-    totals: Totals
-    staged: write_staged.Part | None = None
-
-
-class Effort(msgspec.Struct, frozen=True):
-    """What one attempt did, duplicates and repetitions included."""
-
-    rows: int = 0
-    samples: int = 0
-    bursts: int = 0
-    raw_bytes: int = 0
-    stored_bytes: int = 0
-    retries: int = 0
-    duplicate_rows: int = 0
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """What a task has to say when it is done."""
-
-    unit: str
-    epoch: int
-    shares: tuple[Share, ...] = ()
-    effort: Effort = Effort()
-
-
-class _Lane:
+class _SessionOutput:
     """The way of one session's rows: groups, bursts, sink."""
 
-    def __init__(self, target: Target, sink: Sink, group_rows: int) -> None:
+    def __init__(self, target: Target, sink: write_sink.Sink, group_rows: int) -> None:
         self.target = target
         self.sink = sink
-        self.groups = batching.Regroup(group_rows)
+        self.groups = batching.RowBatcher(group_rows)
         self.next_row = 0
         self.reported = Totals()
         self.used_s = 0.0
@@ -90,14 +44,14 @@ class _Lane:
 class Task:
     """Takes batches; `finish` when there are no more."""
 
-    def __init__(self, options: Options, schema: pa.Schema, *, unit: str, epoch: int) -> None:
+    def __init__(self, options: WriteOptions, schema: pa.Schema, *, unit: str, epoch: int) -> None:
         self._options = options
         self._unit = unit
         self._epoch = epoch
-        self._form = frames.choose(options, schema)
+        self._form = frames.choose_encoder(options, schema)
         self._client = redis_client.connect(options.redis_url)
-        self._opener = resolve.Opener(options, unit.rpartition("/")[0] or unit)
-        self._lanes: dict[str, _Lane] = {}
+        self._opener = resolve.SessionResolver(options, unit.rpartition("/")[0] or unit)
+        self._outputs: dict[str, _SessionOutput] = {}
         self._reported_s = time.monotonic()
         self._flushed_s = time.monotonic()
 
@@ -109,90 +63,90 @@ class Task:
             for identity, part in by_session(batch):
                 self._add(identity, part)
         now_s = time.monotonic()
-        waiting = sum(lane.groups.waiting_rows for lane in self._lanes.values())
-        if waiting > WAITING_ROWS_MAX or now_s - self._flushed_s >= progress.REPORT_S:
+        waiting = sum(lane.groups.waiting_rows for lane in self._outputs.values())
+        if waiting > WAITING_ROWS_MAX or now_s - self._flushed_s >= progress.REPORT_EVERY_S:
             self._send_rest()
-        if now_s - self._reported_s >= progress.REPORT_S:
+        if now_s - self._reported_s >= progress.REPORT_EVERY_S:
             self._report()
 
     def flush(self) -> None:
         """Everything that was written stands in its stream, or is staged, when this returns."""
         self._send_rest()
-        for lane in self._lanes.values():
+        for lane in self._outputs.values():
             lane.sink.flush()
         self._report()
 
-    def finish(self) -> Outcome:
+    def finish(self) -> result.TaskResult:
         """Everything stands in its stream, or is staged; reported exactly."""
         self._send_rest()
         shares = []
-        for lane in self._lanes.values():
+        for lane in self._outputs.values():
             totals = lane.sink.totals()
-            part = lane.sink.part if isinstance(lane.sink, write_staged.Stager) else None
-            shares.append(Share(lane.target, lane.sink.row, totals, part))
+            part = lane.sink.staged if isinstance(lane.sink, write_staged.Stager) else None
+            shares.append(result.SessionPart(lane.target, lane.sink.rows_done, totals, part))
             if part is None and totals != lane.reported:
-                progress.progress(self._client, lane.target, self._unit, totals)
-        sinks = [lane.sink for lane in self._lanes.values()]
-        written = functools.reduce(Totals.added, (sink.written for sink in sinks), Totals())
-        effort = Effort(
-            rows=sum(sink.row for sink in sinks),
+                progress.send_progress(self._client, lane.target, self._unit, totals)
+        sinks = [lane.sink for lane in self._outputs.values()]
+        written = functools.reduce(Totals.sum_of, (sink.written for sink in sinks), Totals())
+        effort = result.TaskStats(
+            rows=sum(sink.rows_done for sink in sinks),
             samples=written.samples,
             bursts=written.bursts,
             raw_bytes=written.raw_bytes,
             stored_bytes=written.stored_bytes,
-            retries=sum(sink.outages + sink.refused for sink in sinks),
+            retries=sum(sink.outages + sink.aborted_transactions for sink in sinks),
             duplicate_rows=sum(sink.duplicate_rows for sink in sinks),
         )
-        return Outcome(self._unit, self._epoch, tuple(shares), effort)
+        return result.TaskResult(self._unit, self._epoch, tuple(shares), effort)
 
-    def fail(self) -> None:
+    def abort(self) -> None:
         """The attempt is over without a result: remove what nobody will ever commit."""
-        for lane in self._lanes.values():
+        for lane in self._outputs.values():
             if isinstance(lane.sink, write_staged.Stager):
                 try:
                     lane.sink.discard()
-                except redis_client.Outage:
+                except retry.OUTAGE_ERRORS:
                     return  # it expires
 
     def close(self) -> None:
-        for lane in self._lanes.values():
+        for lane in self._outputs.values():
             lane.sink.close()
         self._opener.close()
         self._client.close()
 
     def _add(self, identity: str, batch: pa.RecordBatch) -> None:
-        lane = self._lanes.get(identity) or self._new_lane(identity)
+        lane = self._outputs.get(identity) or self._open_output(identity)
         for group in lane.groups.add(batch):
             self._send(lane, group)
 
-    def _new_lane(self, identity: str) -> _Lane:
-        target = self._opener.target(identity)
-        lane = _Lane(target, self._sink(target), self._form.group_rows)
-        self._lanes[identity] = lane
+    def _open_output(self, identity: str) -> _SessionOutput:
+        target = self._opener.resolve(identity)
+        lane = _SessionOutput(target, self._sink(target), self._form.group_rows)
+        self._outputs[identity] = lane
         return lane
 
-    def _sink(self, target: Target) -> Sink:
-        if self._options.delivery is Delivery.STAGED:
+    def _sink(self, target: Target) -> write_sink.Sink:
+        if self._options.delivery is DeliveryGuarantee.STAGED:
             return write_staged.Stager(self._client, target, ttl_s=self._options.staged_ttl_s)
-        if self._options.delivery is Delivery.AT_LEAST_ONCE:
-            return at_least_once.PlainAppender(self._client, target, unit=self._unit, epoch=self._epoch)
-        return exactly_once.Appender(self._client, target, unit=self._unit, epoch=self._epoch)
+        if self._options.delivery is DeliveryGuarantee.AT_LEAST_ONCE:
+            return at_least_once.AtLeastOnceAppender(self._client, target, unit=self._unit, epoch=self._epoch)
+        return exactly_once.ExactlyOnceAppender(self._client, target, unit=self._unit, epoch=self._epoch)
 
-    def _send(self, lane: _Lane, group: pa.RecordBatch) -> None:
+    def _send(self, lane: _SessionOutput, group: pa.RecordBatch) -> None:
         lane.used_s = time.monotonic()
-        if len(self._lanes) > LINES_MAX:
-            self._rest_idle_lines()
+        if len(self._outputs) > CONNECTIONS_MAX:
+            self._release_idle_connections()
         encode_rest = functools.partial(self._encode, lane, group, lane.next_row)
         lane.next_row += group.num_rows
-        lane.sink.append(group.num_rows, encode_rest, functools.partial(_fingerprint, group))
+        lane.sink.append(group.num_rows, encode_rest, functools.partial(write_fingerprint.group_fingerprint, group))
 
-    def _rest_idle_lines(self) -> None:
-        by_use = sorted(self._lanes.values(), key=lambda lane: lane.used_s)
-        for lane in by_use[:-LINES_MAX]:
+    def _release_idle_connections(self) -> None:
+        by_use = sorted(self._outputs.values(), key=lambda lane: lane.used_s)
+        for lane in by_use[:-CONNECTIONS_MAX]:
             lane.sink.flush()
             lane.sink.close()
 
-    def _encode(self, lane: _Lane, group: pa.RecordBatch, first_row: int, skip: int) -> Iterator[encode.Burst]:
+    def _encode(self, lane: _SessionOutput, group: pa.RecordBatch, first_row: int, skip: int) -> Iterator[encode.Burst]:
         try:
             yield from self._form.bursts(group.slice(skip) if skip else group)
         except errors.BadSamples as error:
@@ -202,24 +156,20 @@ class Task:
             raise frames.at_row(error, first_row + skip + row, f"{of} in {self._unit!r}") from error
 
     def _send_rest(self) -> None:
-        for lane in self._lanes.values():
-            for group in lane.groups.rest():
+        for lane in self._outputs.values():
+            for group in lane.groups.drain():
                 self._send(lane, group)
         self._flushed_s = time.monotonic()
 
     def _report(self) -> None:
-        for lane in self._lanes.values():
+        for lane in self._outputs.values():
             totals = lane.sink.known_totals()
             if isinstance(lane.sink, write_staged.Stager):
-                progress.alive(self._client, lane.target)
+                progress.send_heartbeat(self._client, lane.target)
             elif totals != lane.reported:
-                progress.progress(self._client, lane.target, self._unit, totals)
+                progress.send_progress(self._client, lane.target, self._unit, totals)
                 lane.reported = totals
         self._reported_s = time.monotonic()
-
-
-def _fingerprint(group: pa.RecordBatch, rows: int) -> int:
-    return frames.fingerprint(group.slice(0, rows))
 
 
 def by_session(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

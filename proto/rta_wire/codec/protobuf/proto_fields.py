@@ -34,7 +34,7 @@ _CACHED: Final = 4096
 """Channels, scales and sizes come back in group after group."""
 
 
-def plain(tag: int, value: int) -> bytes:
+def varint_field(tag: int, value: int) -> bytes:
     """A varint field, zero included."""
     out = bytearray((tag,))
     rest = value & _ALL_BITS
@@ -46,31 +46,31 @@ def plain(tag: int, value: int) -> bytes:
 
 
 @functools.lru_cache(maxsize=_CACHED)
-def number(tag: int, value: int) -> bytes:
+def cached_varint_field(tag: int, value: int) -> bytes:
     """The same for values that come often."""
-    return plain(tag, value)
+    return varint_field(tag, value)
 
 
-fixed: Final = struct.Struct("<Bq").pack
+fixed64_field: Final = struct.Struct("<Bq").pack
 """A field of 64 bits from its tag and value."""
 
 _FIXED_BYTES: Final = 9
 
 
 @functools.lru_cache(maxsize=_CACHED)
-def optional(tag: int, value: int) -> bytes:
+def optional_varint_field(tag: int, value: int) -> bytes:
     """A varint field, or nothing for zero."""
-    return number(tag, value) if value else b""
+    return cached_varint_field(tag, value) if value else b""
 
 
 @functools.lru_cache(maxsize=_CACHED)
-def before(item_tag: int, body_bytes: int) -> bytes:
+def message_prefix(item_tag: int, body_bytes: int) -> bytes:
     """What goes before a message of so many bytes: the item of the burst, and inside it the message."""
-    inner = number(item_tag, body_bytes)
-    return number(BURST_DATA, len(inner) + body_bytes) + inner
+    inner = cached_varint_field(item_tag, body_bytes)
+    return cached_varint_field(BURST_DATA, len(inner) + body_bytes) + inner
 
 
-class Timestamped(NamedTuple):
+class TimestampedFrame(NamedTuple):
     """What a message holds besides its start, its deltas and its samples, and the size of all of it."""
 
     before_start: bytes
@@ -80,24 +80,26 @@ class Timestamped(NamedTuple):
 
 
 @functools.lru_cache(maxsize=_CACHED)
-def timestamped(channel: int, has_start: bool, scale: int, delta_bytes: int, buffer_bytes: int) -> Timestamped:
+def timestamped_frame(
+    channel: int, has_start: bool, scale: int, delta_bytes: int, buffer_bytes: int
+) -> TimestampedFrame:
     """The frame of a message: the same again for each channel, group after group."""
-    channel_field = optional(CHANNEL_ID, channel)
-    before_deltas = number(DELTAS_SCALE, scale) + number(DELTAS, delta_bytes)
-    before_buffer = number(BUFFER, buffer_bytes)
+    channel_field = optional_varint_field(CHANNEL_ID, channel)
+    before_deltas = cached_varint_field(DELTAS_SCALE, scale) + cached_varint_field(DELTAS, delta_bytes)
+    before_buffer = cached_varint_field(BUFFER, buffer_bytes)
     body = len(channel_field) + _FIXED_BYTES * has_start + len(before_deltas) + delta_bytes
     body += len(before_buffer) + buffer_bytes
-    lead = before(ITEM_TIMESTAMPED, body)
-    return Timestamped(lead + channel_field, before_deltas, before_buffer, len(lead) + body)
+    lead = message_prefix(ITEM_TIMESTAMPED, body)
+    return TimestampedFrame(lead + channel_field, before_deltas, before_buffer, len(lead) + body)
 
 
-def split(data: U8, sizes: I64) -> list[memoryview]:
+def split_buffer(data: U8, sizes: I64) -> list[memoryview]:
     """Bytes that lie side by side, one part for each size."""
-    whole = view(data)
+    whole = as_memoryview(data)
     stops = np.cumsum(sizes).tolist()
     return [whole[first:last] for first, last in zip([0, *stops], stops, strict=False)]
 
 
-def view(data: U8) -> memoryview:
+def as_memoryview(data: U8) -> memoryview:
     """The bytes of an array, without copying. Python's types know arrays as buffers from 3.12 on only."""
     return memoryview(cast("bytes", data))

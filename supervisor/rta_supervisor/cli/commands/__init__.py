@@ -25,7 +25,7 @@ MODULES: Final = {
 """Where each command is, in the order in which help lists them."""
 
 
-class Commands(click.Group):
+class LazyGroup(click.Group):
     """A group that knows more commands than it has imported."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -12,8 +12,8 @@ from rich import progress
 
 from rta_supervisor.archive import plan as archive_plan
 from rta_supervisor.archive import run as archive_run
-from rta_supervisor.archive.plan import Candidate, Choice
-from rta_supervisor.archive.run import Archived
+from rta_supervisor.archive.plan import ArchiveCandidate, ArchiveFilter
+from rta_supervisor.archive.run import ArchivedSession
 from rta_supervisor.cli import options, output
 from rta_supervisor.control import client as control_client
 from rta_supervisor.settings import settings
@@ -25,7 +25,7 @@ LOCAL: Final = "local[*]"
 SOME_FAILED: Final = errors.NotArchivable.exit_code
 
 
-class Planned(msgspec.Struct, frozen=True):
+class PlannedSession(msgspec.Struct, frozen=True):
     """What `--dry-run --json` prints for each."""
 
     identity: str
@@ -51,9 +51,9 @@ class Planned(msgspec.Struct, frozen=True):
 @click.option("--master", default=LOCAL, show_default=True, help="Where Spark runs; the folder has to be there too.")
 @click.option("--refuse-incomplete", is_flag=True, help="Leave out sessions of which something is gone already.")
 @click.option("--dry-run", is_flag=True, help="Show what would be archived, and stop.")
-@control_client.timeout
+@control_client.timeout_option
 @options.as_json
-@options.configured
+@options.with_settings
 def command(loaded: settings.Settings, path: Path | None, since: str | None, **chosen: Any) -> None:
     """Write closed sessions to Parquet files, verify them, and note where they are.
 
@@ -70,28 +70,32 @@ def command(loaded: settings.Settings, path: Path | None, since: str | None, **c
                rta-supervisor archive --session run-17 --json | jq .sessions[].folder
                rta-supervisor archive --master spark://spark.example.com:7077
     """
-    choice = Choice(chosen["identities"], chosen["streams"], chosen["sources"], _since_ms(since), chosen["limit"])
+    choice = ArchiveFilter(
+        chosen["identities"], chosen["streams"], chosen["sources"], _since_ms(since), chosen["limit"]
+    )
     folder = _folder(loaded, path)
-    todo = one_shot.run(loaded, lambda link: _wait(link, loaded, choice, is_dry=chosen["dry_run"]))
+    todo = one_shot.run(loaded, lambda link: _find_candidates(link, loaded, choice, is_dry=chosen["dry_run"]))
     if chosen["dry_run"]:
         _show_plan(todo, folder, as_json=chosen["as_json"])
         return
-    done: list[Archived] = []
-    way = archive_run.Way(folder, chosen["master"], chosen["timeout_s"], chosen["refuse_incomplete"])
+    done: list[ArchivedSession] = []
+    way = archive_run.ArchiveOptions(folder, chosen["master"], chosen["timeout_s"], chosen["refuse_incomplete"])
     with _bar(enabled=bool(todo)) as show:
         try:
-            archive_run.Archiver(loaded, way, done.append, show).run(todo)
+            archive_run.ArchiveRun(loaded, way, done.append, show).run(todo)
         finally:
             _show(done, as_json=chosen["as_json"])
     if any(one.outcome == "failed" for one in done):
         raise click.exceptions.Exit(SOME_FAILED)
 
 
-async def _wait(link: Link, loaded: settings.Settings, choice: Choice, *, is_dry: bool) -> list[Candidate]:
+async def _find_candidates(
+    link: Link, loaded: settings.Settings, choice: ArchiveFilter, *, is_dry: bool
+) -> list[ArchiveCandidate]:
     """Nothing is begun that nobody would note in the end."""
     if not is_dry:
-        await control_client.Asker(link, loaded).check_somebody_listens()
-    return await archive_plan.waiting(link, loaded, choice)
+        await control_client.OperatorClient(link, loaded).check_is_served()
+    return await archive_plan.find_candidates(link, loaded, choice)
 
 
 def _folder(loaded: settings.Settings, path: Path | None) -> Path:
@@ -119,7 +123,7 @@ def _since_ms(text: str | None) -> int:
 
 
 @contextmanager
-def _bar(*, enabled: bool) -> Iterator[archive_run.Shown]:
+def _bar(*, enabled: bool) -> Iterator[archive_run.OnProgress]:
     """A bar on a terminal; nothing elsewhere."""
     console = output.console(stderr=True)
     if not enabled or not console.is_terminal:
@@ -131,9 +135,9 @@ def _bar(*, enabled: bool) -> Iterator[archive_run.Shown]:
         yield lambda share: bar.update(task, completed=share)
 
 
-def _show_plan(todo: Sequence[Candidate], folder: Path, *, as_json: bool) -> None:
+def _show_plan(todo: Sequence[ArchiveCandidate], folder: Path, *, as_json: bool) -> None:
     planned = [
-        Planned(
+        PlannedSession(
             one.identity,
             one.stream_session_id,
             one.stream,
@@ -141,19 +145,19 @@ def _show_plan(todo: Sequence[Candidate], folder: Path, *, as_json: bool) -> Non
             one.state.value,
             one.samples,
             one.stored_bytes,
-            str(folder / one.place),
-            one.is_cut,
+            str(folder / one.folder),
+            one.is_trimmed,
         )
         for one in todo
     ]
     if as_json:
-        output.json({"sessions": planned})
+        output.print_json({"sessions": planned})
         return
     table = output.table("session", "state", "stream", "id", "samples", "bytes", "to", right=("id", "samples", "bytes"))
     for one in planned:
         state = output.state(one.state)
         table.add_row(
-            output.safe(one.identity),
+            output.escape(one.identity),
             state + " (trimmed)" if one.incomplete else state,
             one.stream,
             str(one.stream_session_id),
@@ -167,22 +171,22 @@ def _show_plan(todo: Sequence[Candidate], folder: Path, *, as_json: bool) -> Non
     console.print(f"{len(planned):,} sessions, {sum(one.samples for one in planned):,} samples, {size} in Redis")
 
 
-def _show(done: Sequence[Archived], *, as_json: bool) -> None:
+def _show(done: Sequence[ArchivedSession], *, as_json: bool) -> None:
     if as_json:
-        output.json({"sessions": done})
+        output.print_json({"sessions": done})
         return
     console, complaints = output.console(), output.console(stderr=True)
     for one in done:
-        name = output.safe(one.identity)
+        name = output.escape(one.identity)
         if one.outcome == "failed":
-            complaints.print(f"failed: {output.safe(one.problem)}")
+            complaints.print(f"failed: {output.escape(one.problem)}")
             continue
         console.print(
             f"{name}: {one.samples:,} samples, {one.events:,} events, {output.size(one.size_bytes)}, {one.folder}"
         )
         if one.problem:
             complaints.print(
-                f"warning: {name}: {'it lacks ' if one.outcome == 'incomplete' else ''}{output.safe(one.problem)}"
+                f"warning: {name}: {'it lacks ' if one.outcome == 'incomplete' else ''}{output.escape(one.problem)}"
             )
     failed = sum(one.outcome == "failed" for one in done)
     console.print(f"{len(done) - failed:,} sessions archived" + (f", {failed:,} failed" if failed else ""))

@@ -12,7 +12,7 @@ from rta_supervisor.settings import redaction, settings, sources
 from rta_wire import errors
 
 
-class Line(msgspec.Struct, frozen=True):
+class SettingLine(msgspec.Struct, frozen=True):
     """One setting."""
 
     name: str
@@ -47,30 +47,30 @@ def command(as_json: bool, config: Path | None, redis_url: str | None) -> None:
         raise click.exceptions.Exit(error.exit_code) from error
     lines = list(effective(loaded))
     if as_json:
-        output.json({"valid": True, "settings": lines})
+        output.print_json({"valid": True, "settings": lines})
         return
     table = output.table("setting", "value", "from")
     for line in lines:
-        table.add_row(line.name, output.safe(_text(line.value)), output.safe(line.origin))
+        table.add_row(line.name, output.escape(_text(line.value)), output.escape(line.origin))
     output.console().print(table)
 
 
-def effective(loaded: settings.Loaded) -> Iterator[Line]:
+def effective(loaded: settings.TracedSettings) -> Iterator[SettingLine]:
     """Every setting."""
     for section, values in msgspec.to_builtins(loaded.settings).items():
         for name, value in values.items() if isinstance(values, dict) else [("", values)]:
             path = (section, name) if name else (section,)
-            yield Line(sources.dotted(path), redaction.shown(path[-1], value), loaded.layers.origin(path))
+            yield SettingLine(sources.dotted(path), redaction.redacted(path[-1], value), loaded.sources.origin(path))
 
 
 def _show_problems(error: errors.BadConfiguration, *, as_json: bool) -> None:
     facts = error.facts
     problems = [Problem(*one) for one in facts.get("problems", [(facts["where"], facts["reason"])])]
     if as_json:
-        output.json({"valid": False, "problems": problems})
+        output.print_json({"valid": False, "problems": problems})
         return
     for problem in problems:
-        click.echo(f"rta-supervisor: {output.safe(problem.where)}: {output.safe(problem.reason)}", err=True)
+        click.echo(f"rta-supervisor: {output.escape(problem.where)}: {output.escape(problem.reason)}", err=True)
 
 
 def _text(value: Any) -> str:

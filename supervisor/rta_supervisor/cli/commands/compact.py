@@ -6,10 +6,11 @@ import click
 import msgspec
 
 from rta_supervisor.cli import options, output
-from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
-from rta_supervisor.transport.link import Link, pairs
+from rta_supervisor.transport.link import Link
+from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire.stream import cold_index
 
 
@@ -40,7 +41,7 @@ def command() -> None:
 
 @command.command()
 @options.as_json
-@options.configured
+@options.with_settings
 def status(loaded: settings.Settings, as_json: bool) -> None:
     """Streams of which a part is cold, and whether compaction is paused.
 
@@ -50,7 +51,7 @@ def status(loaded: settings.Settings, as_json: bool) -> None:
     """
     paused_by, lines = one_shot.run(loaded, lambda link: _look(link, loaded))
     if as_json:
-        output.json({"paused_by": paused_by or None, "streams": lines})
+        output.print_json({"paused_by": paused_by or None, "streams": lines})
         return
     numbers = ("entries", "batches", "live", "cold", "times smaller", "moved")
     made = output.table("stream", *numbers, right=numbers)
@@ -63,11 +64,11 @@ def status(loaded: settings.Settings, as_json: bool) -> None:
     console = output.console()
     console.print(made if lines else "nothing is cold")
     if paused_by:
-        console.print(f"paused by {output.safe(paused_by)}: rta-supervisor compact resume")
+        console.print(f"paused by {output.escape(paused_by)}: rta-supervisor compact resume")
 
 
 @command.command()
-@options.configured
+@options.with_settings
 def pause(loaded: settings.Settings) -> None:
     """Stop after the batch that is being moved, on every host, until `resume`.
 
@@ -79,7 +80,7 @@ def pause(loaded: settings.Settings) -> None:
 
 
 @command.command()
-@options.configured
+@options.with_settings
 def resume(loaded: settings.Settings) -> None:
     """Go on where it stopped.
 
@@ -92,7 +93,7 @@ def resume(loaded: settings.Settings) -> None:
 
 async def _look(link: Link, loaded: settings.Settings) -> tuple[str, list[ColdLine]]:
     paused_by = await link.do("GET", loaded.keys.cold_pause()) or b""
-    found = pairs(await link.do("HGETALL", loaded.keys.cold_index()))
+    found = pairs_to_dict(await link.do("HGETALL", loaded.keys.cold_index()))
     lines = []
     for name, raw in sorted(found.items()):
         one = cold_index.parse(raw)

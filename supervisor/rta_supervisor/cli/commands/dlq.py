@@ -10,8 +10,8 @@ from rich.console import Group
 from rich.text import Text
 
 from rta_supervisor.cli import options, output
-from rta_supervisor.control.dead_letters import Letter, Letters, SentAgain
-from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.control.dead_letters import DeadLetter, DeadLetters, ResentLetter
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
 from rta_supervisor.transport.link import Link
@@ -44,7 +44,7 @@ def command() -> None:
 @command.command("list")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many, newest first.")
 @options.as_json
-@options.configured
+@options.with_settings
 def list_(loaded: settings.Settings, limit: int, as_json: bool) -> None:
     """The newest dead letters, each with its reason.
 
@@ -53,19 +53,19 @@ def list_(loaded: settings.Settings, limit: int, as_json: bool) -> None:
                rta-supervisor dlq list --json | jq -r '.letters[] | "\\(.letter) \\(.reason)"'
     """
 
-    async def look(link: Link) -> tuple[int, list[Letter]]:
-        letters = Letters(link, loaded)
+    async def look(link: Link) -> tuple[int, list[DeadLetter]]:
+        letters = DeadLetters(link, loaded)
         return await letters.count(), await letters.newest(limit)
 
     total, found = one_shot.run(loaded, look)
     if as_json:
-        output.json({"letters": found, "total": total})
+        output.print_json({"letters": found, "total": total})
         return
     made = output.table("letter", "age", "lane", "message", "session", "reason", right=("age",))
     for one in found:
         made.add_row(
-            *(one.letter, output.ago(one.buried_ms, now_ms()), output.safe(one.lane), one.kind or "?"),
-            *(output.safe(one.session) or output.NOTHING, output.safe(one.reason)),
+            *(one.letter, output.ago(one.buried_ms, now_ms()), output.escape(one.lane), one.kind or "?"),
+            *(output.escape(one.session) or output.EMPTY_CELL, output.escape(one.reason)),
         )
     console = output.console()
     console.print(made if found else "no dead letters")
@@ -76,27 +76,27 @@ def list_(loaded: settings.Settings, limit: int, as_json: bool) -> None:
 @command.command()
 @click.argument("letter")
 @options.as_json
-@options.configured
+@options.with_settings
 def show(loaded: settings.Settings, letter: str, as_json: bool) -> None:
     """One dead letter with what is in it.
 
     \b
     Example:  rta-supervisor dlq show 1794806302684-0
     """
-    found = one_shot.run(loaded, lambda link: Letters(link, loaded).get(letter))
+    found = one_shot.run(loaded, lambda link: DeadLetters(link, loaded).get(letter))
     if as_json:
-        output.json(found)
+        output.print_json(found)
         return
     one = found.letter
     pairs: list[tuple[str, Text | str]] = [
         ("letter", one.letter),
-        ("buried", f"{output.moment_ms(one.buried_ms)}, {output.ago(one.buried_ms, now_ms())} ago"),
-        ("lane", f"{output.safe(one.lane)}, entry {output.safe(one.entry)}"),
-        ("reason", f"{output.safe(one.code)}: {output.safe(one.reason)}"),
+        ("buried", f"{output.format_time_ms(one.buried_ms)}, {output.ago(one.buried_ms, now_ms())} ago"),
+        ("lane", f"{output.escape(one.lane)}, entry {output.escape(one.entry)}"),
+        ("reason", f"{output.escape(one.code)}: {output.escape(one.reason)}"),
         ("message", one.kind or f"{one.size_bytes:,} bytes that can't be understood"),
     ]
-    body = found.hex if found.message is None else output.pretty(msgspec.json.encode(found.message))
-    output.console().print(Group(output.facts(pairs), "", Text(body)))
+    body = found.hex if found.message is None else output.pretty_json(msgspec.json.encode(found.message))
+    output.console().print(Group(output.key_value_table(pairs), "", Text(body)))
 
 
 @command.command()
@@ -104,7 +104,7 @@ def show(loaded: settings.Settings, letter: str, as_json: bool) -> None:
 @_all
 @options.yes
 @options.as_json
-@options.configured
+@options.with_settings
 def retry(**chosen: Any) -> None:
     """Put dead letters back on the lanes that they came from, each once, and remove them here.
 
@@ -122,20 +122,20 @@ def _retry(*, loaded: settings.Settings, letters: tuple[str, ...], all_of_them: 
     _check_which(letters, all_of_them=all_of_them)
     if all_of_them:
         options.confirm("Send all dead letters again?", yes=yes)
-    sent: list[SentAgain] = []
+    sent: list[ResentLetter] = []
     unsendable: list[Unsendable] = []
 
-    async def send(box: Letters, letter: str) -> None:
+    async def send(box: DeadLetters, letter: str) -> None:
         try:
-            sent.append(await box.send_again(letter))
+            sent.append(await box.resend(letter))
         except errors.LetterUnusable as error:
             if not all_of_them:
                 raise
             unsendable.append(Unsendable(letter, str(error)))
 
-    one_shot.run(loaded, lambda link: _each(Letters(link, loaded), letters, "sending", send))
+    one_shot.run(loaded, lambda link: _each(DeadLetters(link, loaded), letters, "sending", send))
     if as_json:
-        output.json({"sent": sent, "left": unsendable})
+        output.print_json({"sent": sent, "left": unsendable})
         return
     console = output.console()
     for one in sent:
@@ -151,7 +151,7 @@ def _retry(*, loaded: settings.Settings, letters: tuple[str, ...], all_of_them: 
 @_all
 @options.yes
 @options.as_json
-@options.configured
+@options.with_settings
 def drop(**chosen: Any) -> None:
     """Remove dead letters for good.
 
@@ -164,23 +164,23 @@ def drop(**chosen: Any) -> None:
 
 def _drop(*, loaded: settings.Settings, letters: tuple[str, ...], all_of_them: bool, yes: bool, as_json: bool) -> None:
     _check_which(letters, all_of_them=all_of_them)
-    what = "all dead letters" if all_of_them else ", ".join(map(output.safe, letters))
+    what = "all dead letters" if all_of_them else ", ".join(map(output.escape, letters))
     options.confirm(f"Remove {what} for good?", yes=yes)
     dropped: list[str] = []
 
-    async def remove(box: Letters, letter: str) -> None:
+    async def remove(box: DeadLetters, letter: str) -> None:
         if await box.drop([letter]):
             dropped.append(letter)
 
     async def remove_all(link: Link) -> None:
-        box = Letters(link, loaded)
+        box = DeadLetters(link, loaded)
         for letter in letters:
             await box.get(letter)  # nothing is removed where one of them is not there
         await _each(box, letters, "removing", remove)
 
     one_shot.run(loaded, remove_all)
     if as_json:
-        output.json({"dropped": dropped})
+        output.print_json({"dropped": dropped})
     else:
         output.console().print(f"{len(dropped):,} removed")
 
@@ -191,7 +191,7 @@ def _check_which(letters: tuple[str, ...], *, all_of_them: bool) -> None:
 
 
 async def _each(
-    box: Letters, named: tuple[str, ...], doing: str, work: Callable[[Letters, str], Awaitable[None]]
+    box: DeadLetters, named: tuple[str, ...], doing: str, work: Callable[[DeadLetters, str], Awaitable[None]]
 ) -> None:
     """Those that are named, or all of them, with a bar where somebody watches."""
     console = output.console(stderr=True)
@@ -203,9 +203,9 @@ async def _each(
             bar.advance(task)
 
 
-async def _ids(box: Letters, named: tuple[str, ...]) -> AsyncIterator[str]:
+async def _ids(box: DeadLetters, named: tuple[str, ...]) -> AsyncIterator[str]:
     for letter in named:
         yield letter
     if not named:
-        async for one in box.everything():
+        async for one in box.oldest_first():
             yield one.letter

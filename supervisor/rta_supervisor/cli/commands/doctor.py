@@ -23,7 +23,7 @@ STYLES: Final = {observe_doctor.OK: "green", observe_doctor.WARN: "yellow", obse
     help="Keys to scan at most for orphaned ones, a thousand at a time; 0: none.",
 )
 @options.as_json
-@options.configured
+@options.with_settings
 def command(loaded: settings.Settings, scan_keys: int, as_json: bool) -> int:
     """Check Redis and the supervisors, and say what to do.
 
@@ -34,17 +34,17 @@ def command(loaded: settings.Settings, scan_keys: int, as_json: bool) -> int:
     Examples:  rta-supervisor doctor
                rta-supervisor doctor --json | jq '.findings[] | select(.level != "ok")'
     """
-    findings = one_shot.run(loaded, lambda link: observe_doctor.Checkup(link, loaded, scan_keys=scan_keys).run())
+    findings = one_shot.run(loaded, lambda link: observe_doctor.Doctor(link, loaded, scan_keys=scan_keys).run())
     if as_json:
-        output.json({"findings": findings})
+        output.print_json({"findings": findings})
         return observe_doctor.worst(findings)
     rows: list[Text] = []
     width = max(len(one.check) for one in findings)
     for one in findings:
         line = Text(f"{one.level:<5}", style=STYLES[one.level])
-        line.append(f"{one.check:<{width}}  ", style="bold").append(output.safe(one.found), style="default")
+        line.append(f"{one.check:<{width}}  ", style="bold").append(output.escape(one.found), style="default")
         rows.append(line)
         if one.remedy:
-            rows.append(Text(f"{'':{width + 7}}-> {output.safe(one.remedy)}"))
+            rows.append(Text(f"{'':{width + 7}}-> {output.escape(one.remedy)}"))
     output.console().print(Group(*rows))
     return observe_doctor.worst(findings)

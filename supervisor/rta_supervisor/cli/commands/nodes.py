@@ -3,7 +3,7 @@
 import click
 
 from rta_supervisor.cli import options, output
-from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
@@ -13,7 +13,7 @@ from rta_wire import errors
 
 @click.command("nodes")
 @options.as_json
-@options.configured
+@options.with_settings
 def command(loaded: settings.Settings, as_json: bool) -> None:
     """Supervisors that run against this Redis. Ends with 69 where there is none.
 
@@ -21,14 +21,14 @@ def command(loaded: settings.Settings, as_json: bool) -> None:
     Examples:  rta-supervisor nodes
                rta-supervisor nodes --json | jq -r .nodes[].host
     """
-    lines = one_shot.run(loaded, lambda link: queries.Overview(link, loaded).nodes())
+    lines = one_shot.run(loaded, lambda link: queries.RedisQueries(link, loaded).nodes())
     if as_json:
-        output.json({"nodes": lines})
+        output.print_json({"nodes": lines})
     elif lines:
         made = output.table("node", "host", "pid", "version", "seen", "in work", right=("pid", "seen", "in work"))
         for line in lines:
             made.add_row(
-                *(output.safe(line.node), output.safe(line.host), str(line.pid), output.safe(line.version)),
+                *(output.escape(line.node), output.escape(line.host), str(line.pid), output.escape(line.version)),
                 f"{output.ago(line.seen_ms, now_ms())} ago",
                 output.count(line.unacknowledged),
             )

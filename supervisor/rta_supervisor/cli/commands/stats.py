@@ -11,7 +11,7 @@ from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
 
 BARS: Final = "▁▂▃▄▅▆▇█"
-NOTHING: Final = "·"
+EMPTY_BAR: Final = "·"
 WIDTH: Final = 60
 """Columns of a line of bars; more slots than that share one."""
 
@@ -34,7 +34,7 @@ TITLES: Final = {
 @click.command("stats")
 @click.option("--last", type=click.Choice(list(history.SCALES)), default="5m", show_default=True, help="How far back.")
 @options.as_json
-@options.configured
+@options.with_settings
 def command(loaded: settings.Settings, last: str, as_json: bool) -> None:
     """What went on lately: counts of all supervisors, as bars.
 
@@ -45,17 +45,17 @@ def command(loaded: settings.Settings, last: str, as_json: bool) -> None:
                rta-supervisor stats --last 24h
                rta-supervisor stats --last 2h --json | jq .counts.samples
     """
-    past = one_shot.run(loaded, lambda link: history.read(link, loaded.keys, history.SCALES[last]))
+    past = one_shot.run(loaded, lambda link: history.read_history(link, loaded.keys, history.SCALES[last]))
     if as_json:
-        output.json(past)
+        output.print_json(past)
         return
     table = output.table(
         "", f"last {last}, {past.slot_s} s a slot", "total", "most a second", right=("total", "most a second")
     )
     for name, counts in past.counts.items():
         fastest = max(counts) / past.slot_s
-        rate = f"{fastest:,.0f}" if fastest >= 10 else f"{fastest:.2g}" if fastest else output.NOTHING
-        table.add_row(TITLES.get(name, output.safe(name)), sparkline(counts), f"{sum(counts):,}", rate)
+        rate = f"{fastest:,.0f}" if fastest >= 10 else f"{fastest:.2g}" if fastest else output.EMPTY_CELL
+        table.add_row(TITLES.get(name, output.escape(name)), sparkline(counts), f"{sum(counts):,}", rate)
     output.console().print(table)
 
 
@@ -64,4 +64,4 @@ def sparkline(counts: Sequence[int], width: int = WIDTH) -> str:
     step = max(-(-len(counts) // width), 1)
     sums = [sum(counts[at : at + step]) for at in range(0, len(counts), step)]
     highest = max(sums, default=0)
-    return "".join(NOTHING if not one else BARS[(one * len(BARS) - 1) // highest] for one in sums)
+    return "".join(EMPTY_BAR if not one else BARS[(one * len(BARS) - 1) // highest] for one in sums)

@@ -5,7 +5,7 @@ import msgspec
 from rich.text import Text
 
 from rta_supervisor.cli import options, output
-from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
@@ -17,20 +17,20 @@ from rta_wire.session import State
 class Status(msgspec.Struct, frozen=True):
     """What `--json` prints."""
 
-    redis: queries.ServerLine
-    nodes: list[queries.NodeLine]
+    redis: queries.ServerSummary
+    nodes: list[queries.NodeSummary]
     sessions: dict[str, int]
     streams: int
     stream_entries: int
     stream_bytes: int
-    lanes: list[queries.LaneLine]
+    lanes: list[queries.ControlStreamSummary]
     oldest_message_s: float
     dead_letters: int
 
 
 @click.command("status")
 @options.as_json
-@options.configured
+@options.with_settings
 def command(loaded: settings.Settings, as_json: bool) -> None:
     """What is open, who serves it, what is stuck and how full Redis is.
 
@@ -40,21 +40,21 @@ def command(loaded: settings.Settings, as_json: bool) -> None:
     Examples:  rta-supervisor status
                rta-supervisor status --json | jq .sessions.open
     """
-    found = one_shot.run(loaded, lambda link: look(link, loaded))
+    found = one_shot.run(loaded, lambda link: read_status(link, loaded))
     if as_json:
-        output.json(found)
+        output.print_json(found)
     else:
         output.console().print(_page(found, loaded))
     if not found.nodes:
         raise errors.NoSupervisor(url=safe_url(loaded.redis.url))
 
 
-async def look(link: Link, loaded: settings.Settings) -> Status:
-    view = queries.Overview(link, loaded)
+async def read_status(link: Link, loaded: settings.Settings) -> Status:
+    view = queries.RedisQueries(link, loaded)
     server = await view.server()
     sessions = await view.sessions()
     streams = await view.streams(sessions)
-    lanes = await view.lanes()
+    lanes = await view.control_streams()
     return Status(
         redis=server,
         nodes=await view.nodes(),
@@ -63,8 +63,8 @@ async def look(link: Link, loaded: settings.Settings) -> Status:
         stream_entries=sum(line.entries for line in streams),
         stream_bytes=sum(line.memory_bytes or 0 for line in streams),
         lanes=lanes,
-        oldest_message_s=queries.ages_s(lanes),
-        dead_letters=await view.dead_letters(),
+        oldest_message_s=queries.oldest_age_s(lanes),
+        dead_letters=await view.dead_letter_count(),
     )
 
 
@@ -73,7 +73,7 @@ def _page(found: Status, loaded: settings.Settings) -> object:
     most = f"of {output.size(server.max_bytes)}" if server.max_bytes else "no limit"
     stored = output.size(found.stream_bytes)
     waiting = sum(lane.waiting + lane.unacknowledged for lane in found.lanes)
-    return output.facts(
+    return output.key_value_table(
         [
             ("redis", f"{server.product} {server.version} at {safe_url(loaded.redis.url)}"),
             ("memory", f"{output.size(server.used_bytes)}, {most}, {server.policy}"),
@@ -86,11 +86,11 @@ def _page(found: Status, loaded: settings.Settings) -> object:
     )
 
 
-def _nodes(nodes: list[queries.NodeLine]) -> Text:
+def _nodes(nodes: list[queries.NodeSummary]) -> Text:
     if not nodes:
         return Text("none is running", style="bold red")
     at_ms = now_ms()
-    words = [f"{output.safe(one.node)} ({one.version}, seen {output.ago(one.seen_ms, at_ms)} ago)" for one in nodes]
+    words = [f"{output.escape(one.node)} ({one.version}, seen {output.ago(one.seen_ms, at_ms)} ago)" for one in nodes]
     return Text(", ".join(words))
 
 

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from rta_supervisor.cli import options, output
-from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
@@ -19,7 +19,7 @@ NUMBERS: Final = ("days", "entries", "kept", "removed", "memory", "cold", "oldes
 @click.command("streams")
 @click.option("--days", "each_day", is_flag=True, help="Each day of a source by itself, the newest first.")
 @options.as_json
-@options.configured
+@options.with_settings
 def command(loaded: settings.Settings, each_day: bool, as_json: bool) -> None:
     """Streams that sessions used, the largest first.
 
@@ -33,7 +33,7 @@ def command(loaded: settings.Settings, each_day: bool, as_json: bool) -> None:
     """
     lines = one_shot.run(loaded, lambda link: _look(link, loaded))
     if as_json:
-        output.json({"streams": lines})
+        output.print_json({"streams": lines})
         return
     unused = {
         *(("days",) if all(line.day is None for line in lines) else ()),
@@ -49,14 +49,14 @@ def command(loaded: settings.Settings, each_day: bool, as_json: bool) -> None:
     output.console().print(made)
 
 
-async def _look(link: Link, loaded: settings.Settings) -> list[queries.StreamLine]:
-    view = queries.Overview(link, loaded)
+async def _look(link: Link, loaded: settings.Settings) -> list[queries.StreamSummary]:
+    view = queries.RedisQueries(link, loaded)
     return await view.streams(await view.sessions())
 
 
-def _groups(lines: Sequence[queries.StreamLine]) -> list[list[queries.StreamLine]]:
+def _groups(lines: Sequence[queries.StreamSummary]) -> list[list[queries.StreamSummary]]:
     """Days of one source together, the newest first; the largest source first."""
-    found: dict[tuple[str, bool], list[queries.StreamLine]] = {}
+    found: dict[tuple[str, bool], list[queries.StreamSummary]] = {}
     for line in lines:
         found.setdefault((line.source, line.day is not None), []).append(line)
     for some in found.values():
@@ -64,11 +64,11 @@ def _groups(lines: Sequence[queries.StreamLine]) -> list[list[queries.StreamLine
     return sorted(found.values(), key=lambda some: (-sum(line.memory_bytes or 0 for line in some), some[0].stream))
 
 
-def _name(some: Sequence[queries.StreamLine]) -> str:
+def _name(some: Sequence[queries.StreamSummary]) -> str:
     return some[0].stream if len(some) == 1 else f"{some[0].source}.*"
 
 
-def _figures(some: Sequence[queries.StreamLine], at_ms: int) -> tuple[str, ...]:
+def _figures(some: Sequence[queries.StreamSummary], at_ms: int) -> tuple[str, ...]:
     """Of streams together."""
     sizes = [line.memory_bytes for line in some if line.memory_bytes is not None]
     first = [line.first_ms for line in some if line.first_ms is not None]

@@ -24,7 +24,7 @@ SOMETHING_MISSING: Final = 65
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class TailOptions(msgspec.Struct, frozen=True):
     """What to show, and how it travels."""
 
     channels: frozenset[int]
@@ -49,7 +49,7 @@ class Wanted(msgspec.Struct, frozen=True):
 )
 @click.option("--framing", type=click.Choice([one.value for one in burst.Framing]), default=burst.Framing.RAW.value)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
-@options.configured
+@options.with_settings
 def command(  # noqa: PLR0917 - an option of the command line each
     loaded: settings.Settings,
     identity: str,
@@ -68,7 +68,7 @@ def command(  # noqa: PLR0917 - an option of the command line each
                rta-supervisor tail run-17 --from-start --json | jq 'select(.kind == "sample") | .value'
                rta-supervisor tail run-17 --sample-type float --sample-type 17=int16
     """
-    wanted = Wanted(frozenset(channels), _layouts(sample_types), burst.Framing(framing), as_json)
+    wanted = TailOptions(frozenset(channels), _layouts(sample_types), burst.Framing(framing), as_json)
     return one_shot.run(loaded, lambda link: _follow(link, loaded, identity, wanted, from_start=from_start))
 
 
@@ -89,30 +89,32 @@ def _layouts(words: tuple[str, ...]) -> codec_layout.Plan:
     return codec_layout.Plan(by_channel, default=default)
 
 
-async def _follow(link: Link, loaded: settings.Settings, identity: str, wanted: Wanted, *, from_start: bool) -> int:
+async def _follow(
+    link: Link, loaded: settings.Settings, identity: str, wanted: TailOptions, *, from_start: bool
+) -> int:
     """The exit code."""
-    before = await control_client.check_known(queries.Overview(link, loaded), identity)
+    before = await control_client.require_session(queries.RedisQueries(link, loaded), identity)
     if before.state.is_closed and not from_start:
-        _complain(f"{identity} is {before.state}: nothing more will come. --from-start shows what is in the stream")
+        _warn(f"{identity} is {before.state}: nothing more will come. --from-start shows what is in the stream")
         return 0
     code = 0
-    async for one in observe_tail.Following(link, loaded, identity).happenings(from_start=from_start):
-        if isinstance(one, cursor.Entry):
+    async for one in observe_tail.SessionTail(link, loaded, identity).follow(from_start=from_start):
+        if isinstance(one, cursor.StreamEntry):
             try:
                 found = decode.entries([one], wanted.layouts, framing=wanted.framing)
                 lines = list(_lines(one.id, found, wanted))
                 is_over = any(_is_closed(document) for document in found.session_json)
             except (errors.BadBurst, errors.BadSessionJson) as error:
-                _complain(str(error))
+                _warn(str(error))
                 code = SOMETHING_MISSING
                 continue
             sys.stdout.write("".join(f"{line}\n" for line in lines))
             if is_over:
                 break
-        elif isinstance(one, observe_tail.Idle):
+        elif isinstance(one, observe_tail.CaughtUp):
             sys.stdout.flush()
         elif isinstance(one, observe_tail.Away):
-            _complain(f"Redis is away, waiting for it: {one.reason}")
+            _warn(f"Redis is away, waiting for it: {one.reason}")
         else:
             code = SOMETHING_MISSING
             _missing(one, as_json=wanted.as_json)
@@ -126,29 +128,29 @@ def _is_closed(document: str) -> bool:
 
 def _missing(one: cursor.Gap | errors.BadBurst, *, as_json: bool) -> None:
     if isinstance(one, errors.BadBurst):
-        _complain(str(one))
+        _warn(str(one))
         return
     if as_json:
         sys.stdout.write(_encode({"kind": "gap", **one._asdict()}).decode() + "\n")
     if one.restarted:
-        _complain(f"the stream was removed and made again after {one.after}: what was in it is gone")
+        _warn(f"the stream was removed and made again after {one.after}: what was in it is gone")
         return
     how_many = f"{one.entries:,} entries" if one.exact else f"at most {one.entries:,} entries"
-    _complain(f"{how_many} of the stream after {one.after} were trimmed before they could be read")
+    _warn(f"{how_many} of the stream after {one.after} were trimmed before they could be read")
 
 
-def _complain(sentence: str) -> None:
+def _warn(sentence: str) -> None:
     sys.stdout.flush()
-    click.echo(f"rta-supervisor: {output.safe(sentence)}", err=True)
+    click.echo(f"rta-supervisor: {output.escape(sentence)}", err=True)
 
 
-def _lines(entry: str, found: decode.Decoded, wanted: Wanted) -> Iterator[str]:
-    things = (one for one in _things(found) if not wanted.channels or one.get("channel", -1) in wanted.channels | {-1})
+def _lines(entry: str, found: decode.DecodedBursts, wanted: TailOptions) -> Iterator[str]:
+    things = (one for one in _records(found) if not wanted.channels or one.get("channel", -1) in wanted.channels | {-1})
     for one in things:
         yield _encode({**one, "entry": entry}).decode() if wanted.as_json else _text(one)
 
 
-def _things(found: decode.Decoded) -> Iterator[dict[str, Any]]:
+def _records(found: decode.DecodedBursts) -> Iterator[dict[str, Any]]:
     for document in found.session_json:
         yield {"kind": "session", "document": msgspec.Raw(document.encode())}
     for start_ns, end_ns in found.time_ranges_ns:
@@ -171,13 +173,12 @@ def _things(found: decode.Decoded) -> Iterator[dict[str, Any]]:
 def _text(one: dict[str, Any]) -> str:
     kind = one["kind"]
     if kind == "sample":
-        return f"{output.moment_ns(one['time_ns'])}  channel {one['channel']:<6} {one['value']}"
+        return f"{output.format_time_ns(one['time_ns'])}  channel {one['channel']:<6} {one['value']}"
     if kind == "event":
-        words = " ".join(output.safe(word) for word in (one["app"], one["status"]) if word)
-        return (
-            f"{output.moment_ns(one['time_ns'])}  event {one['definition']:<8} {words} {one['raw_data'] or ''}".rstrip()
-        )
+        words = " ".join(output.escape(word) for word in (one["app"], one["status"]) if word)
+        at = output.format_time_ns(one["time_ns"])
+        return f"{at}  event {one['definition']:<8} {words} {one['raw_data'] or ''}".rstrip()
     if kind == "time_range":
-        return f"{output.moment_ns(one['end_ns'])}  time range from {output.moment_ns(one['start_ns'])}"
+        return f"{output.format_time_ns(one['end_ns'])}  time range from {output.format_time_ns(one['start_ns'])}"
     document = session.parse(bytes(one["document"]))
-    return f"{document['identity']} is {document['state']}: {output.safe(str(document['identifier']))}"
+    return f"{document['identity']} is {document['state']}: {output.escape(str(document['identifier']))}"

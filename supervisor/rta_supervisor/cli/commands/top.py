@@ -12,22 +12,23 @@ from rich.live import Live
 from rich.text import Text
 
 from rta_supervisor.cli import options, output
-from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
-from rta_supervisor.transport.link import Link, Outage, Refusal
+from rta_supervisor.transport.failures import OUTAGE_ERRORS, REFUSAL_ERRORS
+from rta_supervisor.transport.link import Link
 
 HEAD_LINES: Final = 8
 
 
-class Looked(msgspec.Struct, frozen=True):
+class TopSnapshot(msgspec.Struct, frozen=True):
     """What stood there at a moment."""
 
     at_s: float
-    server: queries.ServerLine
-    sessions: Sequence[queries.SessionLine]
-    lanes: Sequence[queries.LaneLine]
+    server: queries.ServerSummary
+    sessions: Sequence[queries.SessionSummary]
+    lanes: Sequence[queries.ControlStreamSummary]
     nodes: int
     dead_letters: int
 
@@ -42,7 +43,7 @@ class Rate(msgspec.Struct, frozen=True):
 @click.command("top")
 @click.option("--every-s", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="How often to look.")
 @click.option("--count", type=click.IntRange(min=1), help="How many times; for ever on a terminal, twice elsewhere.")
-@options.configured
+@options.with_settings
 def command(loaded: settings.Settings, every_s: float, count: int | None) -> None:
     """A live table of sessions, the fastest first. Ctrl-C ends it. In a pipe or a file only the last look is printed.
 
@@ -56,16 +57,16 @@ def command(loaded: settings.Settings, every_s: float, count: int | None) -> Non
 
 
 async def _watch(link: Link, loaded: settings.Settings, console: Console, *, every_s: float, looks: int | None) -> None:
-    before = await look(link, loaded)
+    before = await take_snapshot(link, loaded)
     page: RenderableType = _page(before, {}, console)
     done = 1
     with _screen(page, console) as show:
         while looks is None or done < looks:
             await anyio.sleep(every_s)
             try:
-                now = await look(link, loaded)
-            except (*Outage, *Refusal) as error:
-                away = Text(f"{link.named(error)}\nWaiting for it; this is how it was:", style="bold red")
+                now = await take_snapshot(link, loaded)
+            except (*OUTAGE_ERRORS, *REFUSAL_ERRORS) as error:
+                away = Text(f"{link.to_rta_error(error)}\nWaiting for it; this is how it was:", style="bold red")
                 show(Group(away, page))
                 continue
             page = _page(now, rates(before, now), console)
@@ -87,19 +88,19 @@ def _screen(page: RenderableType, console: Console) -> Iterator[Callable[[Render
         yield lambda new: live.update(new, refresh=True)
 
 
-async def look(link: Link, loaded: settings.Settings) -> Looked:
-    view = queries.Overview(link, loaded)
-    return Looked(
+async def take_snapshot(link: Link, loaded: settings.Settings) -> TopSnapshot:
+    view = queries.RedisQueries(link, loaded)
+    return TopSnapshot(
         at_s=anyio.current_time(),
         server=await view.server(),
         sessions=await view.sessions(),
-        lanes=await view.lanes(),
+        lanes=await view.control_streams(),
         nodes=len(await view.nodes()),
-        dead_letters=await view.dead_letters(),
+        dead_letters=await view.dead_letter_count(),
     )
 
 
-def rates(before: Looked, now: Looked) -> dict[int, Rate]:
+def rates(before: TopSnapshot, now: TopSnapshot) -> dict[int, Rate]:
     """By stream session id, of those that stood there both times."""
     was = {one.stream_session_id: one for one in before.sessions}
     passed_s = max(now.at_s - before.at_s, 1e-9)
@@ -112,15 +113,15 @@ def rates(before: Looked, now: Looked) -> dict[int, Rate]:
     }
 
 
-def _page(found: Looked, rate_of: Mapping[int, Rate], console: Console) -> Group:
+def _page(found: TopSnapshot, rate_of: Mapping[int, Rate], console: Console) -> Group:
     server, at_ms = found.server, now_ms()
     counts = ", ".join(f"{count:,} {state}" for state, count in queries.by_state(found.sessions).items())
     waiting = sum(lane.waiting + lane.unacknowledged for lane in found.lanes)
     most = f" of {output.size(server.max_bytes)}" if server.max_bytes else ""
     head = Text(
-        f"{output.moment_ms(at_ms)}  {server.product} {server.version}, {output.size(server.used_bytes)}{most}\n"
+        f"{output.format_time_ms(at_ms)}  {server.product} {server.version}, {output.size(server.used_bytes)}{most}\n"
         f"{found.nodes} supervisors, {counts}; {waiting:,} messages waiting, the oldest for "
-        f"{output.duration(queries.ages_s(found.lanes, at_ms))}; {found.dead_letters:,} dead letters\n"
+        f"{output.duration(queries.oldest_age_s(found.lanes, at_ms))}; {found.dead_letters:,} dead letters\n"
     )
     numbers = ("samples/s", "bytes/s", "samples", "heard")
     made = output.table("session", "state", "stream", *numbers, right=numbers)
@@ -135,12 +136,12 @@ def _page(found: Looked, rate_of: Mapping[int, Rate], console: Console) -> Group
     return Group(head, made, *([f"{left:,} more"] if left > 0 else []))
 
 
-def _row(one: queries.SessionLine, rate: Rate | None, at_ms: int) -> tuple[Any, ...]:
-    speed = output.NOTHING if rate is None else f"{rate.samples_per_s:,.0f}"
-    volume = output.NOTHING if rate is None else output.size(round(rate.bytes_per_s))
+def _row(one: queries.SessionSummary, rate: Rate | None, at_ms: int) -> tuple[Any, ...]:
+    speed = output.EMPTY_CELL if rate is None else f"{rate.samples_per_s:,.0f}"
+    volume = output.EMPTY_CELL if rate is None else output.size(round(rate.bytes_per_s))
     heard = f"{output.ago(one.heard_ms, at_ms)} ago"
     return (
-        output.safe(one.identity),
+        output.escape(one.identity),
         output.state(one.state),
         one.stream,
         speed,

@@ -10,7 +10,7 @@ from typing import Any, Final, TextIO
 import click
 import msgspec
 
-from rta_supervisor.catalogue.model import Catalogue, Query, Row
+from rta_supervisor.catalogue.model import Catalogue, CatalogueRow, Query
 from rta_supervisor.cli import catalogue_access, options, query_options
 from rta_supervisor.cli import output as cli_output
 from rta_supervisor.settings import settings
@@ -22,7 +22,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 """What a spreadsheet takes for the beginning of a formula."""
 
 
-class Line(msgspec.Struct, frozen=True):
+class CatalogueLine(msgspec.Struct, frozen=True):
     """One session in the catalogue, as `--json` and an export print it."""
 
     identity: str
@@ -42,17 +42,17 @@ class Line(msgspec.Struct, frozen=True):
     version: int
 
 
-class Exported(Line, frozen=True):
+class ExportedSession(CatalogueLine, frozen=True):
     """The same with its Session JSON."""
 
     document: Any = None
 
 
-def line(row: Row) -> Line:
-    return Line(**_facts(row))
+def line(row: CatalogueRow) -> CatalogueLine:
+    return CatalogueLine(**_facts(row))
 
 
-def _facts(row: Row) -> dict[str, Any]:
+def _facts(row: CatalogueRow) -> dict[str, Any]:
     found = document(row)
     return {
         "identity": row.identity,
@@ -68,7 +68,7 @@ def _facts(row: Row) -> dict[str, Any]:
     }
 
 
-def document(row: Row) -> dict[str, Any]:
+def document(row: CatalogueRow) -> dict[str, Any]:
     """Its Session JSON. A row that somebody spoilt keeps nobody from the others: it has none."""
     try:
         return msgspec.json.decode(row.json, type=dict[str, Any])
@@ -77,12 +77,12 @@ def document(row: Row) -> dict[str, Any]:
 
 
 @click.command()
-@query_options.query
+@query_options.search_options
 @click.option(
     "--format", "how", type=click.Choice(["json", "csv"]), help="json: a line for each. Else by the file's name."
 )
 @click.option("--output", "-o", default=STDOUT, metavar="FILE", help="Written whole or not at all; -: standard output.")
-@options.configured
+@options.with_settings
 def export(loaded: settings.Settings, query: Query, how: str | None, output: str) -> None:
     """Write sessions of the catalogue as JSON lines or CSV, newest first.
 
@@ -100,9 +100,9 @@ def export(loaded: settings.Settings, query: Query, how: str | None, output: str
         cli_output.console(stderr=True).print(f"{count:,} {'session' if count == 1 else 'sessions'} in {output}")
 
 
-async def _export(catalogue: Catalogue, query: Query, write: Callable[[Row], None]) -> int:
+async def _export(catalogue: Catalogue, query: Query, write: Callable[[CatalogueRow], None]) -> int:
     count = 0
-    rows: AsyncIterator[Row] = catalogue_access.everything(catalogue, query)
+    rows: AsyncIterator[CatalogueRow] = catalogue_access.search_rows(catalogue, query)
     async for row in rows:
         write(row)
         count += 1
@@ -127,20 +127,20 @@ def _opened(output: str) -> Iterator[TextIO]:
         part.unlink(missing_ok=True)
 
 
-def _json(file: TextIO) -> Callable[[Row], None]:
-    def write(row: Row) -> None:
+def _json(file: TextIO) -> Callable[[CatalogueRow], None]:
+    def write(row: CatalogueRow) -> None:
         raw = msgspec.Raw(row.json.encode()) if document(row) else None
-        file.write(msgspec.json.encode(Exported(**_facts(row), document=raw)).decode() + "\n")
+        file.write(msgspec.json.encode(ExportedSession(**_facts(row), document=raw)).decode() + "\n")
 
     return write
 
 
-def _csv(file: TextIO) -> Callable[[Row], None]:
-    names = (*Line.__struct_fields__, "json")
+def _csv(file: TextIO) -> Callable[[CatalogueRow], None]:
+    names = (*CatalogueLine.__struct_fields__, "json")
     writer = csv.writer(file, lineterminator="\r\n")
     writer.writerow(names)
 
-    def write(row: Row) -> None:
+    def write(row: CatalogueRow) -> None:
         facts = {**_facts(row), "state": row.state.value, "json": row.json}
         writer.writerow([_cell(facts[name]) for name in names])
 

@@ -9,7 +9,7 @@ from rich.text import Text
 from rta_supervisor.catalogue.model import Query
 from rta_supervisor.cli import options, output, query_options
 from rta_supervisor.cli.sessions import end, export, resurrect, search, show
-from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
@@ -17,7 +17,7 @@ from rta_wire import errors
 from rta_wire.session import State
 
 
-class Sessions(click.Group):
+class SessionsGroup(click.Group):
     """`sessions --all` is `sessions list --all`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -26,7 +26,7 @@ class Sessions(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group("sessions", cls=Sessions)
+@click.group("sessions", cls=SessionsGroup)
 def command() -> None:
     """List sessions, search all that ever were, look at one, end one, bring one back.
 
@@ -40,11 +40,11 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--all", "is_all", is_flag=True, help="Search the catalogue: all sessions that ever were.")
-@query_options.query
+@query_options.search_options
 @click.option("--before", type=click.IntRange(min=0), metavar="ID", help="Go on with sessions of lower ids.")
 @click.option("--limit", type=click.IntRange(min=0), default=100, show_default=True, help="How many; 0: all.")
 @options.as_json
-@options.configured
+@options.with_settings
 def list_(
     *, loaded: settings.Settings, is_all: bool, query: Query, before: int | None, limit: int, as_json: bool
 ) -> None:
@@ -62,11 +62,11 @@ def list_(
         return
     if before is not None or query != Query(states=query.states, stream=query.stream):
         raise errors.Usage(reason="Only the catalogue can be searched like that: say --all as well.")
-    found = one_shot.run(loaded, lambda link: queries.Overview(link, loaded).sessions())
+    found = one_shot.run(loaded, lambda link: queries.RedisQueries(link, loaded).sessions())
     wanted = [one for one in found if one.state in (query.states or State) and query.stream in ("", one.stream)]
     part = wanted[: limit or None]
     if as_json:
-        output.json({"sessions": part, "total": len(wanted)})
+        output.print_json({"sessions": part, "total": len(wanted)})
         return
     console = output.console()
     console.print(_table(part))
@@ -74,7 +74,7 @@ def list_(
         console.print(f"{len(wanted) - len(part):,} more: --limit 0 shows all")
 
 
-def _table(lines: Sequence[queries.SessionLine]) -> Any:
+def _table(lines: Sequence[queries.SessionSummary]) -> Any:
     numbers = ("id", "samples", "bytes", "open for", "heard")
     made = output.table(
         "session", "state", "stream", "id", "principal", "samples", "bytes", *numbers[3:], right=numbers
@@ -82,15 +82,15 @@ def _table(lines: Sequence[queries.SessionLine]) -> Any:
     at_ms = now_ms()
     for one in lines:
         made.add_row(
-            output.safe(one.identity),
+            output.escape(one.identity),
             output.state(one.state) + Text(" lost data", style="red") if one.lost_data else output.state(one.state),
             one.stream,
             str(one.stream_session_id),
-            output.safe(one.principal),
+            output.escape(one.principal),
             output.count(one.samples),
             output.size(one.stored_bytes),
             output.ago(one.opened_ms, at_ms),
-            f"{output.ago(one.heard_ms, at_ms)} ago" if one.heard_ms is not None else output.NOTHING,
+            f"{output.ago(one.heard_ms, at_ms)} ago" if one.heard_ms is not None else output.EMPTY_CELL,
         )
     return made
 

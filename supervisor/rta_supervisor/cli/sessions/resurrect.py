@@ -14,7 +14,7 @@ from rta_wire.control import messages
 from rta_wire.pb import control_pb2
 
 
-class Resurrected(msgspec.Struct, frozen=True):
+class ResurrectedSession(msgspec.Struct, frozen=True):
     """What `--json` prints."""
 
     identity: str
@@ -27,9 +27,9 @@ class Resurrected(msgspec.Struct, frozen=True):
 
 @click.command()
 @click.argument("identity")
-@control_client.timeout
+@control_client.timeout_option
 @options.as_json
-@options.configured
+@options.with_settings
 def resurrect(loaded: settings.Settings, identity: str, timeout_s: float, as_json: bool) -> None:
     """Publish a session that Redis forgot, as the catalogue of the supervisors has it.
 
@@ -40,14 +40,16 @@ def resurrect(loaded: settings.Settings, identity: str, timeout_s: float, as_jso
     """
     found = one_shot.run(loaded, lambda link: _ask(link, loaded, identity, timeout_s=timeout_s))
     if as_json:
-        output.json(found)
+        output.print_json(found)
         return
     how = "was there all the time" if found.was_there else f"is back in {found.stream}"
-    output.console().print(Text(f"{output.safe(identity)} {how}: ") + output.state(found.state))
+    output.console().print(Text(f"{output.escape(identity)} {how}: ") + output.state(found.state))
 
 
-async def _ask(link: Link, loaded: settings.Settings, identity: str, *, timeout_s: float) -> Resurrected:
-    was_there = await queries.Overview(link, loaded).session(identity) is not None
+async def _ask(link: Link, loaded: settings.Settings, identity: str, *, timeout_s: float) -> ResurrectedSession:
+    was_there = await queries.RedisQueries(link, loaded).session(identity) is not None
     request = control_pb2.ResurrectSession(request_id=messages.new_request_id(), identity=identity)
-    reply = await control_client.Asker(link, loaded, timeout_s=timeout_s).ask(request)
-    return Resurrected(identity, reply.state, reply.stream, reply.stream_session_id, was_there, reply.totals.samples)
+    reply = await control_client.OperatorClient(link, loaded, timeout_s=timeout_s).request(request)
+    return ResurrectedSession(
+        identity, reply.state, reply.stream, reply.stream_session_id, was_there, reply.totals.samples
+    )

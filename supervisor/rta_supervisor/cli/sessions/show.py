@@ -8,16 +8,17 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from rta_supervisor.catalogue.model import Catalogue, Place, Row
+from rta_supervisor.catalogue.model import Catalogue, CatalogueRow, StorageLocation
 from rta_supervisor.cli import catalogue_access, options, output
 from rta_supervisor.cli.sessions import export
 from rta_supervisor.control import client as control_client
-from rta_supervisor.nodes.time_sync import now_ms
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries
 from rta_supervisor.session import store as sessions_
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
-from rta_supervisor.transport.link import Link, pairs
+from rta_supervisor.transport.link import Link
+from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import errors, keys
 from rta_wire.control.totals import Totals
 from rta_wire.stream import cold_index
@@ -26,16 +27,16 @@ LIVE: Final = "live"
 COLD: Final = "cold"
 
 
-class Shown(msgspec.Struct, frozen=True):
+class SessionDetails(msgspec.Struct, frozen=True):
     """What `sessions show --json` prints."""
 
-    session: queries.SessionLine
+    session: queries.SessionSummary
     document: msgspec.Raw
     """Session JSON as its readers have it."""
     units: dict[str, Totals]
     expires_s: int | None
     """None: Redis has forgotten it, and this is what the catalogue knows."""
-    places: list[Place]
+    places: list[StorageLocation]
     catalogue_error: str
     """Why the catalogue could not be asked where else the data is; empty where it could."""
 
@@ -43,7 +44,7 @@ class Shown(msgspec.Struct, frozen=True):
 @click.command()
 @click.argument("identity")
 @options.as_json
-@options.configured
+@options.with_settings
 def show(loaded: settings.Settings, identity: str, as_json: bool) -> None:
     """Everything about one session: its JSON, its time range, who wrote how much, where its data is.
 
@@ -53,26 +54,28 @@ def show(loaded: settings.Settings, identity: str, as_json: bool) -> None:
     Examples:  rta-supervisor sessions show run-17
                rta-supervisor sessions show run-17 --json | jq .document.details
     """
-    found = one_shot.run(loaded, lambda link: look(link, loaded, identity))
+    found = one_shot.run(loaded, lambda link: load_details(link, loaded, identity))
     if as_json:
-        output.json(found)
+        output.print_json(found)
     else:
         output.console().print(_page(found))
 
 
-async def look(link: Link, loaded: settings.Settings, identity: str) -> Shown:
-    view = queries.Overview(link, loaded)
+async def load_details(link: Link, loaded: settings.Settings, identity: str) -> SessionDetails:
+    view = queries.RedisQueries(link, loaded)
     line = await view.session(identity)
-    row: Row | None = None
-    places: list[Place] = []
+    row: CatalogueRow | None = None
+    places: list[StorageLocation] = []
     error = ""
     try:
-        row, places = await catalogue_access.within(loaded, lambda catalogue: _catalogued(catalogue, identity, line))
+        row, places = await catalogue_access.with_catalogue(
+            loaded, lambda catalogue: _catalogued(catalogue, identity, line)
+        )
     except errors.CatalogueUnavailable as unavailable:
         error = str(unavailable)
     if line is None and row is not None:
         is_json = export.document(row) != {}
-        return Shown(
+        return SessionDetails(
             session=_line(row),
             document=msgspec.Raw(row.json.encode() if is_json else b"null"),
             units={},
@@ -80,10 +83,10 @@ async def look(link: Link, loaded: settings.Settings, identity: str) -> Shown:
             places=[*await _in_redis(link, loaded, row.stream), *places],
             catalogue_error=error,
         )
-    line = await control_client.check_known(view, identity)
-    known = await sessions_.Sessions(link, loaded).read(identity)
-    units = {} if known is None else known.units
-    return Shown(
+    line = await control_client.require_session(view, identity)
+    known = await sessions_.SessionStore(link, loaded).read(identity)
+    units = {} if known is None else known.unit_totals
+    return SessionDetails(
         session=line,
         document=msgspec.Raw(known.document if known is not None and known.document else b"null"),
         units={unit: Totals.from_words(words.split(" ")) for unit, words in sorted(units.items())},
@@ -94,8 +97,8 @@ async def look(link: Link, loaded: settings.Settings, identity: str) -> Shown:
 
 
 async def _catalogued(
-    catalogue: Catalogue, identity: str, line: queries.SessionLine | None
-) -> tuple[Row | None, list[Place]]:
+    catalogue: Catalogue, identity: str, line: queries.SessionSummary | None
+) -> tuple[CatalogueRow | None, list[StorageLocation]]:
     """The row of a session, and where its data is besides Redis."""
     row = await catalogue.get(identity)
     if line is not None:
@@ -104,11 +107,11 @@ async def _catalogued(
         stream, number = row.stream, row.stream_session_id
     else:
         return None, []
-    found = await catalogue.places(stream)
+    found = await catalogue.locations(stream)
     return row, [place for place in found if place.stream_session_id in (0, number) and place.kind not in (LIVE, COLD)]
 
 
-async def _in_redis(link: Link, loaded: settings.Settings, stream: str) -> list[Place]:
+async def _in_redis(link: Link, loaded: settings.Settings, stream: str) -> list[StorageLocation]:
     """The stream as it is now, live and cold: what a catalogue noted of it may be gone since."""
     info, memory, raw = await link.try_all(
         [
@@ -117,20 +120,26 @@ async def _in_redis(link: Link, loaded: settings.Settings, stream: str) -> list[
             ("HGET", loaded.keys.cold_index(), stream),
         ]
     )
-    places: list[Place] = []
+    places: list[StorageLocation] = []
     if not isinstance(raw, Exception) and (cold := cold_index.parse(raw)) is not None:
         ends = (cold.first_id, cold.last_id)
-        places.append(Place(stream, 0, COLD, keys.cold(stream), *ends, cold.entries, cold.size_bytes, cold.noted_ms))
-    found: dict[bytes, Any] = {} if isinstance(info, Exception) else pairs(info)
+        places.append(
+            StorageLocation(
+                stream, 0, COLD, keys.cold_stream(stream), *ends, cold.entries, cold.size_bytes, cold.noted_ms
+            )
+        )
+    found: dict[bytes, Any] = {} if isinstance(info, Exception) else pairs_to_dict(info)
     if found.get(b"length"):
         ends = (found[b"first-entry"][0].decode(), found[b"last-entry"][0].decode())
         size_bytes = memory if isinstance(memory, int) else 0
-        places.append(Place(stream, 0, LIVE, keys.stream(stream), *ends, found[b"length"], size_bytes, now_ms()))
+        places.append(
+            StorageLocation(stream, 0, LIVE, keys.stream(stream), *ends, found[b"length"], size_bytes, now_ms())
+        )
     return places
 
 
-def _line(row: Row) -> queries.SessionLine:
-    return queries.SessionLine(
+def _line(row: CatalogueRow) -> queries.SessionSummary:
+    return queries.SessionSummary(
         **{name: getattr(row, name) for name in ("identity", "state", "stream", "stream_session_id", "principal")},
         opened_ms=row.opened_ms,
         heard_ms=None,
@@ -139,37 +148,37 @@ def _line(row: Row) -> queries.SessionLine:
     )
 
 
-def _page(found: Shown) -> Group:
+def _page(found: SessionDetails) -> Group:
     one = found.session
     at_ms = now_ms()
     raw = bytes(found.document)
     document = msgspec.json.decode(raw) or {}
     facts: list[tuple[str, Text | str]] = [
-        ("session", output.safe(one.identity)),
-        ("identifier", output.safe(str(document.get("identifier", output.NOTHING)))),
+        ("session", output.escape(one.identity)),
+        ("identifier", output.escape(str(document.get("identifier", output.EMPTY_CELL)))),
         ("state", output.state(one.state) + Text(" (Redis lost data of it)" if one.lost_data else "", style="red")),
         ("stream", f"{one.stream}, id {one.stream_session_id}"),
-        ("principal", output.safe(one.principal)),
-        ("opened", f"{output.moment_ms(one.opened_ms)}, {output.ago(one.opened_ms, at_ms)} ago"),
+        ("principal", output.escape(one.principal)),
+        ("opened", f"{output.format_time_ms(one.opened_ms)}, {output.ago(one.opened_ms, at_ms)} ago"),
         ("heard of", f"{output.ago(one.heard_ms, at_ms)} ago" if one.heard_ms is not None else "put away"),
-        ("from", output.moment_ns(one.start_ns)),
-        ("to", output.moment_ns(one.end_ns)),
+        ("from", output.format_time_ns(one.start_ns)),
+        ("to", output.format_time_ns(one.end_ns)),
         ("samples", f"{output.count(one.samples)} in {output.count(one.bursts)} bursts"),
         ("bytes", f"{output.size(one.stored_bytes)}, {output.size(one.raw_bytes)} before compression"),
         ("expires", _expiry(found.expires_s)),
-        ("data", output.safe(found.catalogue_error) if found.catalogue_error else _summary(found.places)),
+        ("data", output.escape(found.catalogue_error) if found.catalogue_error else _summary(found.places)),
     ]
     units = output.table("unit", "bursts", "samples", "to", right=("bursts", "samples"))
     for name, totals in found.units.items():
         units.add_row(
-            output.safe(name),
+            output.escape(name),
             output.count(totals.bursts),
             output.count(totals.samples),
-            output.moment_ns(totals.end_ns),
+            output.format_time_ns(totals.end_ns),
         )
-    text = Text(output.pretty(raw))
+    text = Text(output.pretty_json(raw))
     tables = [*((_places(found.places), "") if found.places else ()), *((units, "") if found.units else ())]
-    parts: list[RenderableType] = [output.facts(facts), "", *tables, text]
+    parts: list[RenderableType] = [output.key_value_table(facts), "", *tables, text]
     return Group(*parts)
 
 
@@ -179,15 +188,15 @@ def _expiry(expires_s: int | None) -> str:
     return f"in {output.duration(expires_s)}, renewed while it is open"
 
 
-def _summary(places: list[Place]) -> str:
+def _summary(places: list[StorageLocation]) -> str:
     return "nowhere any more" if not places else ", ".join(dict.fromkeys(place.kind for place in places))
 
 
-def _places(places: list[Place]) -> Table:
+def _places(places: list[StorageLocation]) -> Table:
     made = output.table("data", "where", "of", "entries", "bytes", "first", "last", right=("entries", "bytes"))
     for place in places:
         made.add_row(
-            *(place.kind, output.safe(place.location), "this session" if place.stream_session_id else "the stream"),
+            *(place.kind, output.escape(place.location), "this session" if place.stream_session_id else "the stream"),
             *(output.count(place.entries), output.size(place.size_bytes), place.first_id, place.last_id),
         )
     return made

@@ -11,7 +11,7 @@ LEVEL_MIN: Final = 1
 LEVEL_MAX: Final = 19
 
 
-class SourceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ArchiveSourceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How samples of one source are stored: the wire does not say it."""
 
     sample_type: str = "double"
@@ -26,10 +26,10 @@ class ArchiveSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     alarm_at: float = 0.8
     level: int = 3
     split_bytes: bool = False
-    sources: dict[str, SourceSettings] = {}
+    sources: dict[str, ArchiveSourceSettings] = {}
 
-    def of(self, source: str) -> SourceSettings:
-        return self.sources.get(source, SourceSettings())
+    def for_source(self, source: str) -> ArchiveSourceSettings:
+        return self.sources.get(source, ArchiveSourceSettings())
 
 
 def check(archive: ArchiveSettings) -> None:

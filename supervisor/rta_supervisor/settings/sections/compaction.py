@@ -18,8 +18,8 @@ class CompactSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     level: int = cold_batch.LEVEL
 
     @property
-    def options(self) -> cold_batch.Options:
-        return cold_batch.Options(self.codec, self.level)
+    def options(self) -> cold_batch.ColdCompression:
+        return cold_batch.ColdCompression(self.codec, self.level)
 
 
 def check(compact: CompactSettings) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from rta_wire import credentials, errors
+from rta_wire import credentials, errors, redis_url
 
 SCHEMES: Final = ("postgresql", "postgres")
 PASSWORD_VARIABLE: Final = "RTA_CATALOGUE_PASSWORD"  # noqa: S105 - a name, not a secret
@@ -30,7 +30,7 @@ def check(*, url: str, path: str, password_file: str, schema: str) -> None:
         raise errors.BadConfiguration(where="catalogue.url", reason="it does not begin with postgresql://")
     if path:
         raise errors.BadConfiguration(where="catalogue.url", reason="there is catalogue.path too. Use one of them")
-    if password_file and credentials.has_password(url):
+    if password_file and redis_url.has_password(url):
         raise errors.BadConfiguration(
             where="catalogue.password_file", reason="the URL has a password too. Use one of them"
         )
@@ -53,7 +53,7 @@ def parameters(
     except psycopg.Error:
         # What libpq says of it may quote a part of the password.
         reason = "it is no URL of a PostgreSQL. Write '/', '@', '?' and '#' in a password as %2F, %40, %3F and %23"
-        raise errors.BadConfiguration(where=f"catalogue.url {credentials.safe(url)!r}", reason=reason) from None
+        raise errors.BadConfiguration(where=f"catalogue.url {redis_url.redact(url)!r}", reason=reason) from None
     usual: dict[str, Any] = {
         "application_name": "rta-supervisor",
         "connect_timeout": max(CONNECT_MIN_S, round(timeout_s)),

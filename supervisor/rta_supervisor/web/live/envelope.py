@@ -49,7 +49,7 @@ class Envelope:
         np.maximum.at(track.high, places, samples)
         track.is_new[places] = True
 
-    def news(self) -> dict[str, dict[str, list[Any]]]:
+    def changed_steps(self) -> dict[str, dict[str, list[Any]]]:
         """Steps that changed since the last time, by channel: numbers, lowest and highest."""
         return {str(channel): found for channel, track in self._tracks.items() if (found := self._news_of(track))}
 

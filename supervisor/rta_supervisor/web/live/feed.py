@@ -10,13 +10,14 @@ import anyio
 import msgspec
 import redis.exceptions
 
-from rta_supervisor.diagnostics.recent_events import RECENT
-from rta_supervisor.nodes.time_sync import now_ms
-from rta_supervisor.observe.queries import Overview, SessionLine
-from rta_supervisor.transport.link import Trouble, pairs
-from rta_supervisor.web.context import Parts
+from rta_supervisor.diagnostics.recent_events import RECENT_EVENTS
+from rta_supervisor.nodes.server_clock import now_ms
+from rta_supervisor.observe.queries import RedisQueries, SessionSummary
+from rta_supervisor.transport.failures import RETRIABLE_ERRORS
+from rta_supervisor.transport.replies import pairs_to_dict
+from rta_supervisor.web.context import WebContext
 from rta_supervisor.web.live import snapshot
-from rta_supervisor.web.live.snapshot import Letter, Rest, Snapshot
+from rta_supervisor.web.live.snapshot import DeadLetterRow, DeploymentSummary, Snapshot
 from rta_wire import __version__, errors, keys
 
 EVERY_S: Final = 1.0
@@ -32,21 +33,21 @@ REASON_MAX_CHARS: Final = 500
 Numbered = tuple[int, bytes]
 
 
-class Producer:
+class SnapshotFeed:
     """The newest look, and what it changed."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: WebContext) -> None:
         self._parts = parts
-        self._overview = Overview(parts.link, parts.config)
+        self._overview = RedisQueries(parts.link, parts.config)
         self._lock = anyio.Lock()
         self._rates = snapshot.Rates()
-        self._ended: dict[str, SessionLine] = {}
+        self._ended: dict[str, SessionSummary] = {}
         self._opened = b""
         self._now: Snapshot | None = None
         self._changes: bytes = b""
         self._due_s = 0.0
 
-    async def after(self, seen: int) -> Numbered:
+    async def next_update(self, seen: int) -> Numbered:
         """The next look after the one with that number, as JSON: what changed, or everything for who missed one."""
         async with self._lock:
             is_old = anyio.current_time() > self._due_s + EVERY_S
@@ -58,7 +59,7 @@ class Producer:
             if seen == now.number - 1 and self._changes:
                 return now.number, self._changes
             # Who comes between two looks gets the last one.
-            return now.number, self._encode(snapshot.whole(now, self._rates.history(), RECENT.after(0)))
+            return now.number, self._encode(snapshot.full_update(now, self._rates.history(), RECENT_EVENTS.after(0)))
 
     async def _wait(self) -> None:
         """Until the next look is due, or the server ends."""
@@ -71,26 +72,26 @@ class Producer:
         at_ms = now_ms()
         try:
             with anyio.fail_after(LOOK_TIMEOUT_S):
-                now = await self._look(at_ms)
-        except (*Trouble, redis.exceptions.RedisError, errors.RtaError) as error:
-            now = self._without(at_ms, str(error) or "Redis does not answer")
+                now = await self._take_snapshot(at_ms)
+        except (*RETRIABLE_ERRORS, redis.exceptions.RedisError, errors.RtaError) as error:
+            now = self._stale_snapshot(at_ms, str(error) or "Redis does not answer")
         self._now = now
         if before is None:
             self._changes = b""
         else:
-            self._changes = self._encode(snapshot.changes(before, now, RECENT.after(before.last_event)))
+            self._changes = self._encode(snapshot.delta_update(before, now, RECENT_EVENTS.after(before.last_event)))
 
-    async def _look(self, at_ms: int) -> Snapshot:
+    async def _take_snapshot(self, at_ms: int) -> Snapshot:
         # Read first: a session that opens in between shows in the next look, however short it lives.
         opened = await self._parts.link.do("GET", keys.LAST_STREAM_SESSION_ID) or b""
         heard = await self._overview.identities()
         newest = list(heard)[:SESSIONS_MAX]
         live = await self._overview.some_sessions(newest, heard)
         lines = [*live, *await self._ended_lines(live, opened)]
-        rates = self._rates.of(lines, at_ms)
+        rates = self._rates.update(lines, at_ms)
         streams = await self._overview.streams(live)
-        verdict = self._parts.health.verdict()
-        rest = Rest(
+        verdict = self._parts.health.readiness()
+        rest = DeploymentSummary(
             node=self._parts.node_id,
             version=__version__,
             problem="" if verdict.is_ready else verdict.reason,
@@ -99,15 +100,15 @@ class Producer:
             streams=tuple(streams[:STREAMS_MAX]),
             total_streams=len(streams),
             nodes=tuple(await self._overview.nodes()),
-            lanes=tuple(await self._overview.lanes()),
-            dead_letters=await self._overview.dead_letters(),
+            lanes=tuple(await self._overview.control_streams()),
+            dead_letters=await self._overview.dead_letter_count(),
             letters=tuple(await self._letters()),
             webhooks=await self._webhooks(),
         )
         rows = {line.identity: snapshot.row(line, rates[line.identity]) for line in lines}
         return Snapshot(self._next_number(), at_ms, rows, rest, self._last_event())
 
-    async def _ended_lines(self, live: list[SessionLine], opened: bytes) -> list[SessionLine]:
+    async def _ended_lines(self, live: list[SessionSummary], opened: bytes) -> list[SessionSummary]:
         """Sessions that are no more among the live ones: those of the look before, and what the catalogue knows."""
         names = {line.identity for line in live}
         candidates = [] if self._now is None else list(self._now.sessions)
@@ -131,10 +132,10 @@ class Producer:
             # Said where it matters: the archivist logs it.
             return []
 
-    async def _letters(self) -> list[Letter]:
+    async def _letters(self) -> list[DeadLetterRow]:
         key = self._parts.config.keys.dead_letters()
         found = await self._parts.link.do("XREVRANGE", key, "+", "-", "COUNT", LETTERS_SHOWN)
-        return [_letter(entry_id.decode(), pairs(fields)) for entry_id, fields in found]
+        return [_letter(entry_id.decode(), pairs_to_dict(fields)) for entry_id, fields in found]
 
     async def _webhooks(self) -> dict[str, int]:
         """How many deliveries wait for each target."""
@@ -142,12 +143,12 @@ class Producer:
         counts = await self._parts.link.do_all([("ZCARD", self._parts.config.keys.hook_due(name)) for name in names])
         return dict(zip(names, counts, strict=True))
 
-    def _without(self, at_ms: int, problem: str) -> Snapshot:
+    def _stale_snapshot(self, at_ms: int, problem: str) -> Snapshot:
         """What was known before, and that it is old."""
         if self._now is None:
-            rest = Rest(self._parts.node_id, __version__, problem)
+            rest = DeploymentSummary(self._parts.node_id, __version__, problem)
             return Snapshot(self._next_number(), at_ms, {}, rest, self._last_event())
-        rest = msgspec.structs.replace(self._now.rest, problem=problem)
+        rest = msgspec.structs.replace(self._now.summary, problem=problem)
         return Snapshot(self._next_number(), at_ms, self._now.sessions, rest, self._last_event())
 
     def _next_number(self) -> int:
@@ -155,7 +156,7 @@ class Producer:
 
     @staticmethod
     def _last_event() -> int:
-        events = RECENT.after(0)
+        events = RECENT_EVENTS.after(0)
         return events[-1].number if events else 0
 
     @staticmethod
@@ -163,7 +164,7 @@ class Producer:
         return msgspec.json.encode(document)
 
 
-def _letter(entry_id: str, fields: dict[bytes, bytes]) -> Letter:
+def _letter(entry_id: str, fields: dict[bytes, bytes]) -> DeadLetterRow:
     words = (fields.get(name, b"").decode(errors="replace") for name in (b"source", b"code", b"reason"))
     source, code, reason = words
-    return Letter(entry_id, source, code, reason[:REASON_MAX_CHARS])
+    return DeadLetterRow(entry_id, source, code, reason[:REASON_MAX_CHARS])

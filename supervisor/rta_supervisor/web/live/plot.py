@@ -8,16 +8,15 @@ import anyio.to_thread
 import msgspec
 import numpy as np
 
-from rta_supervisor.compaction.reader import View
+from rta_supervisor.compaction.reader import ColdReader
 from rta_supervisor.http import sse
-from rta_supervisor.session.model import Ref
-from rta_supervisor.transport import commands
-from rta_supervisor.transport.link import Link, Trouble
+from rta_supervisor.session.model import SessionRef
+from rta_supervisor.transport.failures import RETRIABLE_ERRORS
+from rta_supervisor.transport.link import Link
 from rta_supervisor.web.live.envelope import CHANNELS_MAX, Envelope
-from rta_wire import errors, keys
+from rta_wire import entry_ids, errors, keys
 from rta_wire.codec import decode, layout
-from rta_wire.cold.lz4_roundtrip import Entry
-from rta_wire.stream import cursor
+from rta_wire.cold.lz4_roundtrip import RawEntry
 
 EVERY_S: Final = 0.5
 QUIET_S: Final = 10.0
@@ -32,7 +31,7 @@ BACK_MAX_BYTES: Final = 32 * 1024 * 1024
 BACK_SLACK_MS: Final = 10_000
 """Samples that are this much late still count as of the time at which they came."""
 
-NAMED_MAX: Final = 2000
+LISTED_CHANNELS_MAX: Final = 2000
 """Channels that can be chosen from."""
 
 CHOSEN_AT_FIRST: Final = 3
@@ -44,7 +43,7 @@ _decoding = anyio.CapacityLimiter(1)
 """One plot is decoded at a time, whoever watches: sessions come first."""
 
 
-class Wish(msgspec.Struct, frozen=True):
+class PlotRequest(msgspec.Struct, frozen=True):
     """What a page wants to see."""
 
     channels: tuple[int, ...]
@@ -53,7 +52,7 @@ class Wish(msgspec.Struct, frozen=True):
     type: layout.SampleType
 
     @classmethod
-    def parse(cls, query: dict[str, str]) -> "Wish":
+    def parse(cls, query: dict[str, str]) -> "PlotRequest":
         try:
             channels = tuple(int(word) for word in query.get("channels", "").split(",") if word)
             steps, window_s = int(query.get("steps", "600")), float(query.get("window_s", "60"))
@@ -70,16 +69,16 @@ class Wish(msgspec.Struct, frozen=True):
 class Plot:
     """One plot that somebody watches."""
 
-    def __init__(self, link: Link, names: keys.Keys, ref: Ref, wish: Wish) -> None:
+    def __init__(self, link: Link, names: keys.Keys, ref: SessionRef, request: PlotRequest) -> None:
         self._link = link
         self._stream = keys.stream(ref.stream)
-        self._cold = View(link, names, ref.stream)
+        self._cold = ColdReader(link, names, ref.stream)
         self._number = str(ref.stream_session_id).encode()
-        self._wish = wish
-        self._layouts = layout.Plan(default=layout.Layout(type=wish.type))
-        self._envelope = Envelope(wish.steps, max(1, int(wish.window_s * NS / wish.steps)))
-        self._chosen = set(wish.channels)
-        self._named: set[int] = set()
+        self._request = request
+        self._layouts = layout.Plan(default=layout.Layout(type=request.type))
+        self._envelope = Envelope(request.steps, max(1, int(request.window_s * NS / request.steps)))
+        self._chosen = set(request.channels)
+        self._seen_channels: set[int] = set()
         self._after = ""
         self._bad = 0
         self._skipped = 0
@@ -90,27 +89,27 @@ class Plot:
         first = True
         while not closing.is_set():
             try:
-                named = len(self._named)
+                named = len(self._seen_channels)
                 await self._read()
-                told = self._news(is_first=first, has_more_names=len(self._named) > named)
+                told = self._update(is_first=first, has_more_names=len(self._seen_channels) > named)
                 first = False
-            except (*Trouble, errors.BadBatch) as error:
+            except (*RETRIABLE_ERRORS, errors.BadBatch) as error:
                 told = {"problem": str(error) or "Redis does not answer"}
             if told or quiet_s >= QUIET_S:
                 quiet_s = 0.0
-                yield sse.event(msgspec.json.encode(told))
+                yield sse.format_event(msgspec.json.encode(told))
             quiet_s += EVERY_S
             with anyio.move_on_after(EVERY_S):
                 await closing.wait()
 
-    def _news(self, *, is_first: bool, has_more_names: bool) -> dict[str, Any]:
+    def _update(self, *, is_first: bool, has_more_names: bool) -> dict[str, Any]:
         told: dict[str, Any] = {}
-        if news := self._envelope.news():
+        if news := self._envelope.changed_steps():
             told |= {"last": self._envelope.last, "tracks": news}
         if is_first:
             told |= {"stepMs": self._envelope.step_ns / 1e6, "steps": self._envelope.steps, "tracks": news}
         if is_first or has_more_names:
-            told |= {"named": sorted(self._named)[:NAMED_MAX], "chosen": sorted(self._chosen)}
+            told |= {"named": sorted(self._seen_channels)[:LISTED_CHANNELS_MAX], "chosen": sorted(self._chosen)}
         if self._bad or self._skipped:
             told |= {"undecodable": self._bad, "skipped": self._skipped}
         return told
@@ -129,7 +128,7 @@ class Plot:
             mine = [(one.id, one.fields[3]) for one in found if self._is_mine(one.fields)]
             bursts += [data for _, data in mine]
             if mine and not earliest_ms:
-                earliest_ms = _ms(mine[0][0]) - int(self._wish.window_s * 1000) - BACK_SLACK_MS
+                earliest_ms = _ms(mine[0][0]) - int(self._request.window_s * 1000) - BACK_SLACK_MS
             entries += len(found)
             size += sum(len(one.fields[-1]) for one in found)
             if _ms(found[-1].id) < earliest_ms:
@@ -139,14 +138,14 @@ class Plot:
             # Oldest first: the window ends where the latest sample is.
             await anyio.to_thread.run_sync(self._take, bursts[::-1], limiter=_decoding)
 
-    async def _pages(self) -> AsyncIterator[list[Entry]]:
+    async def _pages(self) -> AsyncIterator[list[RawEntry]]:
         """Entries since the last time, newest first: live ones, then what is cold below them."""
         page, upper = PAGE, "+"
         entries = size = 0
         lower = f"({self._after}" if self._after else "-"
         while True:
             raw = await self._link.do("XREVRANGE", self._stream, upper, lower, "COUNT", page)
-            found = [Entry(raw_id.decode(), tuple(fields)) for raw_id, fields in raw]
+            found = [RawEntry(raw_id.decode(), tuple(fields)) for raw_id, fields in raw]
             if found:
                 yield found
                 upper = f"({found[-1].id}"
@@ -155,8 +154,8 @@ class Plot:
             entries += len(found)
             size += sum(len(one.fields[-1]) for one in found)
             page = min(max(PAGE_BYTES * entries // max(size, 1), 1), PAGE * 16)
-        below = commands.HIGHEST_ID if upper == "+" else upper[1:]
-        async for some in self._cold.back(below, self._after or cursor.START):
+        below = entry_ids.MAX if upper == "+" else upper[1:]
+        async for some in self._cold.pages_backwards(below, self._after or entry_ids.MIN):
             yield some
 
     def _is_mine(self, fields: Sequence[bytes]) -> bool:
@@ -168,7 +167,7 @@ class Plot:
             for columns in self._decoded(bursts[at : at + PAGE]):
                 self._add(columns)
 
-    def _decoded(self, bursts: Sequence[bytes]) -> list[decode.Columns]:
+    def _decoded(self, bursts: Sequence[bytes]) -> list[decode.SampleColumns]:
         try:
             return list(decode.columns(bursts, self._layouts).samples.values())
         except errors.BadBurst:
@@ -177,11 +176,11 @@ class Plot:
                 return []
         return [columns for burst in bursts for columns in self._decoded([burst])]
 
-    def _add(self, columns: decode.Columns) -> None:
-        if len(self._named) < NAMED_MAX:
-            self._named |= set(np.unique(columns.channels).tolist())
+    def _add(self, columns: decode.SampleColumns) -> None:
+        if len(self._seen_channels) < LISTED_CHANNELS_MAX:
+            self._seen_channels |= set(np.unique(columns.channels).tolist())
         if not self._chosen:
-            self._chosen = set(sorted(self._named)[:CHOSEN_AT_FIRST])
+            self._chosen = set(sorted(self._seen_channels)[:CHOSEN_AT_FIRST])
         wanted = np.isin(columns.channels, list(self._chosen))
         for run in np.flatnonzero(wanted).tolist():
             part = slice(int(columns.offsets[run]), int(columns.offsets[run + 1]))
@@ -189,4 +188,4 @@ class Plot:
 
 
 def _ms(entry_id: str) -> int:
-    return cursor.parse_id(entry_id)[0]
+    return entry_ids.parse(entry_id)[0]

@@ -9,12 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from rta_supervisor.http import limits as http_limits
 from rta_supervisor.http import sse
-from rta_supervisor.session.model import Known
-from rta_supervisor.transport.link import Trouble
-from rta_supervisor.web.context import Parts
-from rta_supervisor.web.live.feed import Producer
-from rta_supervisor.web.live.plot import Plot, Wish
+from rta_supervisor.session.model import SessionRecord
+from rta_supervisor.transport.failures import RETRIABLE_ERRORS
+from rta_supervisor.web.context import WebContext
+from rta_supervisor.web.live.feed import SnapshotFeed
+from rta_supervisor.web.live.plot import Plot, PlotRequest
 from rta_wire import errors, keys
 from rta_wire.control.totals import Totals
 
@@ -25,7 +26,7 @@ PLOTS_MAX: Final = 8
 UNITS_MAX: Final = 200
 FOREIGN: Final = "Another site's page may not watch."
 
-GUARD: Final = {
+SECURITY_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -36,10 +37,10 @@ GUARD: Final = {
 }
 
 
-def routes(parts: Parts) -> list[BaseRoute]:
+def routes(parts: WebContext) -> list[BaseRoute]:
     files = {path.name: path for path in STATIC.iterdir() if path.suffix in TYPES}
-    producer = Producer(parts)
-    watching, plotting = sse.Seats(PAGES_MAX), sse.Seats(PLOTS_MAX)
+    producer = SnapshotFeed(parts)
+    watching, plotting = http_limits.ConnectionLimit(PAGES_MAX), http_limits.ConnectionLimit(PLOTS_MAX)
 
     async def page(_: Request) -> Response:
         return _file(files["index.html"])
@@ -49,30 +50,30 @@ def routes(parts: Parts) -> list[BaseRoute]:
         return _file(path) if path else _problem("There is no such file.", 404)
 
     async def events(request: Request) -> Response:
-        if _is_foreign(request):
+        if _is_cross_site(request):
             return _problem(FOREIGN, 403)
-        if watching.are_taken:
+        if watching.is_reached:
             return _problem(f"{PAGES_MAX} pages watch already. Close one of them.", 503)
-        return sse.EventStream(_changes(producer, parts), watching, GUARD)
+        return sse.EventStream(_changes(producer, parts), watching, SECURITY_HEADERS)
 
     async def session(request: Request) -> Response:
         known = await _read(parts, request)
         return known if isinstance(known, Response) else _json(_about(known))
 
     async def plot(request: Request) -> Response:
-        if _is_foreign(request):
+        if _is_cross_site(request):
             return _problem(FOREIGN, 403)
-        if plotting.are_taken:
+        if plotting.is_reached:
             return _problem(f"{PLOTS_MAX} plots are watched already. Close one of them.", 503)
         try:
-            wish = Wish.parse(dict(request.query_params))
+            wish = PlotRequest.parse(dict(request.query_params))
         except errors.Usage as error:
             return _problem(str(error), 400)
         known = await _read(parts, request)
         if isinstance(known, Response):
             return known
         return sse.EventStream(
-            Plot(parts.link, parts.config.keys, known.ref, wish).events(parts.closing), plotting, GUARD
+            Plot(parts.link, parts.config.keys, known.ref, wish).events(parts.closing), plotting, SECURITY_HEADERS
         )
 
     return [
@@ -84,32 +85,32 @@ def routes(parts: Parts) -> list[BaseRoute]:
     ]
 
 
-def _is_foreign(request: Request) -> bool:
+def _is_cross_site(request: Request) -> bool:
     """Whether a browser says that somebody else's page asks. It could not read the answer, but it would take a seat."""
     return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
 
 
-async def _changes(producer: Producer, parts: Parts) -> AsyncIterator[bytes]:
+async def _changes(producer: SnapshotFeed, parts: WebContext) -> AsyncIterator[bytes]:
     seen = -1
     while not parts.closing.is_set():
-        seen, body = await producer.after(seen)
-        yield sse.event(body)
+        seen, body = await producer.next_update(seen)
+        yield sse.format_event(body)
 
 
-async def _read(parts: Parts, request: Request) -> Known | Response:
+async def _read(parts: WebContext, request: Request) -> SessionRecord | Response:
     """The session that a request is about, or what is wrong."""
     try:
         identity = keys.check_identity(request.query_params.get("identity", ""))
         known = await parts.sessions.read(identity)
     except errors.BadName as error:
         return _problem(str(error), 400)
-    except Trouble as error:
+    except RETRIABLE_ERRORS as error:
         return _problem(f"Redis does not answer: {error}", 503)
     return known or _problem("Redis does not know this session any more.", 404)
 
 
-def _about(known: Known) -> dict[str, Any]:
-    units = {name: Totals.from_words(words.split(" ")) for name, words in known.units.items()}
+def _about(known: SessionRecord) -> dict[str, Any]:
+    units = {name: Totals.from_words(words.split(" ")) for name, words in known.unit_totals.items()}
     largest = sorted(units.items(), key=lambda item: (-item[1].samples, item[0]))[:UNITS_MAX]
     return {
         "identity": known.ref.identity,
@@ -146,11 +147,11 @@ def _pretty(document: bytes) -> str:
 
 
 def _file(path: Path) -> Response:
-    return Response(path.read_bytes(), headers=GUARD, media_type=TYPES[path.suffix])
+    return Response(path.read_bytes(), headers=SECURITY_HEADERS, media_type=TYPES[path.suffix])
 
 
 def _json(document: dict[str, Any], status: int = 200) -> Response:
-    headers = GUARD | {"Cache-Control": "no-store"}
+    headers = SECURITY_HEADERS | {"Cache-Control": "no-store"}
     return Response(msgspec.json.encode(document), status, headers, media_type="application/json")
 
 

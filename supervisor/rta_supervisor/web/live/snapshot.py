@@ -6,8 +6,14 @@ from typing import Any, Final
 
 import msgspec
 
-from rta_supervisor.diagnostics.recent_events import Happening
-from rta_supervisor.observe.queries import LaneLine, NodeLine, ServerLine, SessionLine, StreamLine
+from rta_supervisor.diagnostics.recent_events import LogEvent
+from rta_supervisor.observe.queries import (
+    ControlStreamSummary,
+    NodeSummary,
+    ServerSummary,
+    SessionSummary,
+    StreamSummary,
+)
 
 HISTORY: Final = 60
 """Rates that a sparkline has, one for each look."""
@@ -16,7 +22,7 @@ HISTORY: Final = 60
 PAUSE_S: Final = 10.0
 
 
-class Session(msgspec.Struct, frozen=True, rename="camel"):
+class SessionRow(msgspec.Struct, frozen=True, rename="camel"):
     """One row. Times in ns are text: they are more than a browser can count."""
 
     identity: str
@@ -33,7 +39,7 @@ class Session(msgspec.Struct, frozen=True, rename="camel"):
     """Samples a second since the look before."""
 
 
-class Letter(msgspec.Struct, frozen=True, rename="camel"):
+class DeadLetterRow(msgspec.Struct, frozen=True, rename="camel"):
     """One dead letter."""
 
     id: str
@@ -42,7 +48,7 @@ class Letter(msgspec.Struct, frozen=True, rename="camel"):
     reason: str
 
 
-class Rest(msgspec.Struct, frozen=True, rename="camel"):
+class DeploymentSummary(msgspec.Struct, frozen=True, rename="camel"):
     """Everything that is small enough to be sent whole when it changes."""
 
     node: str
@@ -50,14 +56,14 @@ class Rest(msgspec.Struct, frozen=True, rename="camel"):
     problem: str
     """Why what is shown may be old; empty while all is well."""
 
-    server: ServerLine | None = None
+    server: ServerSummary | None = None
     total_sessions: int = 0
-    streams: tuple[StreamLine, ...] = ()
+    streams: tuple[StreamSummary, ...] = ()
     total_streams: int = 0
-    nodes: tuple[NodeLine, ...] = ()
-    lanes: tuple[LaneLine, ...] = ()
+    nodes: tuple[NodeSummary, ...] = ()
+    lanes: tuple[ControlStreamSummary, ...] = ()
     dead_letters: int = 0
-    letters: tuple[Letter, ...] = ()
+    letters: tuple[DeadLetterRow, ...] = ()
     webhooks: dict[str, int] = {}
 
 
@@ -66,8 +72,8 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     number: int
     at_ms: int
-    sessions: Mapping[str, Session]
-    rest: Rest
+    sessions: Mapping[str, SessionRow]
+    summary: DeploymentSummary
     last_event: int
 
 
@@ -79,7 +85,7 @@ class Rates:
         self._before_ms = 0
         self._history: dict[str, deque[float]] = {}
 
-    def of(self, lines: Iterable[SessionLine], at_ms: int) -> dict[str, float]:
+    def update(self, lines: Iterable[SessionSummary], at_ms: int) -> dict[str, float]:
         """Told of every look in turn. A session that is new has no rate yet."""
         seconds = (at_ms - self._before_ms) / 1000
         if seconds > PAUSE_S:
@@ -102,8 +108,8 @@ class Rates:
         return {one: list(rates) for one, rates in self._history.items() if any(rates)}
 
 
-def row(line: SessionLine, rate: float) -> Session:
-    return Session(
+def row(line: SessionSummary, rate: float) -> SessionRow:
+    return SessionRow(
         identity=line.identity,
         state=line.state.value,
         stream=line.stream,
@@ -118,27 +124,27 @@ def row(line: SessionLine, rate: float) -> Session:
     )
 
 
-def whole(now: Snapshot, rates: Mapping[str, list[float]], events: list[Happening]) -> dict[str, Any]:
+def full_update(now: Snapshot, rates: Mapping[str, list[float]], events: list[LogEvent]) -> dict[str, Any]:
     """For a page that knows nothing yet."""
     return {
         "number": now.number,
         "atMs": now.at_ms,
         "sessions": list(now.sessions.values()),
         "rates": rates,
-        "rest": now.rest,
+        "rest": now.summary,
         "events": events,
     }
 
 
-def changes(before: Snapshot, now: Snapshot, events: list[Happening]) -> dict[str, Any]:
+def delta_update(before: Snapshot, now: Snapshot, events: list[LogEvent]) -> dict[str, Any]:
     """For a page that has seen `before`."""
     found: dict[str, Any] = {"number": now.number, "atMs": now.at_ms}
     if changed := [one for name, one in now.sessions.items() if before.sessions.get(name) != one]:
         found["changed"] = changed
     if gone := [name for name in before.sessions if name not in now.sessions]:
         found["gone"] = gone
-    if now.rest != before.rest:
-        found["rest"] = now.rest
+    if now.summary != before.summary:
+        found["rest"] = now.summary
     if events:
         found["events"] = events
     return found

@@ -32,7 +32,7 @@ def doubles(*values: float) -> bytes:
     return np.array(values, "<f8").tobytes()
 
 
-def both(raw: bytes, layouts: layout.Plan | None = None) -> decode.Columns:
+def both(raw: bytes, layouts: layout.Plan | None = None) -> decode.SampleColumns:
     """The only columns in a burst."""
     (found,) = decode.columns([stored(raw)], layouts).samples.values()
     return found
@@ -198,9 +198,9 @@ ROW = data_pb2.RowData
 def test_counts_that_do_not_match_the_bytes_are_refused(item: Item, words: str) -> None:
     """What a message claims is checked against what it holds, and the error names the entry."""
     good = stored(stamped(channel_id=1, timestamp_deltas=[0], buffer=doubles(1)))
-    entry = cursor.Entry("17-3", 1, stored(Burst(data=[item]).SerializeToString()))
+    entry = cursor.StreamEntry("17-3", 1, stored(Burst(data=[item]).SerializeToString()))
     with pytest.raises(errors.BadBurst, match=f"entry 17-3: .*{words}") as caught:
-        decode.entries([cursor.Entry("17-2", 1, good), entry])
+        decode.entries([cursor.StreamEntry("17-2", 1, good), entry])
     assert caught.value.facts["entry"] == "17-3"
 
 

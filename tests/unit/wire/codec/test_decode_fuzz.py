@@ -36,7 +36,7 @@ def seeds() -> list[bytes]:
     datas = [burst.data for burst in encoder.rows(ids, times, (ids + 1) * 1.0)]
     datas += [burst.data for burst in encoder.events([event_messages.event(1, 2, app_name="a", raw_data=[1.5, 2.5])])]
     datas += [encode.session_json(b'{"identity": "x"}'), encode.time_range(1, 2)]
-    return [decode.decompress(data) for data in datas]
+    return [codec_burst.decompress(data) for data in datas]
 
 
 SEEDS = seeds()
@@ -100,7 +100,7 @@ def test_mutated_messages_mean_what_protobuf_says(raw: bytes) -> None:
     assert described(ours) == described(theirs) == described_by_hand(message)
 
 
-def described(found: decode.Decoded) -> object:
+def described(found: decode.DecodedBursts) -> object:
     """Everything in columns, in a form that compares bit by bit."""
     samples: dict[int, list[tuple[int, bytes]]] = {}
     for part in found.samples.values():

@@ -277,9 +277,9 @@ def test_large_events_do_not_push_a_burst_over_the_limit() -> None:
 
 def test_tiny_events_do_not_pass_the_cap_on_messages() -> None:
     """A burst never holds more messages than a reader accepts."""
-    assert max(last - first for first, last in codec_burst.cuts(np.full(200_000, 4), limits.BURST_MAX_BYTES // 2)) == (
-        limits.BURST_MAX_MESSAGES
-    )
+    assert max(
+        last - first for first, last in codec_burst.cut_ranges(np.full(200_000, 4), limits.BURST_MAX_BYTES // 2)
+    ) == (limits.BURST_MAX_MESSAGES)
 
 
 def test_session_json_and_time_range_are_alone_in_their_burst() -> None:
@@ -298,7 +298,7 @@ def test_session_json_and_time_range_are_alone_in_their_burst() -> None:
 def test_the_short_form_for_doubles_still_serves() -> None:
     """`timestamped` is the encoder with everything at its default."""
     ids, times, values = np.array([2, 1], np.uint32), np.array([5, 6]), np.array([0.5, 1.5])
-    assert list(encode.timestamped(ids, times, values)) == list(encode.Encoder().rows(ids, times, values))
+    assert list(encode.encode_doubles(ids, times, values)) == list(encode.Encoder().rows(ids, times, values))
 
 
 def peak_bytes(bursts: Callable[[], Iterator[codec_burst.Burst]]) -> int:

@@ -55,7 +55,7 @@ def apart(values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
     return [values, spread[::3], values[::-1].copy()[::-1], table[:, 2]]
 
 
-def check(given_rows: npt.NDArray[np.uint32]) -> row_order.Grouped:
+def check(given_rows: npt.NDArray[np.uint32]) -> row_order.ChannelGroups:
     """Against numpy's sort of the channels as they are."""
     wanted = np.argsort(given_rows, kind="stable")
     channels, lens = np.unique(given_rows, return_counts=True)
@@ -67,7 +67,7 @@ def check(given_rows: npt.NDArray[np.uint32]) -> row_order.Grouped:
         for dtype in (np.uint8, np.int64, np.float32):
             values = np.random.default_rng(1).integers(0, 256, len(some)).astype(dtype)
             for own in apart(values):
-                made = found.order.of(own)
+                made = found.order.apply(own)
                 assert made.dtype == dtype
                 assert made.flags.c_contiguous
                 np.testing.assert_array_equal(made, values[wanted])
@@ -103,7 +103,7 @@ def test_rounds_are_not_sorted(one: list[int], stretches: int, extra: int) -> No
     """They are taken as they stand: neighbours together, those with a row more apart from the others."""
     rows = np.array(one * row_order.ROUNDS_MIN + one[:extra], np.uint32)
     order = check(rows).order
-    assert isinstance(order, row_order.Rounds)
+    assert isinstance(order, row_order.RoundRobinOrder)
     assert stretches <= len(order.stretches) <= stretches + 1
 
 
@@ -112,13 +112,13 @@ def test_few_rounds_and_torn_ones_are_sorted() -> None:
     few = np.array([1, 0] * (row_order.ROUNDS_MIN - 1), np.uint32)
     torn = np.array(np.random.default_rng(2).permutation(200).tolist() * row_order.ROUNDS_MIN, np.uint32)
     for rows in (few, torn):
-        assert isinstance(check(rows).order, row_order.Listed)
+        assert isinstance(check(rows).order, row_order.IndexOrder)
 
 
 def test_channel_by_channel_stays_as_it_came() -> None:
     """No row moves, and values that lie side by side are not even copied."""
     rows = np.repeat(np.array([1, 5, 70_000], np.uint32), 40)
     order = check(rows).order
-    assert isinstance(order, row_order.AsTheyCame)
+    assert isinstance(order, row_order.IdentityOrder)
     values = np.arange(len(rows))
-    assert order.of(values) is values
+    assert order.apply(values) is values

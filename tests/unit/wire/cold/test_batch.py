@@ -13,12 +13,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rta_wire import errors, limits
+from rta_wire import entry_ids, errors, limits
 from rta_wire.codec import burst, encode
 from rta_wire.cold import batch as cold_batch
 from rta_wire.cold import byte_split, lz4_roundtrip
-from rta_wire.cold.lz4_roundtrip import Entry
-from rta_wire.stream import cold_index, cursor
+from rta_wire.cold.lz4_roundtrip import RawEntry
+from rta_wire.stream import cold_index, cursor, live_then_cold
 from tests.unit.wire import strategies as g
 
 PATIENCE_S = 5.0
@@ -32,20 +32,20 @@ def bursts(count: int, *, level: int = 0, framing: burst.Framing = burst.Framing
     ids = np.tile(np.arange(4, dtype=np.uint32), 50 * count)
     times = 1_700_000_000_000_000_000 + np.repeat(np.arange(50 * count), 4) * 10_000_000 + ids * rng.integers(0, 3)
     values = np.round(1000 * np.sin(times / 1e9) + rng.normal(0, 3, len(ids)), 1)
-    options = burst.Options(target_bytes=1700, group_rows=200, level=level, framing=framing)
+    options = burst.EncodeOptions(target_bytes=1700, group_rows=200, level=level, framing=framing)
     return [one.data for one in encode.Encoder(options=options).rows(ids, times, values)]
 
 
-def packed(entries: list[Entry], options: cold_batch.Options = cold_batch.DEFAULT) -> bytes:
-    opener = lz4_roundtrip.Opener()
-    batch = [opener.open(entry) for entry in entries]
+def packed(entries: list[RawEntry], options: cold_batch.ColdCompression = cold_batch.DEFAULT) -> bytes:
+    opener = lz4_roundtrip.Lz4Unpacker()
+    batch = [opener.unpack(entry) for entry in entries]
     live_bytes = sum(len(word) for one in entries for word in one.fields)
-    return cold_batch.packed(batch, byte_split.Widths(), live_bytes=live_bytes, options=options)
+    return cold_batch.pack_batch(batch, byte_split.WidthChooser(), live_bytes=live_bytes, options=options)
 
 
-def numbered(datas: list[bytes]) -> list[Entry]:
+def numbered(datas: list[bytes]) -> list[RawEntry]:
     return [
-        Entry(f"{1_700_000_000_000 + n * 100}-{n % 3}", (b"id", b"7", b"data", data)) for n, data in enumerate(datas)
+        RawEntry(f"{1_700_000_000_000 + n * 100}-{n % 3}", (b"id", b"7", b"data", data)) for n, data in enumerate(datas)
     ]
 
 
@@ -66,21 +66,21 @@ ours = datas.map(lambda data: (b"id", b"12", b"data", data))
 
 
 @st.composite
-def streams(draw: st.DrawFn) -> list[Entry]:
+def streams(draw: st.DrawFn) -> list[RawEntry]:
     """Entries with rising ids and any fields."""
-    return [Entry(f"{ms}-{seq}", draw(st.one_of(ours, foreign))) for ms, seq in draw(ids)]
+    return [RawEntry(f"{ms}-{seq}", draw(st.one_of(ours, foreign))) for ms, seq in draw(ids)]
 
 
 @quickly
 @given(entries=streams(), codec=st.sampled_from(cold_batch.CODECS))
-@example([Entry("0-1", (b"", b""))], cold_batch.ZSTD)
-@example([Entry("5-0", (b"a", b"1", b"a", b"2"))], cold_batch.LZ4)
-def test_every_entry_comes_back(entries: list[Entry], codec: str) -> None:
+@example([RawEntry("0-1", (b"", b""))], cold_batch.ZSTD)
+@example([RawEntry("5-0", (b"a", b"1", b"a", b"2"))], cold_batch.LZ4)
+def test_every_entry_comes_back(entries: list[RawEntry], codec: str) -> None:
     """Ids, names, doubled names, values: whoever wrote them, and whatever they hold."""
-    data = packed(entries, cold_batch.Options(codec=codec))
-    assert cold_batch.entries(data) == entries
-    assert all(lz4_roundtrip.closed(one)[1] for one in cold_batch.unpacked(data))
-    header = cold_batch.header(data)
+    data = packed(entries, cold_batch.ColdCompression(codec=codec))
+    assert cold_batch.unpack_entries(data) == entries
+    assert all(lz4_roundtrip.repack(one)[1] for one in cold_batch.unpack_batch(data))
+    header = cold_batch.read_header(data)
     assert (header.first_id, header.last_id, header.entries) == (entries[0].id, entries[-1].id, len(entries))
 
 
@@ -90,10 +90,10 @@ def test_blocks_are_made_again_whatever_made_them(level: int, framing: burst.Fra
     """What LZ4 was told is found out, so that what is inside is compressed and not the blocks."""
     entries = numbered(bursts(20, level=level, framing=framing))
     data = packed(entries)
-    assert cold_batch.entries(data) == entries
+    assert cold_batch.unpack_entries(data) == entries
     assert len(data) < sum(len(one.fields[3]) for one in entries)
-    batch = cold_batch.unpacked(data)
-    kept = sum(one.ways[1] == lz4_roundtrip.AS_IT_CAME for one in batch)
+    batch = cold_batch.unpack_batch(data)
+    kept = sum(one.recipes[1] == lz4_roundtrip.NOT_UNPACKED for one in batch)
     assert kept == 0
 
 
@@ -103,7 +103,7 @@ def test_blocks_of_another_writer_are_kept_as_they_came() -> None:
     block = b"\xf0" + bytes([200 - 15]) + raw
     assert lz4.block.decompress(block, uncompressed_size=200) == raw
     entries = numbered([block] * 5)
-    assert cold_batch.entries(packed(entries)) == entries
+    assert cold_batch.unpack_entries(packed(entries)) == entries
 
 
 def test_another_lz4_gives_the_same_content(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,8 +112,8 @@ def test_another_lz4_gives_the_same_content(monkeypatch: pytest.MonkeyPatch) -> 
     data = packed(entries)
     real = burst.compress
     monkeypatch.setattr(burst, "compress", lambda raw, *_: real(raw, 9))
-    for one, entry in zip(cold_batch.unpacked(data), entries, strict=True):
-        again, exact = lz4_roundtrip.closed(one)
+    for one, entry in zip(cold_batch.unpack_batch(data), entries, strict=True):
+        again, exact = lz4_roundtrip.repack(one)
         assert not exact
         assert lz4.block.decompress(again.fields[3], uncompressed_size=1 << 20) == lz4.block.decompress(
             entry.fields[3], uncompressed_size=1 << 20
@@ -127,9 +127,9 @@ def test_a_cursor_in_the_middle(data: st.DataObject) -> None:
     entries = data.draw(streams())
     batch = packed(entries)
     after, until = (data.draw(st.sampled_from([one.id for one in entries])) for _ in range(2))
-    low, high = cursor.parse_id(after), cursor.parse_id(until)
-    wanted = [one for one in entries if low < cursor.parse_id(one.id) <= high]
-    assert cold_batch.entries(batch, after, until) == wanted
+    low, high = entry_ids.parse(after), entry_ids.parse(until)
+    wanted = [one for one in entries if low < entry_ids.parse(one.id) <= high]
+    assert cold_batch.unpack_entries(batch, after, until) == wanted
 
 
 GOOD = packed(numbered(bursts(4)))
@@ -137,7 +137,7 @@ GOOD = packed(numbered(bursts(4)))
 
 def survive(data: bytes) -> None:
     with contextlib.suppress(errors.BadBatch):
-        cold_batch.entries(data)
+        cold_batch.unpack_entries(data)
 
 
 @g.thorough
@@ -148,7 +148,7 @@ def survive(data: bytes) -> None:
 def test_any_bytes_are_refused(data: bytes) -> None:
     """By name, and never read."""
     with pytest.raises(errors.BadBatch):
-        cold_batch.entries(data)
+        cold_batch.unpack_entries(data)
 
 
 def framed(header: Any, body: bytes) -> bytes:
@@ -161,7 +161,7 @@ def framed(header: Any, body: bytes) -> bytes:
 @given(st.data())
 def test_a_batch_with_a_right_checksum_and_wrong_insides(data: st.DataObject) -> None:
     """Somebody who knows the format writes nonsense: refused by name, or read as what it says."""
-    header, body = msgspec.to_builtins(cold_batch.header(GOOD)), bytearray(cold_batch._framed(GOOD)[1])
+    header, body = msgspec.to_builtins(cold_batch.read_header(GOOD)), bytearray(cold_batch._framed(GOOD)[1])
     for _ in range(data.draw(st.integers(1, 4))):
         if data.draw(st.booleans()):
             name = data.draw(st.sampled_from(["sizes", "stored"]))
@@ -177,7 +177,7 @@ def test_a_batch_with_a_right_checksum_and_wrong_insides(data: st.DataObject) ->
 @given(st.data())
 def test_a_table_that_lies(data: st.DataObject) -> None:
     """Numbers in the table that do not add up: no slice goes past its end, and no index."""
-    header = cold_batch.header(GOOD)
+    header = cold_batch.read_header(GOOD)
     body = cold_batch._framed(GOOD)[1]
     sections = list(cold_batch._parts(header, body))
     table = msgspec.msgpack.decode(sections[0])
@@ -200,39 +200,39 @@ def test_a_table_that_lies(data: st.DataObject) -> None:
 @pytest.mark.parametrize("change", [{"first_id": "1-0"}, {"last_id": "9999999999999-0"}, {"entries": 1}])
 def test_a_header_that_lies(change: dict[str, Any]) -> None:
     """What it says of the entries is what readers and the index go by."""
-    header, body = msgspec.to_builtins(cold_batch.header(GOOD)), bytes(cold_batch._framed(GOOD)[1])
-    assert cold_batch.entries(framed(header, body)) == cold_batch.entries(GOOD)
+    header, body = msgspec.to_builtins(cold_batch.read_header(GOOD)), bytes(cold_batch._framed(GOOD)[1])
+    assert cold_batch.unpack_entries(framed(header, body)) == cold_batch.unpack_entries(GOOD)
     with pytest.raises(errors.BadBatch, match="does not hold the entries"):
-        cold_batch.entries(framed(header | change, body))
+        cold_batch.unpack_entries(framed(header | change, body))
 
 
 def test_numbers_that_do_not_add_up_are_refused() -> None:
     """A column or a rest that is shorter or longer than what was cut, a cut of a column that there is not."""
     values = [lz4.block.decompress(one, uncompressed_size=1 << 20) for one in bursts(3)]
     lengths = [len(value) for value in values]
-    apart = byte_split.taken_apart([(value, True) for value in values], byte_split.Widths())
-    assert byte_split.put_together(apart, lengths) == values
+    apart = byte_split.split_values([(value, True) for value in values], byte_split.WidthChooser())
+    assert byte_split.join_values(apart, lengths) == values
     first, *others = apart.columns
     for wrong in (
         apart._replace(columns=[first._replace(data=first.data[:-1]), *others]),
         apart._replace(columns=[first._replace(data=first.data + b"x"), *others]),
         apart._replace(rest=apart.rest[:-1]),
         apart._replace(rest=apart.rest + b"x"),
-        apart._replace(places=apart.places + len(apart.columns)),
+        apart._replace(column_indices=apart.column_indices + len(apart.columns)),
         apart._replace(counts=apart.counts[:-1]),
         apart._replace(gaps=apart.gaps[:-1]),
     ):
         with pytest.raises(ValueError, match=r"add up|agree|not as long|there is not"):
-            byte_split.put_together(wrong, lengths)
+            byte_split.join_values(wrong, lengths)
 
 
 def test_a_value_that_is_not_to_the_bit_is_noticed_among_others() -> None:
     """Each value of an entry has its own checksum."""
     one, two = bursts(2)[:2]
-    made = lz4_roundtrip.Opener().open(Entry("1-0", (b"a", one, b"b", two)))
-    assert lz4_roundtrip.closed(made) == (Entry("1-0", (b"a", one, b"b", two)), True)
-    for sums in ((made.sums[0] ^ 1, made.sums[1]), (made.sums[0], made.sums[1] ^ 1)):
-        assert not lz4_roundtrip.closed(made._replace(sums=sums))[1]
+    made = lz4_roundtrip.Lz4Unpacker().unpack(RawEntry("1-0", (b"a", one, b"b", two)))
+    assert lz4_roundtrip.repack(made) == (RawEntry("1-0", (b"a", one, b"b", two)), True)
+    for sums in ((made.checksums[0] ^ 1, made.checksums[1]), (made.checksums[0], made.checksums[1] ^ 1)):
+        assert not lz4_roundtrip.repack(made._replace(checksums=sums))[1]
 
 
 def test_levels_are_not_tried_for_every_value(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,11 +245,13 @@ def test_levels_are_not_tried_for_every_value(monkeypatch: pytest.MonkeyPatch) -
         return real(*given)
 
     monkeypatch.setattr(burst, "compress", compress)
-    opener = lz4_roundtrip.Opener()
+    opener = lz4_roundtrip.Lz4Unpacker()
     levels = limits.LZ4_LEVEL_MAX - limits.LZ4_LEVEL_MIN + 1
     for batch in (1, 2):
         for number in range(50):
-            assert opener.open(Entry(f"{number + 1}-0", (b"data", block))).ways == bytes([lz4_roundtrip.AS_IT_CAME])
+            assert opener.unpack(RawEntry(f"{number + 1}-0", (b"data", block))).recipes == bytes(
+                [lz4_roundtrip.NOT_UNPACKED]
+            )
         assert len(tried) < batch * (2 * levels + 2 * 50 + 1)
         assert len(tried) > batch * levels
         opener.next_batch()
@@ -258,42 +260,42 @@ def test_levels_are_not_tried_for_every_value(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("codec", cold_batch.CODECS)
 def test_a_bomb_takes_no_memory(codec: str) -> None:
     """A megabyte that unpacks to gigabytes is refused by its sizes, or ends where they do."""
-    zeros = cold_batch._compressed(bytes(64 * limits.MIB), cold_batch.Options(codec=codec))
+    zeros = cold_batch._compressed(bytes(64 * limits.MIB), cold_batch.ColdCompression(codec=codec))
     for claimed in (64 * limits.MIB, limits.COLD_BATCH_MAX_BYTES, 1):
         header = msgspec.structs.replace(
-            cold_batch.header(GOOD), codec=codec, sizes=(0, claimed, 0, 0), stored=(0, len(zeros), 0, 0)
+            cold_batch.read_header(GOOD), codec=codec, sizes=(0, claimed, 0, 0), stored=(0, len(zeros), 0, 0)
         )
         started_s = time.perf_counter()
         reason = "the sizes in its header" if claimed > limits.COLD_BATCH_MAX_BYTES else "."
         with pytest.raises(errors.BadBatch, match=reason):
-            cold_batch.entries(framed(header, zeros))
+            cold_batch.unpack_entries(framed(header, zeros))
         assert time.perf_counter() - started_s < PATIENCE_S
 
 
 def test_a_newer_version_is_named() -> None:
     """So that whoever reads the error knows what to do."""
     with pytest.raises(errors.BadBatch, match="version 2"):
-        cold_batch.entries(GOOD[:4] + b"\x02" + GOOD[5:])
+        cold_batch.unpack_entries(GOOD[:4] + b"\x02" + GOOD[5:])
 
 
 def test_a_full_batch_fits() -> None:
     """What may go into a batch can be read again: as many entries and as many bytes as there may be."""
     rng = np.random.default_rng(5)
     noise = rng.integers(0, 256, limits.COLD_BATCH_MAX_BYTES // 16, np.uint8).tobytes()
-    opener = lz4_roundtrip.Opener()
-    batch: list[lz4_roundtrip.Opened] = []
+    opener = lz4_roundtrip.Lz4Unpacker()
+    batch: list[lz4_roundtrip.UnpackedEntry] = []
     size = 0
     while True:
-        one = opener.open(Entry(f"{len(batch) + 1}-0", (b"id", b"1", b"data", noise)))
-        if cold_batch.is_full(len(batch) + 1, size + one.size):
+        one = opener.unpack(RawEntry(f"{len(batch) + 1}-0", (b"id", b"1", b"data", noise)))
+        if cold_batch.is_over_limit(len(batch) + 1, size + one.size):
             break
         batch.append(one)
         size += one.size
-    data = cold_batch.packed(batch, byte_split.Widths(), live_bytes=0)
+    data = cold_batch.pack_batch(batch, byte_split.WidthChooser(), live_bytes=0)
     assert len(data) <= limits.COLD_STORED_MAX_BYTES
-    assert cold_batch.unpacked(data) == batch
-    tiny = [opener.open(Entry(f"{n + 1}-0", (b"", b""))) for n in range(limits.COLD_BATCH_MAX_ENTRIES)]
-    assert cold_batch.unpacked(cold_batch.packed(tiny, byte_split.Widths(), live_bytes=0)) == tiny
+    assert cold_batch.unpack_batch(data) == batch
+    tiny = [opener.unpack(RawEntry(f"{n + 1}-0", (b"", b""))) for n in range(limits.COLD_BATCH_MAX_ENTRIES)]
+    assert cold_batch.unpack_batch(cold_batch.pack_batch(tiny, byte_split.WidthChooser(), live_bytes=0)) == tiny
 
 
 counts = st.integers(0, 50)
@@ -305,9 +307,9 @@ def test_entries_that_are_live_and_cold_count_once(trimmed: int, moved: int, uns
     """Whatever stands where while a stream is moved, its length and what is gone from it are the same."""
     moved = max(moved, 1)
     unshed = min(unshed, moved)
-    one = cold_index.Held("1-0", "9-0", moved, 1, trimmed + moved, 0, 0, 0, 0, 0)
-    part = cursor.Part((), trimmed + moved + live, unshed + live, None, "99-0", complete=True)
-    found = cold_index.counters(part, one)
+    one = cold_index.ColdExtent("1-0", "9-0", moved, 1, trimmed + moved, 0, 0, 0, 0, 0)
+    part = cursor.StreamPage((), trimmed + moved + live, unshed + live, None, "99-0", is_complete=True)
+    found = live_then_cold.combine_counters(part, one)
     assert (found.length, found.removed, found.first_id) == (moved + live, trimmed, "1-0")
 
 
@@ -317,22 +319,22 @@ def test_what_is_gone_after_a_place(trimmed: int, moved: int, hole: int, live: i
     """Counted entry by entry: those that were trimmed before what is cold, and between it and what is live."""
     moved = max(moved, 1)
     total = trimmed + moved + hole + live
-    one = cold_index.Held("1-0", "9-0", moved, 1, trimmed + moved, 0, 0, 0, 0, 0)
-    found = cold_index.counters(cursor.Part((), total, live, None, "99-0", complete=True), one)
+    one = cold_index.ColdExtent("1-0", "9-0", moved, 1, trimmed + moved, 0, 0, 0, 0, 0)
+    found = live_then_cold.combine_counters(cursor.StreamPage((), total, live, None, "99-0", is_complete=True), one)
     gone = [n < trimmed or trimmed + moved <= n < trimmed + moved + hole for n in range(total)]
     added = data.draw(st.integers(0, total))
-    assert found.gone_after(added) == sum(gone[added:])
+    assert found.removed_after(added) == sum(gone[added:])
 
 
 def test_a_reader_that_joins_above_what_is_cold_missed_nothing() -> None:
     """What is gone from the live stream was moved; what was trimmed above that is a gap."""
-    one = cold_index.Held("1-0", "9-0", 4, 1, 5, 0, 0, 0, 0, 0)
+    one = cold_index.ColdExtent("1-0", "9-0", 4, 1, 5, 0, 0, 0, 0, 0)
     fields = {b"id": b"7", b"data": b""}
-    whole = cursor.Part([(b"12-0", fields)], 6, 1, "12-0", "12-0", complete=True)
-    follower = cursor.Follower(lambda _: cold_index.joined(whole, one), after="9-0")
-    assert [type(found) for found in follower.step()] == [cursor.Entry]
-    trimmed = cursor.Part([(b"15-0", fields)], 8, 1, "15-0", "15-0", complete=True)
-    follower = cursor.Follower(lambda _: cold_index.joined(trimmed, one), after="9-0")
+    whole = cursor.StreamPage([(b"12-0", fields)], 6, 1, "12-0", "12-0", is_complete=True)
+    follower = cursor.StreamCursor(lambda _: live_then_cold.live_page(whole, one), after="9-0")
+    assert [type(found) for found in follower.step()] == [cursor.StreamEntry]
+    trimmed = cursor.StreamPage([(b"15-0", fields)], 8, 1, "15-0", "15-0", is_complete=True)
+    follower = cursor.StreamCursor(lambda _: live_then_cold.live_page(trimmed, one), after="9-0")
     gap, _ = list(follower.step())
     assert isinstance(gap, cursor.Gap)
     assert gap.entries == 2

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from rta_supervisor.control import deadlines
 from rta_supervisor.session import state_machine
-from rta_supervisor.session.state_machine import Effect, Event
+from rta_supervisor.session.state_machine import Effect, SessionEvent
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import link
+from rta_supervisor.transport import link, server_check
 from rta_wire import errors, session
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2
@@ -24,38 +24,38 @@ ROOT = Path(__file__).parents[4]
 
 
 ENDINGS = {
-    Event.CLOSE: State.CLOSED,
-    Event.TRUNCATE: State.TRUNCATED,
-    Event.FAIL: State.FAILED,
-    Event.ABANDON: State.ABANDONED,
+    SessionEvent.CLOSE: State.CLOSED,
+    SessionEvent.TRUNCATE: State.TRUNCATED,
+    SessionEvent.FAIL: State.FAILED,
+    SessionEvent.ABANDON: State.ABANDONED,
 }
 
 
-@pytest.mark.parametrize(("state", "event"), list(itertools.product(State, Event)))
-def test_the_table_of_transitions(state: State, event: Event) -> None:
+@pytest.mark.parametrize(("state", "event"), list(itertools.product(State, SessionEvent)))
+def test_the_table_of_transitions(state: State, event: SessionEvent) -> None:
     """An open session can do everything; a closed one can only be described anew; an unknown one can do nothing."""
     is_live = state in (State.OPEN, State.WAITING)
     if is_live and event in ENDINGS:
-        step = state_machine.step(state, event)
+        step = state_machine.transition(state, event)
         assert step.state is ENDINGS[event]
         assert step.effects[0] is Effect.SEAL
-        assert step.effects[-1] is Effect.FINISH
-    elif is_live and event in (Event.PAUSE, Event.RESUME):
-        wanted = State.WAITING if event is Event.PAUSE else State.OPEN
-        step = state_machine.step(state, event)
+        assert step.effects[-1] is Effect.PUBLISH_END
+    elif is_live and event in (SessionEvent.PAUSE, SessionEvent.RESUME):
+        wanted = State.WAITING if event is SessionEvent.PAUSE else State.OPEN
+        step = state_machine.transition(state, event)
         assert step.state is wanted
         assert bool(step.effects) == (state is not wanted)
-    elif event is Event.DESCRIBE and state is not State.UNKNOWN:
-        assert state_machine.step(state, event) == (state, (Effect.PUT_JSON, Effect.STREAM_JSON))
+    elif event is SessionEvent.DESCRIBE and state is not State.UNKNOWN:
+        assert state_machine.transition(state, event) == (state, (Effect.PUT_JSON, Effect.PUBLISH_JSON))
     else:
         with pytest.raises(errors.NoSuchTransition):
-            state_machine.step(state, event)
+            state_machine.transition(state, event)
 
 
 @pytest.mark.parametrize("step", state_machine.TRANSITIONS.values())
-def test_the_hash_is_written_before_the_stream(step: state_machine.Step) -> None:
+def test_the_hash_is_written_before_the_stream(step: state_machine.Transition) -> None:
     """A reader who joins in between sees the JSON twice, never not at all."""
-    order = [Effect.SEAL, Effect.SHOW, Effect.PUT_JSON, Effect.STREAM_JSON, Effect.FINISH]
+    order = [Effect.SEAL, Effect.PUBLISH_TIME_RANGE, Effect.PUT_JSON, Effect.PUBLISH_JSON, Effect.PUBLISH_END]
     assert list(step.effects) == sorted(step.effects, key=order.index)
 
 
@@ -72,11 +72,11 @@ def test_late_requests_and_their_limits() -> None:
     """One that nobody picked up is refused early, one that waits for something later."""
     config = settings.ControlSettings(pickup_s=2, expire_s=10, retry_s=1)
     verdicts = [
-        deadlines.request(0, now_ms, waited_for_us=waited, config=config)
+        deadlines.decide_request(0, now_ms, was_delivered_before=waited, config=config)
         for waited in (False, True)
         for now_ms in (1_999, 2_000, 9_999, 10_000)
     ]
-    serve, late = deadlines.Verdict.SERVE, deadlines.Verdict.TOO_LATE
+    serve, late = deadlines.RequestDecision.SERVE, deadlines.RequestDecision.TOO_LATE
     assert verdicts == [serve, late, late, late, serve, serve, serve, late]
 
 
@@ -93,9 +93,9 @@ def test_times_that_are_not_believed() -> None:
 
 def test_missing_data_is_never_plainly_closed() -> None:
     """Closed becomes truncated; a worse ending stays what it is."""
-    assert state_machine.ending(State.CLOSED, complete=False) is Event.TRUNCATE
-    assert state_machine.ending(State.CLOSED, complete=True) is Event.CLOSE
-    assert state_machine.ending(State.FAILED, complete=False) is Event.FAIL
+    assert state_machine.closing_event(State.CLOSED, complete=False) is SessionEvent.TRUNCATE
+    assert state_machine.closing_event(State.CLOSED, complete=True) is SessionEvent.CLOSE
+    assert state_machine.closing_event(State.FAILED, complete=False) is SessionEvent.FAIL
 
 
 def test_the_configuration_file_shows_every_key_with_its_default() -> None:
@@ -166,14 +166,14 @@ def test_a_missing_configuration_file_is_named(tmp_path: Path) -> None:
 )
 def test_a_server_that_would_lose_sessions_is_refused(info: dict[str, str], words: str) -> None:
     """Too old, evicting, read-only and full servers are each named as such."""
-    assert words in str(link.unsuitable(info, settings.RedisSettings()))
+    assert words in str(server_check.find_problem(info, settings.RedisSettings()))
 
 
 def test_a_good_server_is_taken() -> None:
     """The oldest supported version with no limit of memory will do."""
-    assert link.unsuitable({"redis_version": "7.0.15", "maxmemory": "0"}, settings.RedisSettings()) is None
+    assert server_check.find_problem({"redis_version": "7.0.15", "maxmemory": "0"}, settings.RedisSettings()) is None
     evicting = {"redis_version": "7.0.15", "maxmemory_policy": "allkeys-lru"}
-    assert link.unsuitable(evicting, settings.RedisSettings(allow_eviction=True)) is None
+    assert server_check.find_problem(evicting, settings.RedisSettings(allow_eviction=True)) is None
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rta_wire import errors
 from rta_wire.control import messages
-from rta_wire.control.report_merge import Joined
+from rta_wire.control.report_merge import MergedReports
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 
@@ -85,7 +85,7 @@ def plainly(sessions: dict[tuple[str, int], dict[str, Totals]], raw: bytes | Non
     }
     if (span and (span[0] < EARLIEST_NS or span[1] > LATEST_NS)) or {-1, 1} <= signs:
         raise errors.ImplausibleReport(unit=report.unit, identity=report.identity, reason="")
-    sessions.setdefault(key, {})[report.unit] = new.joined(before)
+    sessions.setdefault(key, {})[report.unit] = new.max_of(before)
 
 
 def outcome(work: Any) -> type[Exception] | None:
@@ -99,7 +99,7 @@ def outcome(work: Any) -> type[Exception] | None:
 @given(batch=st.lists(raws, max_size=12) | alike())
 def test_the_fast_way_says_the_same_as_the_plain_one(batch: list[bytes | None]) -> None:
     """The same reports are refused with the same errors, and the others come to the same."""
-    joined = Joined(earliest_ns=EARLIEST_NS, latest_ns=LATEST_NS)
+    joined = MergedReports(earliest_ns=EARLIEST_NS, latest_ns=LATEST_NS)
     wanted: dict[tuple[str, int], dict[str, Totals]] = {}
     for raw in batch:
         fast = outcome(lambda raw=raw: joined.add(raw))
@@ -111,7 +111,7 @@ def test_the_fast_way_says_the_same_as_the_plain_one(batch: list[bytes | None]) 
 @pytest.mark.parametrize("step", [-1, 1, 200])
 def test_a_report_that_differs_in_one_number_is_joined_as_plainly(place: int, step: int) -> None:
     """Each number is looked at, also where the report begins like the one before."""
-    joined = Joined(earliest_ns=EARLIEST_NS, latest_ns=LATEST_NS)
+    joined = MergedReports(earliest_ns=EARLIEST_NS, latest_ns=LATEST_NS)
     wanted: dict[tuple[str, int], dict[str, Totals]] = {}
     numbers = [3, 3, 3, 3, 50, 50]
     for change in (0, step, 0):
@@ -130,7 +130,7 @@ def test_something_that_only_looks_like_totals_is_not_taken_for_them() -> None:
     message = control_pb2.Control(
         version=1, progress=control_pb2.Progress.FromString(inside.SerializeToString() + further)
     )
-    joined = Joined(earliest_ns=0, latest_ns=9)
+    joined = MergedReports(earliest_ns=0, latest_ns=9)
     for _ in range(2):
         joined.add(message.SerializeToString())
         assert joined.sessions["a", 1]["u"].bursts == 1
@@ -138,7 +138,7 @@ def test_something_that_only_looks_like_totals_is_not_taken_for_them() -> None:
 
 def test_a_time_of_zero_is_a_time() -> None:
     """The epoch itself is told apart from no time at all."""
-    joined = Joined(earliest_ns=0, latest_ns=9)
+    joined = MergedReports(earliest_ns=0, latest_ns=9)
     report = control_pb2.Progress(
         identity="a", stream_session_id=1, unit="u", totals=control_pb2.Totals(start_time=0, end_time=0)
     )
@@ -151,4 +151,4 @@ def test_a_time_of_zero_is_a_time() -> None:
 def test_a_large_message_is_refused_before_it_is_parsed() -> None:
     """As everywhere."""
     with pytest.raises(errors.BadMessage, match="bytes"):
-        Joined(earliest_ns=0, latest_ns=9).add(b"x" * (256 * 1024 + 1))
+        MergedReports(earliest_ns=0, latest_ns=9).add(b"x" * (256 * 1024 + 1))

@@ -21,9 +21,9 @@ def totals(draw: st.DrawFn) -> Totals:
 @given(totals(), totals(), totals())
 def test_joining_is_commutative_associative_and_idempotent(a: Totals, b: Totals, c: Totals) -> None:
     """Reports may come twice, late or shuffled."""
-    assert a.joined(b) == b.joined(a)
-    assert a.joined(b).joined(c) == a.joined(b.joined(c))
-    assert a.joined(b).joined(b) == a.joined(b)
+    assert a.max_of(b) == b.max_of(a)
+    assert a.max_of(b).max_of(c) == a.max_of(b.max_of(c))
+    assert a.max_of(b).max_of(b) == a.max_of(b)
 
 
 @given(totals())
@@ -44,11 +44,13 @@ def test_a_mark_survives_its_text(value: Totals, epoch: int, rows: int) -> None:
 def test_places_in_the_order_of_rows() -> None:
     """Of its own epoch a mark holds so many rows, of earlier ones every row, of later ones none."""
     mark = Mark(epoch=3, rows=5)
-    assert [mark.done(epoch) for epoch in (2, 3, 4)] == [EVERY_ROW, 5, 0]
-    assert Mark().done(0) == 0
+    assert [mark.rows_done(epoch) for epoch in (2, 3, 4)] == [EVERY_ROW, 5, 0]
+    assert Mark().rows_done(0) == 0
 
 
 def test_totals_grow_by_bursts() -> None:
     """Counts add up, the range widens, a burst without samples does not move it."""
-    grown = Totals().plus(Burst(b"abc", 10, 2, 5, 9)).plus(Burst(b"d", 3, 1, 7, 12)).plus(Burst(b"", 1, 0, 0, 0))
+    grown = Totals()
+    for burst in (Burst(b"abc", 10, 2, 5, 9), Burst(b"d", 3, 1, 7, 12), Burst(b"", 1, 0, 0, 0)):
+        grown = grown.with_burst(burst)
     assert grown == Totals(3, 3, 14, 4, 5, 12)

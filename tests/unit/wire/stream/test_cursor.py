@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_wire import errors
+from rta_wire import entry_ids, errors
 from rta_wire.stream import cursor
 from tests.unit.wire import strategies as g
 
@@ -18,7 +18,7 @@ class Stream:
         self.entries: list[tuple[bytes, Mapping[bytes, bytes]]] = []
         self.added = 0
         self.ms = first_ms
-        self.last_id = cursor.START
+        self.last_id = entry_ids.MIN
 
     def add(self, count: int = 1) -> None:
         for _ in range(count):
@@ -30,40 +30,40 @@ class Stream:
     def trim(self, count: int) -> None:
         del self.entries[:count]
 
-    def read(self, after: str, asked: int = 3) -> cursor.Part:
+    def read(self, after: str, asked: int = 3) -> cursor.StreamPage:
         """What MULTI, XINFO STREAM, XRANGE, EXEC give."""
-        found = [entry for entry in self.entries if cursor.parse_id(entry[0].decode()) > cursor.parse_id(after)][:asked]
+        found = [entry for entry in self.entries if entry_ids.parse(entry[0].decode()) > entry_ids.parse(after)][:asked]
         info = {
             "length": len(self.entries),
             "entries-added": self.added,
             "last-generated-id": self.last_id.encode(),
             "first-entry": self.entries[0] if self.entries else None,
         }
-        return cursor.part(info, found, asked=asked)
+        return cursor.parse_page(info, found, asked=asked)
 
 
-def drain(follower: cursor.Follower) -> list[cursor.Entry | cursor.Gap]:
+def drain(follower: cursor.StreamCursor) -> list[cursor.StreamEntry | cursor.Gap]:
     """Steps until nothing comes any more."""
-    found: list[cursor.Entry | cursor.Gap] = []
+    found: list[cursor.StreamEntry | cursor.Gap] = []
     while step := list(follower.step()):
         found += step
     return found
 
 
-def ids(found: list[cursor.Entry | cursor.Gap]) -> list[object]:
+def ids(found: list[cursor.StreamEntry | cursor.Gap]) -> list[object]:
     """Ids of entries, and gaps as they are."""
-    return [one.id if isinstance(one, cursor.Entry) else one for one in found]
+    return [one.id if isinstance(one, cursor.StreamEntry) else one for one in found]
 
 
 def test_entries_come_once_and_in_order() -> None:
     """A stream that nobody trims has no gaps, in as many steps as it takes."""
     stream = Stream()
     stream.add(7)
-    follower = cursor.Follower(stream.read)
+    follower = cursor.StreamCursor(stream.read)
     assert ids(drain(follower)) == [f"{k}-0" for k in range(1, 8)]
     assert not drain(follower)
     stream.add()
-    assert drain(follower) == [cursor.Entry("8-0", 7, b"8-0")]
+    assert drain(follower) == [cursor.StreamEntry("8-0", 7, b"8-0")]
 
 
 def test_entries_that_were_trimmed_unread_are_a_gap_with_their_number() -> None:
@@ -71,7 +71,7 @@ def test_entries_that_were_trimmed_unread_are_a_gap_with_their_number() -> None:
     stream = Stream()
     stream.add(5)
     stream.trim(2)
-    follower = cursor.Follower(stream.read)
+    follower = cursor.StreamCursor(stream.read)
     assert ids(drain(follower)) == [cursor.Gap("0-0", "3-0", 2), "3-0", "4-0", "5-0"]
     stream.add(6)
     stream.trim(7)
@@ -82,7 +82,7 @@ def test_entries_that_were_read_before_they_were_trimmed_are_no_gap() -> None:
     """Trimming behind the reader is of no interest."""
     stream = Stream()
     stream.add(5)
-    follower = cursor.Follower(stream.read)
+    follower = cursor.StreamCursor(stream.read)
     drain(follower)
     stream.trim(5)
     stream.add(1)
@@ -93,7 +93,7 @@ def test_an_emptied_stream_is_a_gap_up_to_its_end() -> None:
     """Where everything is gone the gap has no end id, and it is told once."""
     stream = Stream()
     stream.add(4)
-    follower = cursor.Follower(stream.read)
+    follower = cursor.StreamCursor(stream.read)
     list(follower.step())
     stream.trim(4)
     assert drain(follower) == [cursor.Gap("3-0", None, 1)]
@@ -106,9 +106,9 @@ def test_from_the_middle_the_number_is_a_bound_until_the_end_was_seen() -> None:
     stream = Stream()
     stream.add(10)
     stream.trim(6)
-    late = cursor.Follower(stream.read, after="4-0")
+    late = cursor.StreamCursor(stream.read, after="4-0")
     assert ids(drain(late))[0] == cursor.Gap("4-0", "7-0", 6, exact=False)
-    early = cursor.Follower(stream.read, after="8-0")
+    early = cursor.StreamCursor(stream.read, after="8-0")
     assert ids(drain(early)) == ["9-0", "10-0"]
     stream.add(5)
     stream.trim(6)
@@ -120,7 +120,7 @@ def test_the_bound_takes_into_account_what_was_removed_before_the_position() -> 
     stream = Stream()
     stream.add(20)
     stream.trim(5)
-    follower = cursor.Follower(stream.read, after="8-0")
+    follower = cursor.StreamCursor(stream.read, after="8-0")
     assert ids(list(follower.step())) == ["9-0", "10-0", "11-0"]
     stream.trim(10)
     assert ids(list(follower.step()))[0] == cursor.Gap("11-0", "16-0", 6, exact=False)
@@ -132,10 +132,10 @@ def test_a_stream_that_was_removed_and_made_again_is_reported(first_ms: int) -> 
     streams = [Stream(100)]
     streams[0].add(20)
 
-    def read(after: str) -> cursor.Part:
+    def read(after: str) -> cursor.StreamPage:
         return streams[-1].read(after)
 
-    follower = cursor.Follower(read)
+    follower = cursor.StreamCursor(read)
     drain(follower)
     streams.append(Stream(first_ms))
     streams[-1].add(2)
@@ -148,12 +148,12 @@ def test_a_stream_that_is_gone_is_reported_and_followed_when_it_returns() -> Non
     """No stream at all looks like an empty one that starts again."""
     stream = Stream()
     stream.add(2)
-    parts = [stream.read(cursor.START), cursor.NO_STREAM, cursor.NO_STREAM]
-    follower = cursor.Follower(lambda _: parts.pop(0))
+    parts = [stream.read(entry_ids.MIN), cursor.EMPTY_PAGE, cursor.EMPTY_PAGE]
+    follower = cursor.StreamCursor(lambda _: parts.pop(0))
     assert len(list(follower.step())) == 2
     assert list(follower.step()) == [cursor.Gap("2-0", None, 0, exact=False, restarted=True)]
     assert list(follower.step()) == []
-    assert follower.position == cursor.START
+    assert follower.position == entry_ids.MIN
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_an_entry_that_is_bad_raises_once_and_is_passed_by(fields: dict[bytes, b
     stream = Stream()
     stream.add(3)
     stream.entries[1] = (b"2-0", fields)
-    follower = cursor.Follower(stream.read)
+    follower = cursor.StreamCursor(stream.read)
     with pytest.raises(errors.BadBurst, match=words):
         list(follower.step())
     assert ids(drain(follower)) == ["3-0"]
@@ -192,7 +192,7 @@ moves = st.lists(
 def test_entries_read_and_entries_lost_add_up(moves: list[tuple[str, int]]) -> None:
     """Whatever is added and trimmed between steps, nothing is lost without being counted, and nothing is read twice."""
     stream = Stream()
-    follower = cursor.Follower(stream.read)
+    follower = cursor.StreamCursor(stream.read)
     read: list[str] = []
     lost = 0
     for what, count in [*moves, ("end", 0)]:
@@ -207,4 +207,4 @@ def test_entries_read_and_entries_lost_add_up(moves: list[tuple[str, int]]) -> N
             else:
                 read.append(one.id)
     assert len(read) + lost == stream.added
-    assert read == sorted(set(read), key=cursor.parse_id)
+    assert read == sorted(set(read), key=entry_ids.parse)

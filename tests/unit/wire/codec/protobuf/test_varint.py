@@ -22,7 +22,7 @@ def test_many_at_once_is_the_same_as_one_by_one(values: list[int]) -> None:
     """Encoding gives what protobuf and the plain loop give, and decoding gives the values back with their ends."""
     array = np.array(values, np.uint64)
     made = varint.encode(array, varint.widths(array)).tobytes()
-    parts = [proto_fields.number(0, value)[1:] for value in values]
+    parts = [proto_fields.cached_varint_field(0, value)[1:] for value in values]
     assert made == b"".join(parts)
     signed = array.view(np.int64).tolist()
     assert chunked(data_pb2.TimestampedData(timestamp_deltas=signed).SerializeToString(), len(made)) == made

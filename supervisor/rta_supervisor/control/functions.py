@@ -1,0 +1,36 @@
+"""Calls of the server functions on control streams: groups, acknowledgement, replies, dead letters."""
+
+from collections.abc import Sequence
+
+from rta_supervisor.transport import commands
+from rta_wire import entry_ids, keys, limits
+
+
+def _group_call(function: str, names: keys.Keys, key: str, *args: commands.Argument) -> commands.Command:
+    return ("FCALL", function, 2, key, names.control_counters(key), keys.CONTROL_GROUP, *args)
+
+
+def create_group(names: keys.Keys, key: str) -> commands.Command:
+    return _group_call("rtas_begin_1", names, key)
+
+
+def acknowledge(names: keys.Keys, key: str, ids: Sequence[str]) -> commands.Command:
+    """`ids` in the order of the stream."""
+    return _group_call("rtas_settle_1", names, key, entry_ids.next_id(ids[-1]), *ids)
+
+
+def count_evicted(names: keys.Keys, key: str) -> commands.Command:
+    return _group_call("rtas_missing_1", names, key)
+
+
+def remove_consumer(names: keys.Keys, key: str, consumer: str) -> commands.Command:
+    return _group_call("rtas_retire_1", names, key, consumer)
+
+
+def resend_letter(names: keys.Keys, key: str, letter_id: str, raw: bytes, *, ttl_s: int) -> commands.Command:
+    words = (raw, limits.CONTROL_MAX_ENTRIES, ttl_s)
+    return ("FCALL", "rtas_again_1", 2, key, names.resent_marker(key, letter_id), *words)
+
+
+def reply(names: keys.Keys, request_id: str, raw: bytes, *, ttl_s: int) -> commands.Command:
+    return ("FCALL", "rtas_reply_1", 1, names.reply(request_id), raw, ttl_s)
