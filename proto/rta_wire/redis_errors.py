@@ -96,6 +96,11 @@ def classify(error: BaseException) -> ClassifiedError | None:
     return ClassifiedError(code, row.kind, row.meaning, first_line(error))
 
 
+def is_no_such_key(error: BaseException) -> bool:
+    """Whether a server answered that a key does not exist, as XINFO STREAM does."""
+    return "no such key" in str(error)
+
+
 def first_line(error: BaseException) -> str:
     """What an error says, for a sentence to go on after it."""
     return (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
