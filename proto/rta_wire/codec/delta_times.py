@@ -7,13 +7,10 @@ one byte, a matrix of bytes where all take the same width, and only the rest is 
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from rta_wire.arrays import I64, Indices, Unsigned
 from rta_wire.codec.protobuf import proto_fields, varint
 
-I64 = npt.NDArray[np.int64]
-Unsigned = npt.NDArray[np.unsignedinteger]
-Indices = npt.NDArray[np.intp]
 RunBounds = tuple[I64, I64]
 """Starts and lengths of runs."""
 

@@ -5,15 +5,13 @@ from typing import TypeVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from google.protobuf.message import DecodeError
 
+from rta_wire.arrays import I64
 from rta_wire.codec import burst as codec_burst
 from rta_wire.codec import layout, sample_columns
 from rta_wire.codec.protobuf import varint
 from rta_wire.pb import data_pb2, scan_pb2, stream_pb2
-
-I64 = npt.NDArray[np.int64]
 
 
 class DecodedBursts(msgspec.Struct, frozen=True):

@@ -1,18 +1,14 @@
 """Row data: one sample of each of several channels at one time, in one packed buffer."""
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rta_wire import limits
+from rta_wire.arrays import I64, U8, U32, Array, Bools, Indices
 from rta_wire.codec import burst
 from rta_wire.codec.protobuf import proto_fields, varint
-
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
-U32 = npt.NDArray[np.uint32]
 
 SLOT_BYTES: Final = 8
 """Room for a sample of any type."""
@@ -27,7 +23,7 @@ class Cells(NamedTuple):
     widths: U8
 
 
-def cells(channels: U32, times: I64, made: npt.NDArray[Any]) -> Cells:
+def cells(channels: U32, times: I64, made: Array) -> Cells:
     """Samples of one type, each with its channel and time."""
     width = made.dtype.itemsize
     slots = np.zeros((len(made), SLOT_BYTES), np.uint8)
@@ -55,7 +51,7 @@ def blocks(these: Cells) -> Iterator[burst.MessageBlock]:
         first = last
 
 
-def _block(these: Cells, order: npt.NDArray[np.intp], starts: I64) -> burst.MessageBlock:
+def _block(these: Cells, order: Indices, starts: I64) -> burst.MessageBlock:
     channels, times, widths = these.channels[order], these.times[order], these.widths[order]
     id_widths = varint.widths(channels)
     id_sizes = np.add.reduceat(id_widths, starts, dtype=np.int64)
@@ -77,7 +73,7 @@ def _block(these: Cells, order: npt.NDArray[np.intp], starts: I64) -> burst.Mess
     return burst.MessageBlock(pieces, np.array(sizes), lens, times[starts], times[starts])
 
 
-def _messages(these: Cells) -> tuple[npt.NDArray[np.intp], I64]:
+def _messages(these: Cells) -> tuple[Indices, I64]:
     """The order of cells by time and channel, and where messages start in it."""
     order = np.lexsort((these.channels, these.times))
     channels, times = these.channels[order], these.times[order]
@@ -91,7 +87,7 @@ def _messages(these: Cells) -> tuple[npt.NDArray[np.intp], I64]:
     return order, np.flatnonzero(np.r_[True, later])
 
 
-def _repeats(same: npt.NDArray[np.bool_]) -> I64:
+def _repeats(same: Bools) -> I64:
     """How many cells right before each are of the same channel and time; `same` says it of neighbours."""
     firsts = np.flatnonzero(np.r_[True, ~same])
     lens = np.diff(firsts, append=len(same) + 1)

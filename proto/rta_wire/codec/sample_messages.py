@@ -1,24 +1,22 @@
 """Runs of samples to messages: timestamped ones with packed deltas, periodic ones where the plan says so."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rta_wire import limits
-from rta_wire.codec import burst, channel_runs, delta_times, row_messages, row_order
+from rta_wire.arrays import I64, U32, Array, Bools
+from rta_wire.codec import burst, channel_runs, delta_times, row_messages
 from rta_wire.codec import layout as codec_layout
 from rta_wire.codec.protobuf import proto_fields
-
-I64 = npt.NDArray[np.int64]
 
 
 class TypedRuns(NamedTuple):
     """Samples of one layout in their final type, run by run."""
 
     runs: channel_runs.Runs
-    values: npt.NDArray[Any]
+    values: Array
     layout: codec_layout.Layout
 
 
@@ -41,12 +39,12 @@ def _all_but_rows(parts: Iterable[TypedRuns], cells: list[row_messages.Cells]) -
             yield encode_timestamped(these, made)
 
 
-def sample_bytes(made: npt.NDArray[Any]) -> memoryview:
+def sample_bytes(made: Array) -> memoryview:
     """The bytes of samples."""
     return proto_fields.as_memoryview(np.ascontiguousarray(made).view(np.uint8))
 
 
-def encode_timestamped(these: channel_runs.Runs, made: npt.NDArray[Any]) -> burst.MessageBlock:
+def encode_timestamped(these: channel_runs.Runs, made: Array) -> burst.MessageBlock:
     """One message per run, or several where a run is long."""
     these = channel_runs.split(these, limits.ENCODE_RUN_SAMPLES)
     width = made.dtype.itemsize
@@ -86,7 +84,7 @@ def spans(these: channel_runs.Runs) -> Spans:
 
 
 def timestamped_block(
-    channels: row_order.U32, covers: Spans, packed: delta_times.PackedDeltas, buffers: list[memoryview]
+    channels: U32, covers: Spans, packed: delta_times.PackedDeltas, buffers: list[memoryview]
 ) -> burst.MessageBlock:
     """Messages from deltas that are packed already."""
     pieces: list[bytes | memoryview] = []
@@ -107,7 +105,7 @@ def timestamped_block(
     return burst.MessageBlock(pieces, np.array(sizes), covers.samples, covers.start_ns, covers.end_ns)
 
 
-def encode_periodic(these: channel_runs.Runs, made: npt.NDArray[Any], interval_ns: int) -> Iterator[burst.MessageBlock]:
+def encode_periodic(these: channel_runs.Runs, made: Array, interval_ns: int) -> Iterator[burst.MessageBlock]:
     """One message per stretch of samples with one interval."""
     for some, first, last in channel_runs.portions(
         channel_runs.split(these, limits.ENCODE_RUN_SAMPLES), limits.ENCODE_BLOCK_CELLS
@@ -116,7 +114,7 @@ def encode_periodic(these: channel_runs.Runs, made: npt.NDArray[Any], interval_n
         yield _periodic_block(stretches, made[first:last], intervals)
 
 
-def _periodic_block(these: channel_runs.Runs, made: npt.NDArray[Any], intervals: I64) -> burst.MessageBlock:
+def _periodic_block(these: channel_runs.Runs, made: Array, intervals: I64) -> burst.MessageBlock:
     width = made.dtype.itemsize
     starts, lens = these.starts, these.lens
     first_ns = these.times[starts]
@@ -163,7 +161,7 @@ def _stretches(these: channel_runs.Runs, interval_ns: int) -> tuple[channel_runs
     return these._replace(channels=these.channels[owner], starts=starts, lens=lens), intervals
 
 
-def _found(steps: I64, inside: npt.NDArray[np.bool_], count: int) -> tuple[I64, I64, I64]:
+def _found(steps: I64, inside: Bools, count: int) -> tuple[I64, I64, I64]:
     """Walks over groups of equal steps. The step from one stretch to the next belongs to neither."""
     change = np.flatnonzero(np.r_[True, (steps[1:] != steps[:-1]) | ~inside[1:] | ~inside[:-1]][: len(steps)])
     stops = np.r_[change[1:], len(steps)][: len(change)]

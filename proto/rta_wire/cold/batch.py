@@ -15,10 +15,10 @@ import lz4
 import lz4.block
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from rta_wire import entry_ids, errors, limits
+from rta_wire.arrays import Array
 from rta_wire.cold import byte_split
 from rta_wire.cold.lz4_roundtrip import NOT_UNPACKED, RECIPE_MAX, RawEntry, UnpackedEntry, repack
 
@@ -264,7 +264,7 @@ def _apart(table: _Table, parts: Sequence[bytes]) -> byte_split.SplitValues:
     )
 
 
-def _numbers(data: bytes, kind: np.dtype[Any]) -> npt.NDArray[Any]:
+def _numbers(data: bytes, kind: np.dtype[Any]) -> Array:
     return np.frombuffer(data, kind)
 
 

@@ -9,14 +9,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from rta_wire import limits
+from rta_wire.arrays import U32
 from rta_wire.pb import scan_pb2
-
-U32 = npt.NDArray[np.uint32]
 
 UNSPLIT: Final = 1
 WIDTHS: Final = (8, 4, 2)

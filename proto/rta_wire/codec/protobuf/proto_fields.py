@@ -7,10 +7,8 @@ import struct
 from typing import Final, NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
+from rta_wire.arrays import I64, U8
 
 # Tags of the wire: field number << 3 | wire type (0 varint, 1 fixed 64 bits, 2 length first).
 BURST_DATA: Final = 0x0A
