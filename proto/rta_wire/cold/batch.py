@@ -224,7 +224,8 @@ def _parts(found: Header, body: memoryview) -> Iterator[bytes]:
 
 def _entries(table: _Table, parts: Sequence[bytes]) -> Iterator[UnpackedEntry]:
     ms = np.cumsum(_numbers(table.ms, _U64), dtype=np.uint64)
-    ids = [f"{one}-{seq}" for one, seq in zip(ms.tolist(), _numbers(table.seq, _U64).tolist(), strict=True)]
+    seqs = _numbers(table.seq, _U64)
+    ids = [entry_ids.format_id(*numbers) for numbers in zip(ms.tolist(), seqs.tolist(), strict=True)]
     shape = _numbers(table.shape, _U32)
     if len(shape) != len(ids) or (len(shape) and int(shape.max()) >= len(table.shapes)):
         raise ValueError("an entry has fields that there are not")
