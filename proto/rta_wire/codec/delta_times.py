@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from rta_wire.arrays import I64, Indices, Unsigned
-from rta_wire.codec.protobuf import proto_fields, varint
+from rta_wire.codec import memory_views
+from rta_wire.codec.protobuf import varint
 
 RunBounds = tuple[I64, I64]
 """Starts and lengths of runs."""
@@ -110,7 +111,7 @@ def _put_alike(packed: PackedDeltas, scaled: Unsigned, runs: Indices, where: Run
     table = varint.matrix(scaled, width)
     if table.shape[1] != width:
         table = np.ascontiguousarray(table[:, :width])
-    view = proto_fields.as_memoryview(table.reshape(-1))
+    view = memory_views.of_array(table.reshape(-1))
     firsts = starts * width + (width - 1)
     lasts = (starts + lens) * width
     for run, first, last in zip(runs.tolist(), firsts.tolist(), lasts.tolist(), strict=True):
@@ -122,7 +123,7 @@ def _put_mixed(packed: PackedDeltas, scaled: Unsigned, runs: Indices, where: Run
     """Deltas that take what they take."""
     width = varint.widths(scaled)
     sizes = np.add.reduceat(width, where[0], dtype=np.int64)
-    parts = proto_fields.split_buffer(varint.encode(scaled, width), sizes)
+    parts = memory_views.split(varint.encode(scaled, width), sizes)
     for run, part in zip(runs.tolist(), parts, strict=True):
         packed.pieces[run] = part
     packed.sizes[runs] = sizes

@@ -7,7 +7,7 @@ import numpy as np
 
 from rta_wire import limits
 from rta_wire.arrays import I64, U8, U32, Array, Bools, Indices
-from rta_wire.codec import burst
+from rta_wire.codec import burst, memory_views, message_tags
 from rta_wire.codec.protobuf import proto_fields, varint
 
 SLOT_BYTES: Final = 8
@@ -56,16 +56,16 @@ def _block(these: Cells, order: Indices, starts: I64) -> burst.MessageBlock:
     id_widths = varint.widths(channels)
     id_sizes = np.add.reduceat(id_widths, starts, dtype=np.int64)
     buffer_sizes = np.add.reduceat(widths, starts, dtype=np.int64)
-    ids = proto_fields.split_buffer(varint.encode(channels, id_widths), id_sizes)
-    buffers = proto_fields.split_buffer(_compact(these.slots[order], widths), buffer_sizes)
+    ids = memory_views.split(varint.encode(channels, id_widths), id_sizes)
+    buffers = memory_views.split(_compact(these.slots[order], widths), buffer_sizes)
     pieces: list[bytes | memoryview] = []
     sizes = []
     for time, id_part, buffer in zip(times[starts].tolist(), ids, buffers, strict=True):
-        head = proto_fields.cached_varint_field(proto_fields.ROW_CHANNEL_IDS, len(id_part))
-        middle = proto_fields.fixed64_field(proto_fields.ROW_TIMESTAMP, time) if time else b""
-        middle += proto_fields.cached_varint_field(proto_fields.ROW_BUFFER, len(buffer))
+        head = proto_fields.cached_varint_field(message_tags.ROW_CHANNEL_IDS, len(id_part))
+        middle = proto_fields.fixed64_field(message_tags.ROW_TIMESTAMP, time) if time else b""
+        middle += proto_fields.cached_varint_field(message_tags.ROW_BUFFER, len(buffer))
         rest_bytes = len(id_part) + len(middle) + len(buffer)
-        before = proto_fields.message_prefix(proto_fields.ITEM_ROW, len(head) + rest_bytes)
+        before = message_tags.message_prefix(message_tags.ITEM_ROW, len(head) + rest_bytes)
         message = b"".join((before, head, id_part, middle, buffer))
         pieces += (message, b"", b"", b"")
         sizes.append(len(message))
