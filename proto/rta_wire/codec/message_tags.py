@@ -27,6 +27,6 @@ ROW_BUFFER: Final = 0x1A
 
 @functools.lru_cache(maxsize=proto_fields.CACHED_FIELDS)
 def message_prefix(item_tag: int, body_bytes: int) -> bytes:
-    """What stands before a message of so many bytes: tag and length of the item in the burst, and of the message in it."""
+    """Tags and lengths before a message of so many bytes: of the item in the burst, then of the message in it."""
     inner = proto_fields.cached_varint_field(item_tag, body_bytes)
     return proto_fields.cached_varint_field(BURST_DATA, len(inner) + body_bytes) + inner
