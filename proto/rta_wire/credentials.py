@@ -26,10 +26,21 @@ _WITHOUT_TLS: Final = ("redis", "unix")
 
 
 class ResolvedUrl(msgspec.Struct, frozen=True):
-    """An address, and what a client is made with. Not to be printed."""
+    """A URL without names of files, and the password and TLS files as options of redis-py. Never printed whole."""
 
     url: str
     options: dict[str, Any]
+
+    def client_options(self, timeout_s: float) -> dict[str, Any]:
+        """What every client of ours is made with, whichever flavour of redis-py it is. A query in the URL has its way
+        over these. Retries are switched off by the caller, with classes of redis-py."""
+        return {
+            "socket_timeout": timeout_s,
+            "socket_connect_timeout": timeout_s,
+            # CLIENT SETINFO is not sent: an ACL that allows it keeps a Redis 7.0 from starting.
+            "driver_info": None,
+            **self.options,
+        }
 
     def __repr__(self) -> str:
         return f"ResolvedUrl({redis_url.redact(self.url)!r})"
