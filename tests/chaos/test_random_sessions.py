@@ -109,7 +109,7 @@ class Lives(RuleBasedStateMachine):
         self.link.lives = 0
         self.sessions = SessionStore(self.link, config, clock=lambda: self.now_ms)
         self.life = SessionService(self.link, config, self.sessions, lambda _: None, clock=lambda: self.now_ms)
-        self.watchdog = SilenceWatchdog(self.sessions, self.life, config.session, lambda: 0, clock=lambda: self.now_ms)
+        self.watchdog = SilenceWatchdog(self.sessions, self.life, config, lambda: 0, clock=lambda: self.now_ms)
 
     def serve(self, work: Any, lives: int) -> Any:
         """Do it; a supervisor that dies on the way is followed by another that does it again."""

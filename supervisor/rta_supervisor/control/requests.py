@@ -59,11 +59,8 @@ class RequestHandler:
         self._life = life
         self._marker = marker
         self._keys = config.keys
-        self._config = config.control
+        self._config = config
         self._log = log.get()
-
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._config = config.control
 
     async def handle(self, entries: Sequence[ControlEntry]) -> BatchResult:
         with self._precedence.prioritized():
@@ -95,10 +92,10 @@ class RequestHandler:
         if await self._link.do("EXISTS", self._keys.reply(request.request_id)):
             return True
         verdict = deadlines.decide_request(
-            entry.sent_ms, now_ms(), was_delivered_before=not entry.is_first_delivery, config=self._config
+            entry.sent_ms, now_ms(), was_delivered_before=not entry.is_first_delivery, config=self._config.control
         )
         if verdict is deadlines.RequestDecision.TOO_LATE:
-            limit_s = self._config.pickup_s if entry.is_first_delivery else self._config.expire_s
+            limit_s = self._config.control.pickup_s if entry.is_first_delivery else self._config.control.expire_s
             waited_s = (now_ms() - entry.sent_ms) // 1000
             await self.refuse(entry, errors.RequestExpired(waited_s=waited_s, limit_s=limit_s))
             return True
@@ -148,7 +145,9 @@ class RequestHandler:
     async def _reply(self, request_id: str, outcome: RequestOutcome) -> bool:
         """Whether it is the first reply."""
         raw = messages.pack_reply(request_id, outcome)
-        return bool(await self._link.do(*functions.reply(self._keys, request_id, raw, ttl_s=self._config.reply_ttl_s)))
+        return bool(
+            await self._link.do(*functions.reply(self._keys, request_id, raw, ttl_s=self._config.control.reply_ttl_s))
+        )
 
 
 def _unpacked(entry: ControlEntry) -> messages.Message | errors.RtaError:

@@ -4,12 +4,9 @@ import os
 import socket
 import uuid
 
-import anyio
-
-from rta_supervisor.diagnostics import loop_watch
+from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.transport.link import Link
 from rta_wire import __version__
 
@@ -47,10 +44,4 @@ class Node:
 
     async def run(self) -> None:
         """Renew the registration until cancelled."""
-        while True:
-            loop_watch.report_alive(self._config.renew_s)
-            await anyio.sleep(self._config.renew_s)
-            try:
-                await self.register()
-            except RETRIABLE_ERRORS as error:
-                self._link.outage_log.log_failure(error)
+        await periodic.every(lambda: self._config.renew_s, self.register, self._link.outage_log)

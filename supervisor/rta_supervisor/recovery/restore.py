@@ -12,6 +12,7 @@ import redis.exceptions
 
 from rta_supervisor.catalogue.model import Catalogue, CatalogueRow
 from rta_supervisor.diagnostics import counters, log, loop_watch
+from rta_supervisor.nodes import periodic
 from rta_supervisor.recovery.loss_detector import LossDetector
 from rta_supervisor.session import functions as session_functions
 from rta_supervisor.session import state_machine
@@ -49,7 +50,7 @@ class Recovery:
         prepare: Sequence[Callable[[], Awaitable[None]]],
         on_outage: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_trouble`: told each time that the counter could not be raised, because Redis is away or full."""
+        """`on_outage`: called each time that the counter could not be raised, because Redis is away or full."""
         self._link = link
         self._sessions = sessions
         self._life = life
@@ -57,25 +58,29 @@ class Recovery:
         self.recent_reports = RecentReports()
         self._is_catalogue_required = is_catalogue_required
         self._prepare = prepare
-        self._on_trouble = on_outage
+        self._on_outage = on_outage
         self._lock = anyio.Lock()
         self._log = log.get()
 
     async def run(self, detector: LossDetector, every_s: float) -> None:
-        """Watch the counter until cancelled."""
-        while True:
-            loop_watch.report_alive(every_s)
-            pause_s = every_s
+        """Look for lost data until cancelled, more often while Redis is away."""
+        is_away = False
+
+        async def look() -> None:
+            nonlocal is_away
+            is_away = True
             try:
                 if reason := await detector.find_loss():
                     await self.recover(reason)
-            except RETRIABLE_ERRORS as error:
-                self._on_trouble()
-                self._link.outage_log.log_failure(error)
-                pause_s = min(every_s, AWAY_PAUSE_S)
-            else:
-                self._link.outage_log.log_recovery()
-            await anyio.sleep(pause_s)
+            except RETRIABLE_ERRORS:
+                self._on_outage()
+                raise
+            is_away = False
+            self._link.outage_log.log_recovery()
+
+        await periodic.every(
+            lambda: min(every_s, AWAY_PAUSE_S) if is_away else every_s, look, self._link.outage_log, at_once=True
+        )
 
     async def recover(self, reason: str) -> None:
         """Redis lost something: put back what we know."""

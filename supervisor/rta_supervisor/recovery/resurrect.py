@@ -53,16 +53,13 @@ class Resurrection:
         self._restoring = restorer
         self._catalogue = catalogue
         self._keys = config.keys
-        self._config = config.session
+        self._config = config
         self._operators = config.control.operators
         self._clock = clock
         self._asked: dict[str, str] = {}
         self._answers: dict[str, CatalogueAnswer] = {}
         self._some = anyio.Event()
         self._log = log.get()
-
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._config = config.session
 
     async def run(self) -> None:
         """Ask the catalogue for those that are asked for, until cancelled."""
@@ -121,7 +118,7 @@ class Resurrection:
         """The catalogue has it: from its first moment on it may expire. Whether it was not there."""
         position = row.position if await self._is_in_stream(row) else "0-0"
         call = resurrect_closed(
-            self._keys, row, position=position, now_ms=self._clock(), ttl_s=self._config.closed_ttl_s
+            self._keys, row, position=position, now_ms=self._clock(), ttl_s=self._config.session.closed_ttl_s
         )
         return bool(await self._link.do(*call))
 

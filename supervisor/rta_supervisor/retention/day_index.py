@@ -26,18 +26,15 @@ class DayIndex:
     def __init__(self, link: Link, config: settings.Settings, clock: Clock = now_ms) -> None:
         self._link = link
         self._keys = config.keys
-        self._config = config.days
+        self._config = config
         self._clock = clock
         self._log = log.get()
 
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._config = config.days
-
     async def stream_for(self, source: str) -> str:
         """The stream of a new session of a source."""
-        if source not in self._config.sources and (day := self._config.day_of(source)) is not None:
+        if source not in self._config.days.sources and (day := self._config.days.day_of(source)) is not None:
             raise errors.StreamOfDay(stream=source, source=day.source)
-        if not self._config.rules_for(source).is_by_day:
+        if not self._config.days.rules_for(source).is_by_day:
             return source
         today = day_streams.Day(day_streams.check_source(source), day_streams.number_at(self._clock()))
         name, begins = await self._link.do(*choose_call(self._keys, today))
@@ -68,7 +65,7 @@ class DayIndex:
 
     async def restore(self, catalogue: Catalogue) -> None:
         """What an index that Redis lost should hold: the streams that are there, and the newest day that ever was."""
-        if not self._config.is_used:
+        if not self._config.days.is_used:
             return
         there = self._ours(raw.decode() for raw in await self._link.do("SMEMBERS", keys.STREAMS))
         try:
@@ -91,7 +88,7 @@ class DayIndex:
 
     def _ours(self, streams: Iterable[str]) -> list[day_streams.Day]:
         """Days among streams, oldest first."""
-        return sorted(day for name in streams if (day := self._config.day_of(name)) is not None)
+        return sorted(day for name in streams if (day := self._config.days.day_of(name)) is not None)
 
 
 def choose_call(names: keys.Keys, today: day_streams.Day) -> commands.Command:

@@ -22,7 +22,7 @@ from rta_supervisor.control.requests import RequestHandler
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.diagnostics.loop_watch import LoopWatch
 from rta_supervisor.http import server as http_server
-from rta_supervisor.nodes import leases
+from rta_supervisor.nodes import leases, periodic
 from rta_supervisor.nodes.leases import Leases
 from rta_supervisor.nodes.registry import Node
 from rta_supervisor.nodes.server_clock import now_ms
@@ -89,7 +89,7 @@ class Daemon:
         self._life = SessionService(
             self._link, config, self._sessions, self._archivist.mark_changed, outbox=self._webhooks.outbox
         )
-        self._refresher = Refresher(self._sessions, self._life, config.session, self._archivist.record_progress)
+        self._refresher = Refresher(self._sessions, self._life, config, self._archivist.record_progress)
         self._request_lane = ControlConsumer(
             "requests", config.keys.requests, self._link, config, principals=config.control.requesters
         )
@@ -102,7 +102,7 @@ class Daemon:
         self._watchdog = SilenceWatchdog(
             self._sessions,
             self._life,
-            config.session,
+            config,
             lambda: max(self._report_lane.listening_since_ms, now_ms.steady_since_ms),
         )
         self._trimmer = Trimmer(self._link, config)
@@ -259,7 +259,7 @@ class Daemon:
             "watchdog": lambda: self._watchdog.run(self._leases.of("watchdog")),
             "archivist": self._archivist.run,
             "follower": lambda: self._follower.run(
-                self._leases.of(CATALOGUE_SYNC_DUTY) if self._catalogue.is_shared else leases.UNLEASED
+                self._leases.of(CATALOGUE_SYNC_DUTY) if self._catalogue.is_shared else periodic.UNLEASED
             ),
             "resurrection": self._resurrection.run,
             "trim": lambda: self._trimmer.run(self._leases.of("trim")),
@@ -332,15 +332,8 @@ class Daemon:
         systemd.notify(f"READY=1\nSTATUS={self._describe()}")
 
     def _take(self, change: reload.SettingsChange) -> None:
-        self._config = change.config
-        parts: tuple[reload.Reconfigurable, ...] = (
-            *(self._sessions, self._archivist, self._life, self._refresher, self._watchdog, self._trimmer),
-            *(self._days, self._compactor, self._resurrection, self._marker),
-            *(self._request_lane, self._report_lane, self._requests, self._reports),
-        )
-        for part in parts:
-            part.reconfigure(change.config)
-        log.configure(change.config.log, redaction.secrets(change.config))
+        reload.apply(self._config, change)
+        log.configure(self._config.log, redaction.secrets(self._config))
         self._log.info("configuration_reloaded", changed=change.applied)
         if change.needs_restart:
             self._log.warning("settings_need_restart", settings=change.needs_restart)

@@ -45,9 +45,6 @@ class ReportHandler:
         self._config = config
         self._witness = recent_reports or RecentReports()
 
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._config = config
-
     async def refuse(self, entry: ControlEntry, error: errors.RtaError) -> None:
         """Keep the message for a person: nobody waits for an answer."""
         await self._lane.dead_letter(entry, error)

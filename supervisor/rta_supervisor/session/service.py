@@ -44,7 +44,7 @@ class SessionService:
         self._link = link
         self._outbox = outbox
         self._keys = config.keys
-        self._config = config.session
+        self._config = config
         self._stream_prefixes = config.control.stream_prefixes
         self._operators = config.control.operators
         self._sessions = sessions
@@ -52,10 +52,6 @@ class SessionService:
         self._on_change = on_change
         self._clock = clock
         self._log = log.get()
-
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._config = config.session
-        self._days.reconfigure(config)
 
     async def open(self, principal: str, request: control_pb2.OpenSession) -> control_pb2.SessionReply:
         """A new session, or the one that stands there for the same identity or external id."""
@@ -88,7 +84,7 @@ class SessionService:
         if not request.external_id:
             return request.identity
         key = self._keys.external(principal, request.external_id)
-        options = ("NX", "GET", "EX", self._config.external_id_ttl_s)
+        options = ("NX", "GET", "EX", self._config.session.external_id_ttl_s)
         first = await self._link.do("SET", key, request.identity, *options)
         return first.decode() if first is not None else request.identity
 
@@ -134,7 +130,7 @@ class SessionService:
             state=state.value,
             principal=principal,
             now_ms=self._clock(),
-            ttl_s=self._config.open_ttl_s,
+            ttl_s=self._config.session.open_ttl_s,
             channel=self._keys.state_channel(ref.identity),
             extra_fields={**extra_fields, **dict(zip(note[::2], note[1::2], strict=True))},
         )
@@ -144,7 +140,7 @@ class SessionService:
     async def publish_opening(self, record: SessionRecord) -> None:
         """The first entry, and the session in every list that it belongs to."""
         ref = record.ref
-        ttl_s = self._config.open_ttl_s
+        ttl_s = self._config.session.open_ttl_s
         await self._link.do_in_order(
             [
                 functions.publish_opening(
@@ -183,7 +179,7 @@ class SessionService:
         # Asked anew: another supervisor that got the same request may have closed it meanwhile.
         if not known.state.is_closed:
             complete = known.totals.has_arrived(expected)
-            if not complete and deadlines.is_within_close_grace(asked_ms, self._clock(), self._config):
+            if not complete and deadlines.is_within_close_grace(asked_ms, self._clock(), self._config.session):
                 return None
             event = state_machine.closing_event(State(request.state), complete=complete)
             known = await self.end(known, event, expected=expected, requested_by=principal)
@@ -232,7 +228,7 @@ class SessionService:
         raw = session.dump(
             session.with_supervisor_properties(session.parse(document), record.state, record.totals.time_range_ns)
         )
-        words = (raw, record.state.value, self._clock(), self._config.open_ttl_s)
+        words = (raw, record.state.value, self._clock(), self._config.session.open_ttl_s)
         channel = self._keys.state_channel(record.ref.identity)
         call = functions.put_json(self._keys, record.ref.identity, record.version, *words, channel, "version", version)
         if await self._link.do(*call):
@@ -294,7 +290,7 @@ class SessionService:
         return True
 
     async def _seal(self, ref: SessionRef, until_ms: int) -> None:
-        ttl_s = self._config.open_ttl_s
+        ttl_s = self._config.session.open_ttl_s
         marks = await self._link.do(
             *functions.seal(self._keys, ref.stream, ref.stream_session_id, ttl_s=ttl_s, until_ms=until_ms)
         )
@@ -303,7 +299,7 @@ class SessionService:
         await self._sessions.fold_marks(ref, marks)
 
     async def _publish_json(self, ref: SessionRef, told: functions.VersionedJson) -> None:
-        ttl_s = self._config.open_ttl_s
+        ttl_s = self._config.session.open_ttl_s
         await self._link.do(*functions.publish_json(self._keys, ref.stream, ref.stream_session_id, told, ttl_s=ttl_s))
 
     async def _put_json(self, known: SessionRecord, state: State, patch: Patch | None) -> bool:
@@ -316,7 +312,7 @@ class SessionService:
             fields = [word for name in names for word in (f"p:{name}", patch.entry_id)]
         document = {name: value for name, value in document.items() if value is not None}
         raw = session.dump(session.with_supervisor_properties(document, state, known.totals.time_range_ns))
-        words = (raw, state.value, self._clock(), self._config.open_ttl_s)
+        words = (raw, state.value, self._clock(), self._config.session.open_ttl_s)
         channel = self._keys.state_channel(known.ref.identity)
         fields += self._webhook_note(known.version + 1, state, known.state)
         call = functions.put_json(self._keys, known.ref.identity, known.version, *words, channel, *fields)
@@ -333,7 +329,7 @@ class SessionService:
     async def _publish_end(self, known: SessionRecord, state: State) -> None:
         if state.is_closed:
             ref = known.ref
-            ttl_s = self._config.closed_ttl_s
+            ttl_s = self._config.session.closed_ttl_s
             await self._link.do(
                 *functions.publish_end(self._keys, ref.stream, ref.stream_session_id, known.versioned_json, ttl_s=ttl_s)
             )

@@ -39,13 +39,10 @@ class SessionStore:
     def __init__(self, link: Link, config: settings.Settings, clock: Clock = now_ms) -> None:
         self._link = link
         self._keys = config.keys
-        self._config = config.session
+        self._config = config
         self._clock = clock
         self._log = log.get()
         self.outage_log = link.outage_log
-
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._config = config.session
 
     @property
     def _at_once(self) -> int:
@@ -150,7 +147,7 @@ class SessionStore:
         return await map_pages(list(refs), functools.partial(self._refresh_slice, renewed))
 
     async def _refresh_slice(self, renewed: Container[SessionRef], refs: Sequence[SessionRef]) -> list[Published]:
-        ttl_s = self._config.open_ttl_s
+        ttl_s = self._config.session.open_ttl_s
         wanted = [(ref.identity, ref.stream_session_id, 0 if ref in renewed else ttl_s) for ref in refs]
         answers = await self._link.do_all(
             [functions.refresh(self._keys, some) for some in pages(wanted, self._at_once)]
@@ -176,7 +173,7 @@ class SessionStore:
                         for ref, totals in some
                         for _, start, end in (totals.rsplit(b" ", 2),)
                     ],
-                    ttl_s=self._config.open_ttl_s,
+                    ttl_s=self._config.session.open_ttl_s,
                 )
                 for stream, some in parts
             ]
@@ -191,14 +188,14 @@ class SessionStore:
 
     async def extend_gates(self, refs: Iterable[SessionRef]) -> None:
         """Keep the gates of open sessions from expiring."""
-        ttl_s = self._config.open_ttl_s
+        ttl_s = self._config.session.open_ttl_s
         await self._link.do_all(
             [functions.extend_gate(self._keys, ref.stream, ref.stream_session_id, ttl_s=ttl_s) for ref in refs]
         )
 
     async def extend_closed(self, closed: Iterable[SessionRef]) -> None:
         """Keep closed sessions that no catalogue has yet, for as long as that takes."""
-        ttl_s = self._config.open_ttl_s
+        ttl_s = self._config.session.open_ttl_s
         await self._link.do_all([functions.extend_closed(self._keys, ref.identity, ttl_s=ttl_s) for ref in closed])
 
     async def open_and_closed(self, besides: Container[str] = ()) -> tuple[list[SessionRef], list[SessionRef]]:

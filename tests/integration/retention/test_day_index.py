@@ -177,12 +177,13 @@ async def test_streams_of_a_principal(link: Link, clock: Clock) -> None:
 
 async def test_partition_can_change(link: Link, clock: Clock) -> None:
     """From one stream to days and back: who is open stays where it is and is found by the name of the source."""
-    one = life(link, clock, config(partition="none"))
+    current = config(partition="none")
+    one = life(link, clock, current)
     assert await opened(one, "whole") == "rig"
-    one.reconfigure(config())
+    current.days = config().days
     assert await opened(one, "daily") == name(TODAY)
     assert await opened(one, "whole") == "rig"
-    one.reconfigure(config(partition="none"))
+    current.days = config(partition="none").days
     assert await opened(one, "daily") == name(TODAY)
     assert await opened(one, "new") == "rig"
 
