@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rta_supervisor.embedded import server
+from rta_supervisor.session.effects import SessionEffects
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.silence_watchdog import SilenceWatchdog
 from rta_supervisor.session.store import SessionStore
@@ -108,7 +109,13 @@ class Lives(RuleBasedStateMachine):
         config = settings.Settings(redis=settings.RedisSettings(url=self.url))
         self.link.lives = 0
         self.sessions = SessionStore(self.link, config, clock=lambda: self.now_ms)
-        self.life = SessionService(self.link, config, self.sessions, lambda _: None, clock=lambda: self.now_ms)
+        self.life = SessionService(
+            self.link,
+            config,
+            self.sessions,
+            SessionEffects(self.link, config, self.sessions, lambda _: None, clock=lambda: self.now_ms),
+            clock=lambda: self.now_ms,
+        )
         self.watchdog = SilenceWatchdog(self.sessions, self.life, config, lambda: 0, clock=lambda: self.now_ms)
 
     def serve(self, work: Any, lives: int) -> Any:

@@ -21,7 +21,15 @@ from rta_wire import errors, keys
 from rta_wire.session import State
 
 PAGE: Final = 500
-ROW_FIELDS: Final = (keys.STREAM_NAME, keys.STREAM_SESSION_ID, "principal", "state", "version", "openedMs", keys.TOTALS)
+ROW_FIELDS: Final = (
+    keys.STREAM_NAME,
+    keys.STREAM_SESSION_ID,
+    keys.PRINCIPAL,
+    keys.STATE,
+    keys.VERSION,
+    keys.OPENED_MS,
+    keys.TOTALS,
+)
 
 
 class CatalogueWriter:

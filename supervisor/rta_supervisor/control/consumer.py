@@ -19,7 +19,7 @@ from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.failures import OUTAGE_ERRORS, REFUSAL_ERRORS, RETRIABLE_ERRORS, DataLost
 from rta_supervisor.transport.link import Link
-from rta_wire import errors, keys, limits
+from rta_wire import errors, keys
 
 BLOCK_MS: Final = int(settings.CONTROL_BLOCK_S * 1000)
 BLOCK_DEFERRED_MS: Final = 100
@@ -271,16 +271,4 @@ class ControlConsumer:
                 for key, ids in handled.items()
                 for at in range(0, len(ids), ACKNOWLEDGE_MAX)
             ]
-        )
-
-    async def dead_letter(self, entry: control_entry.ControlEntry, error: errors.RtaError) -> None:
-        """Put a message that can't be applied where a person can look at it."""
-        counters.counts.dead_letters[type(error).__name__] += 1
-        self._log.warning("message_refused", entry=entry.id, principal=entry.principal, reason=str(error))
-        words: tuple[commands.Argument, ...] = (
-            *("source", entry.key, "entry", entry.id, "code", type(error).__name__, "reason", str(error)),
-            *("m", (entry.raw or b"")[: limits.CONTROL_MAX_BYTES]),
-        )
-        await self._link.do(
-            "XADD", self._keys.dead_letters(), "MAXLEN", "~", self._config.control.dead_letters_max, "*", *words
         )

@@ -90,7 +90,7 @@ class Sampler:
         found = dict.fromkeys((state.value for state in (State.WAITING, State.OPEN)), 0)
         for at in range(0, len(identities), queries.SLICE):
             part = identities[at : at + queries.SLICE]
-            for raw in await self._link.do_all([("HGET", names.session_state(one), "state") for one in part]):
+            for raw in await self._link.do_all([("HGET", names.session_state(one), keys.STATE) for one in part]):
                 if raw is not None:
                     found[raw.decode()] = found.get(raw.decode(), 0) + 1
         return found

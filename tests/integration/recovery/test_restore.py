@@ -15,6 +15,7 @@ from rta_supervisor.catalogue.sync import CatalogueSync
 from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.recovery.restore import Recovery
 from rta_supervisor.recovery.resurrect import Resurrection
+from rta_supervisor.session.effects import SessionEffects
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.state_machine import SessionEvent
@@ -27,6 +28,11 @@ from rta_wire.pb import control_pb2
 from rta_wire.session import State
 
 NAMES = keys.Keys()
+
+
+def required(config: settings.Settings) -> settings.Settings:
+    """The same settings, with a catalogue that has to be there."""
+    return msgspec.structs.replace(config, catalogue=msgspec.structs.replace(config.catalogue, required=True))
 
 
 class World(NamedTuple):
@@ -69,8 +75,9 @@ async def world(url: str, tmp_path: Path) -> AsyncIterator[World]:
     sessions = SessionStore(link, made)
     catalogue = SqliteCatalogue(tmp_path / "catalogue.sqlite")
     archivist = CatalogueWriter(link, catalogue, made)
-    life = SessionService(link, made, sessions, archivist.mark_changed)
-    recovery = Recovery(link, sessions, life, catalogue, is_catalogue_required=True, prepare=())
+    effects = SessionEffects(link, made, sessions, archivist.mark_changed)
+    life = SessionService(link, made, sessions, effects)
+    recovery = Recovery(link, sessions, life, catalogue, config=required(made), prepare=())
     yield World(link, sessions, catalogue, archivist, life, recovery)
     await catalogue.close()
     await link.close()
@@ -144,7 +151,12 @@ async def test_a_host_follows_in_both_directions(client: redis.Redis, world: Wor
     """What another one ended and let go is over here too, and what only this one knows to be over ends there."""
     for identity in ("let-go", "over-here"):
         await world.open(identity)
-    elsewhere = SessionService(world.link, settings.Settings(), world.sessions, lambda _: None)
+    elsewhere = SessionService(
+        world.link,
+        settings.Settings(),
+        world.sessions,
+        SessionEffects(world.link, settings.Settings(), world.sessions, lambda _: None),
+    )
     await elsewhere.end(await world.known("let-go"), SessionEvent.CLOSE)
     client.zrem(NAMES.session_index(), "let-go")
     await world.save("over-here", state=State.FAILED)

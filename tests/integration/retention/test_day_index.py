@@ -14,6 +14,7 @@ from rta_supervisor.catalogue import model as catalogue_model
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.retention import day_index
 from rta_supervisor.retention.day_index import DayIndex
+from rta_supervisor.session.effects import SessionEffects
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
@@ -37,7 +38,10 @@ def clock() -> Clock:
 
 def life(link: Link, clock: Clock, made: settings.Settings | None = None) -> SessionService:
     made = made or config()
-    return SessionService(link, made, SessionStore(link, made, clock), lambda _: None, clock=clock)
+    store = SessionStore(link, made, clock)
+    return SessionService(
+        link, made, store, SessionEffects(link, made, store, lambda _: None, clock=clock), clock=clock
+    )
 
 
 async def opened(life: SessionService, identity: str, stream: str = "rig", principal: str = "default") -> str:
@@ -206,7 +210,7 @@ async def test_the_index_comes_back(link: Link, client: redis.Redis, clock: Cloc
     ever = (name(TODAY), name(TODAY - 9), name(TODAY - 1), "plain", name(TODAY - 3, "car"))
     known = await saved(tmp_path, *ever)
     own = {"other": sections_days.SourceDaysSettings(partition="none")}
-    await DayIndex(link, config(sources=own)).restore(known)
+    await DayIndex(link, config(sources=own)).restore(known.streams)
     await known.close()
     assert listed(client) == [name(TODAY - 2), name(TODAY - 1), name(TODAY)]
     assert listed(client, "car") == [name(TODAY - 3, "car")]
@@ -220,7 +224,7 @@ async def test_the_index_comes_back_without_a_catalogue(link: Link, client: redi
     """As far as Redis knows; what is noted of a stream stays."""
     client.sadd("streams", name(TODAY - 1))
     client.zadd(NAMES.streams_used(), {name(TODAY - 1): TODAY_MS})
-    await DayIndex(link, config()).restore(SqliteCatalogue(tmp_path / "nowhere" / "catalogue.sqlite"))
+    await DayIndex(link, config()).restore(SqliteCatalogue(tmp_path / "nowhere" / "catalogue.sqlite").streams)
     assert listed(client) == [name(TODAY - 1)]
     assert client.zscore(NAMES.streams_used(), name(TODAY - 1)) == TODAY_MS
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 import redis
 
@@ -21,6 +22,7 @@ from rta_supervisor.nodes import leases as nodes_leases
 from rta_supervisor.recovery.restore import Recovery
 from rta_supervisor.retention.trimmer import Trimmer, TrimResult
 from rta_supervisor.session import functions as session_functions
+from rta_supervisor.session.effects import SessionEffects
 from rta_supervisor.session.model import SessionRef
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.silence_watchdog import SilenceWatchdog
@@ -39,13 +41,18 @@ from tests.support.waiting import wait_until
 NAMES = keys.Keys()
 
 
+def required(config: settings.Settings) -> settings.Settings:
+    """The same settings, with a catalogue that has to be there."""
+    return msgspec.structs.replace(config, catalogue=msgspec.structs.replace(config.catalogue, required=True))
+
+
 def config(lease_s: float = 0.3, **changes: Any) -> settings.Settings:
     return settings.Settings(node=settings.NodeSettings(lease_s=lease_s), **changes)
 
 
 async def opened(link: Link, identity: str = "run-1") -> tuple[SessionStore, SessionService]:
     sessions = SessionStore(link, config())
-    life = SessionService(link, config(), sessions, lambda _: None)
+    life = SessionService(link, config(), sessions, SessionEffects(link, config(), sessions, lambda _: None))
     text = session.dump(session.build(identity)).decode()
     await life.open("default", control_pb2.OpenSession(identity=identity, stream="rig", session_json=text))
     return sessions, life
@@ -231,8 +238,9 @@ async def test_a_host_hears_of_what_others_ended(link: Link, tmp_path: Path) -> 
     sessions = SessionStore(link, shared)
     catalogue = SqliteCatalogue(tmp_path / "here.sqlite")
     archivist = CatalogueWriter(link, catalogue, shared)
-    here = SessionService(link, shared, sessions, archivist.mark_changed)
-    elsewhere = SessionService(link, shared, sessions, lambda _: None)
+    effects = SessionEffects(link, shared, sessions, archivist.mark_changed)
+    here = SessionService(link, shared, sessions, effects)
+    elsewhere = SessionService(link, shared, sessions, SessionEffects(link, shared, sessions, lambda _: None))
     for identity in ("seen", "expired"):
         text = session.dump(session.build(identity)).decode()
         await here.open("default", control_pb2.OpenSession(identity=identity, stream="rig", session_json=text))
@@ -244,7 +252,7 @@ async def test_a_host_hears_of_what_others_ended(link: Link, tmp_path: Path) -> 
         await elsewhere.end(known, SessionEvent.FAIL)
     await link.do("UNLINK", NAMES.session("expired"))
     await link.do("UNLINK", NAMES.session_state("expired"))
-    recovery = Recovery(link, sessions, here, catalogue, is_catalogue_required=True, prepare=())
+    recovery = Recovery(link, sessions, here, catalogue, config=required(shared), prepare=())
     follower = CatalogueSync(
         link, sessions, catalogue, shared, on_stale=archivist.mark_changed, close_again=recovery.close_again
     )

@@ -93,9 +93,9 @@ def test_times_that_are_not_believed() -> None:
 
 def test_missing_data_is_never_plainly_closed() -> None:
     """Closed becomes truncated; a worse ending stays what it is."""
-    assert state_machine.closing_event(State.CLOSED, complete=False) is SessionEvent.TRUNCATE
-    assert state_machine.closing_event(State.CLOSED, complete=True) is SessionEvent.CLOSE
-    assert state_machine.closing_event(State.FAILED, complete=False) is SessionEvent.FAIL
+    assert state_machine.closing_event(State.CLOSED, is_complete=False) is SessionEvent.TRUNCATE
+    assert state_machine.closing_event(State.CLOSED, is_complete=True) is SessionEvent.CLOSE
+    assert state_machine.closing_event(State.FAILED, is_complete=False) is SessionEvent.FAIL
 
 
 def test_the_configuration_file_shows_every_key_with_its_default() -> None:
