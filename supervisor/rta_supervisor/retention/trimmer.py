@@ -28,9 +28,6 @@ from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import entry_ids, keys
 
-CALL_MAX_ENTRIES: Final = 1000
-"""Removed in one call at most: more would keep Redis from serving others for too long."""
-
 READ_MAX_SESSIONS: Final = 1000
 UNLIMITED_ENTRIES: Final = 2**53
 """More than any stream has, and a whole number in Lua."""

@@ -14,7 +14,6 @@ from rta_supervisor.catalogue import model as catalogue_model
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.retention import day_index
 from rta_supervisor.retention.day_index import DayIndex
-from rta_supervisor.session.effects import SessionEffects
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
@@ -26,7 +25,7 @@ from rta_wire.pb import control_pb2
 from rta_wire.session import State
 from rta_writers.options import read as options_read
 from rta_writers.read import plan as read_plan
-from tests.support import samples
+from tests.support import samples, supervisor_parts
 from tests.support.control import fields
 from tests.support.day_streams import NAMES, TODAY, TODAY_MS, Clock, config, listed
 
@@ -39,9 +38,7 @@ def clock() -> Clock:
 def life(link: Link, clock: Clock, made: settings.Settings | None = None) -> SessionService:
     made = made or config()
     store = SessionStore(link, made, clock)
-    return SessionService(
-        link, made, store, SessionEffects(link, made, store, lambda _: None, clock=clock), clock=clock
-    )
+    return supervisor_parts.service(link, made, store, clock=clock)
 
 
 async def opened(life: SessionService, identity: str, stream: str = "rig", principal: str = "default") -> str:
