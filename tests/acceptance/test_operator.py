@@ -14,7 +14,7 @@ import redis
 import rta_writers
 from rta_supervisor.cli import commands as cli_commands
 from rta_supervisor.cli import entry as cli_entry
-from tests.support.commands import on_terminal
+from tests.support.commands import every_command, on_terminal
 from tests.support.control import document, write
 
 COLOUR = "\x1b[32m"  # green: open
@@ -95,18 +95,6 @@ def test_bash_completes(tmp_path: Path) -> None:
         check=False,
     )
     assert done.stdout.split() == ["sessions", "abandon"], done.stderr
-
-
-def every_command(group: click.Group, path: tuple[str, ...] = ()) -> dict[str, click.Command]:
-    found: dict[str, click.Command] = {}
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            found |= every_command(command, (*path, name))
-        found[" ".join((*path, name))] = command
-    return found
 
 
 @pytest.mark.parametrize("name", every_command(cli_entry.cli))

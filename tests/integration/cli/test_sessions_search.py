@@ -15,10 +15,9 @@ import redis
 import rta_writers
 from rta_supervisor.catalogue import factory
 from rta_supervisor.catalogue.model import CatalogueRow
-from rta_supervisor.cli import query_options
 from rta_supervisor.cli.sessions import export as sessions_export
 from rta_supervisor.settings import settings
-from rta_wire import errors, keys
+from rta_wire import keys
 from rta_wire.control.totals import Totals
 from rta_wire.session import State
 from rta_wire.stream import cold_index
@@ -149,18 +148,6 @@ def test_an_export_that_fails_leaves_nothing(tmp_path: Path) -> None:
 def test_questions_that_make_no_sense(words: str, sentence: str) -> None:
     """64, and how to say it."""
     refused(run(NOWHERE, "sessions", "list", *words.split()), 64, sentence)
-
-
-def test_moments() -> None:
-    """Nanoseconds stay exact, a zone counts, and a date alone is its first moment in UTC."""
-    assert query_options.parse_time_ns("1970-01-01") == 0
-    assert query_options.parse_time_ns("1969-12-31T23:59:59.999999999Z") == -1
-    assert query_options.parse_time_ns("2023-11-14T22:13:20.123456789") == START_NS
-    assert query_options.parse_time_ns("2023-11-14 23:13:20.123456789+01:00") == START_NS
-    assert query_options.parse_time_ns("-5") == -5
-    assert 0 <= query_options.parse_time_ns("2h") - query_options.parse_time_ns("3h") <= 3600 * 10**9
-    with pytest.raises(errors.Usage):
-        query_options.parse_time_ns("2023-11-14T22:13:20.1234567890Z")
 
 
 def test_show_says_where_the_data_is(url: str, client: redis.Redis, catalogue: settings.CatalogueSettings) -> None:

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from rta_supervisor.archive import finalize, folders, manifest, verify
 from rta_supervisor.archive import plan as archive_plan
 from rta_supervisor.archive.plan import ArchiveCandidate, ArchiveFilter
-from rta_supervisor.cli.commands import archive as command
 from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections import archive as sections_archive
@@ -384,13 +383,3 @@ def test_settings_that_make_no_sense_are_named() -> None:
     ):
         with pytest.raises(errors.BadConfiguration, match=where):
             settings.load(environ={}, overrides={f"archive.{name}": value for name, value in words.items()})
-
-
-def test_times_of_since() -> None:
-    """Dates, moments and spans; anything else is refused."""
-    assert command._since_ms(None) == 0
-    assert command._since_ms("2026-05-16") == NOON_MS - 12 * 3_600_000
-    assert command._since_ms("2026-05-16T14:00+02:00") == NOON_MS
-    assert 0 <= command._since_ms("1h") - command._since_ms("60m") < 1000
-    with pytest.raises(errors.Usage, match="is no time"):
-        command._since_ms("yesterday")

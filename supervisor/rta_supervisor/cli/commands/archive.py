@@ -1,6 +1,5 @@
 """`rta-supervisor archive`: closed sessions to Parquet files."""
 
-import datetime
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from rta_supervisor.archive import plan as archive_plan
 from rta_supervisor.archive import run as archive_run
 from rta_supervisor.archive.plan import ArchiveCandidate, ArchiveFilter
 from rta_supervisor.archive.run import ArchivedSession
-from rta_supervisor.cli import options, output
+from rta_supervisor.cli import options, output, query_options
 from rta_supervisor.control import client as control_client
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
@@ -22,6 +21,7 @@ from rta_supervisor.transport.link import Link
 from rta_wire import errors
 
 LOCAL: Final = "local[*]"
+MS_NS: Final = 10**6
 SOME_FAILED: Final = errors.NotArchivable.exit_code
 
 
@@ -46,7 +46,7 @@ class PlannedSession(msgspec.Struct, frozen=True):
 @click.option("--session", "identities", multiple=True, metavar="IDENTITY", help="Only these; may be repeated.")
 @click.option("--stream", "streams", multiple=True, metavar="NAME", help="Only those of these streams.")
 @click.option("--source", "sources", multiple=True, metavar="NAME", help="Only those of these sources, all days.")
-@click.option("--since", metavar="TIME", help="Only those opened at or after: 2026-05-17, 2026-05-17T06:00Z, 36h, 7d.")
+@query_options.time_option("--since", "Only those opened at or after")
 @click.option("--limit", type=click.IntRange(min=0), default=0, help="How many at most, oldest first; 0: all.")
 @click.option("--master", default=LOCAL, show_default=True, help="Where Spark runs; the folder has to be there too.")
 @click.option("--refuse-incomplete", is_flag=True, help="Leave out sessions of which something is gone already.")
@@ -54,7 +54,7 @@ class PlannedSession(msgspec.Struct, frozen=True):
 @control_client.timeout_option
 @options.as_json
 @options.with_settings
-def command(loaded: settings.Settings, path: Path | None, since: str | None, **chosen: Any) -> None:
+def command(loaded: settings.Settings, path: Path | None, since_ns: int | None, **chosen: Any) -> None:
     """Write closed sessions to Parquet files, verify them, and note where they are.
 
     Only sessions that the archive does not have yet: it can be repeated, and goes on where it was interrupted. Needs
@@ -70,9 +70,8 @@ def command(loaded: settings.Settings, path: Path | None, since: str | None, **c
                rta-supervisor archive --session run-17 --json | jq .sessions[].folder
                rta-supervisor archive --master spark://spark.example.com:7077
     """
-    choice = ArchiveFilter(
-        chosen["identities"], chosen["streams"], chosen["sources"], _since_ms(since), chosen["limit"]
-    )
+    since_ms = (since_ns or 0) // MS_NS
+    choice = ArchiveFilter(chosen["identities"], chosen["streams"], chosen["sources"], since_ms, chosen["limit"])
     folder = _folder(loaded, path)
     todo = one_shot.run(loaded, lambda link: _find_candidates(link, loaded, choice, is_dry=chosen["dry_run"]))
     if chosen["dry_run"]:
@@ -102,24 +101,6 @@ def _folder(loaded: settings.Settings, path: Path | None) -> Path:
     if path is None and not loaded.archive.path:
         raise errors.BadConfiguration(where="archive.path", reason="it is empty. Set it, or name a folder with --path")
     return (path or Path(loaded.archive.path)).absolute()
-
-
-def _since_ms(text: str | None) -> int:
-    if text is None:
-        return 0
-    now = datetime.datetime.now(datetime.UTC)
-    units = {"h": "hours", "d": "days", "m": "minutes"}
-    if text[-1:] in units and text[:-1].isdecimal():
-        moment = now - datetime.timedelta(**{units[text[-1]]: int(text[:-1])})
-    else:
-        try:
-            moment = datetime.datetime.fromisoformat(text)
-        except ValueError as error:
-            reason = f"--since {text!r} is no time: write 2026-05-17, 2026-05-17T06:00Z, 36h or 7d"
-            raise errors.Usage(reason=reason) from error
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=datetime.UTC)
-    return int(moment.timestamp() * 1000)
 
 
 @contextmanager
