@@ -1,10 +1,8 @@
 """Asks a supervisor for something, through the same lane of requests as every client, as an operator."""
 
-import difflib
 from typing import Final
 
 import anyio
-import click
 
 from rta_supervisor.observe import queries
 from rta_supervisor.settings import settings
@@ -17,10 +15,6 @@ from rta_wire.pb import control_pb2
 BLOCK_S: Final = 2.0
 OUTAGE_PAUSE_S: Final = 0.2
 TIMEOUT_S: Final = 60.0
-
-timeout_option = click.option(
-    "--timeout-s", type=click.FloatRange(min=0.1), default=TIMEOUT_S, show_default=True, help="How long to wait."
-)
 
 
 class OperatorClient:
@@ -69,11 +63,3 @@ class OperatorClient:
                 reason=f"no running supervisor reads requests of {self.principal!r}. "
                 "Name it in their settings and start them again",
             )
-
-
-async def require_session(view: queries.RedisQueries, identity: str) -> queries.SessionSummary:
-    """The session, or an error that names the nearest one."""
-    if (found := await view.session(identity)) is not None:
-        return found
-    near = difflib.get_close_matches(identity, await view.identities(), n=1, cutoff=0.5)
-    raise errors.NoSuchSession(identity=identity, nearest=f"; the nearest is {near[0]!r}" if near else "")
