@@ -7,10 +7,8 @@ import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rta_supervisor.control import functions as control_functions
 from rta_supervisor.retention import functions as retention_functions
 from rta_supervisor.session import functions as session_functions
-from rta_supervisor.transport.failures import DataLost, classify
 from rta_wire import keys
 from rta_wire.codec import encode
 from rta_wire.control.totals import Totals
@@ -355,17 +353,3 @@ def test_a_session_of_many_units_is_folded_whole(raw: redis.Redis) -> None:
         fold(raw, units)
     assert folded(raw) == Totals(10_000, 10_000, 10_000, 10_000, 0, 4999)
     assert raw.execute_command("HGET", NAMES.session_state("run"), "u:unit-4999") == b"2 2 2 2 4999 4999"
-
-
-def test_a_control_stream_that_is_gone_is_told_as_a_loss(raw: redis.Redis) -> None:
-    """Whichever function finds it: somebody flushed Redis, which is no reason to end."""
-    raw.execute_command("FLUSHALL")
-    key = NAMES.requests("default")
-    for call in (
-        control_functions.count_evicted(NAMES, key),
-        control_functions.remove_consumer(NAMES, key, "one"),
-        control_functions.acknowledge(NAMES, key, ["1-1"]),
-    ):
-        with pytest.raises(redis.exceptions.ResponseError) as found:
-            raw.execute_command(*call)
-        assert isinstance(classify(found.value), DataLost)

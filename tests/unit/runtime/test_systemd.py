@@ -1,4 +1,4 @@
-"""What systemd is told, and what happens where nobody listens."""
+"""Messages to systemd, what happens where nobody listens, and the deadline of its watchdog."""
 
 import socket
 from pathlib import Path
@@ -31,3 +31,19 @@ def test_a_listener_that_is_gone_is_complained_about_once(tmp_path: Path, monkey
             assert systemd.notify("WATCHDOG=1")
         assert not systemd.notify("WATCHDOG=1")
     assert [one["event"] for one in said] == ["notify_failed", "notify_failed"]
+
+
+@pytest.mark.parametrize(
+    ("micros", "pid", "expected"),
+    [("3000000", None, 3.0), ("3000000", "1", None), ("", None, None), (None, None, None)],
+)
+def test_the_watchdog_is_for_whom_it_names(
+    monkeypatch: pytest.MonkeyPatch, micros: str | None, pid: str | None, expected: float | None
+) -> None:
+    """systemd tells how often, and which process it means."""
+    for name, value in (("WATCHDOG_USEC", micros), ("WATCHDOG_PID", pid)):
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+    assert systemd.watchdog_deadline_s() == expected

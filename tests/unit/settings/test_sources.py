@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_supervisor.settings import redaction, settings, sources
+from rta_supervisor.settings import settings, sources
 from rta_wire import errors
 
 ROOT = Path(__file__).parents[3]
@@ -121,20 +121,6 @@ def test_a_table_where_a_value_should_be(tmp_path: Path) -> None:
     assert where == "s.toml:2: redis.url.x"
     [(where, _)] = problems(tmp_path, "redis = 5\n")
     assert where == "s.toml:1: redis"
-
-
-@given(st.text(), st.text(min_size=redaction.MIN_SECRET_CHARS))
-def test_secrets_are_known_and_hidden(user: str, password: str) -> None:
-    """A token, and the password inside an address, whatever characters they have."""
-    word = "".join(one for one in password if one not in "/ \t\n@:" and one.isprintable())
-    name = "".join(one for one in user if one.isalnum())
-    if len(word) < redaction.MIN_SECRET_CHARS or word in name or word in "redis://***@host":
-        return
-    url = f"redis://{name}:{word}@host:1/0"
-    assert word not in redaction.redacted("url", url)
-    assert redaction.redacted("token", word) == redaction.HIDDEN
-    config = settings.Settings(redis=settings.RedisSettings(url=url), http=settings.HttpSettings(token=password))
-    assert {word, password} == set(redaction.secrets(config))
 
 
 def test_dotted_names_are_quoted_where_they_have_to_be() -> None:

@@ -1,11 +1,8 @@
-"""URLs of one server, Sentinels and Clusters, and slots of keys."""
+"""URLs of one server, Sentinels and Clusters, with and without their passwords."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from rta_supervisor.transport import cluster
-from rta_wire import errors, keys, redis_url
+from rta_wire import errors, redis_url
 from rta_wire.redis_url import RedisMode, RedisUrl
 
 
@@ -82,51 +79,13 @@ def test_nodes_get_the_account_of_the_url() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "slot"),
-    [("", 0), ("foo", 12182), ("123456789", 12739), ("{user1000}.following", 3443), ("{user1000}.followers", 3443)],
-)
-def test_slots_are_those_of_redis(key: str, slot: int) -> None:
-    """As CLUSTER KEYSLOT answers."""
-    assert keys.key_slot(key) == slot
-
-
-names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
-texts = st.text(min_size=1, max_size=20).filter(lambda text: not set(text) & set("{}\ud800"))
-
-
-@given(stream=names, identity=texts, unit=texts, number=st.integers(1, 2**53), prefix=st.sampled_from(["rtas:", "x"]))
-def test_what_is_used_together_lives_in_one_slot(
-    stream: str, identity: str, unit: str, number: int, prefix: str
-) -> None:
-    """Keys of one function, one transaction or one command never meet CROSSSLOT."""
-    ours = keys.Keys(prefix=prefix)
-    place = stream, number
-    beside_a_stream = {
-        *(ours.gate(*place), ours.marks(*place), ours.fence(*place, unit), ours.published(*place)),
-        *(ours.staged(*place, "attempt"), ours.manifest(*place, unit, 7)),
-    }
-    assert {keys.key_slot(key) for key in beside_a_stream} == {keys.key_slot(keys.stream(stream))}
-    assert keys.key_slot(ours.session_state(identity)) == keys.key_slot(ours.session(identity))
-    for lane in (ours.requests(identity), ours.reports(identity)):
-        assert keys.key_slot(ours.control_counters(lane)) == keys.key_slot(lane)
-
-
-@pytest.mark.parametrize(
-    ("call", "key"),
+    ("url", "shown"),
     [
-        (("FCALL", "rtas_keep_1", 2, "stream:rig", "rtas:gate:{stream:rig}:1", 1), "stream:rig"),
-        (("XREADGROUP", "GROUP", "g", "c", "COUNT", 1, "BLOCK", 5, "STREAMS", "rtas:req:p", ">"), "rtas:req:p"),
-        (("XINFO", "STREAM", "stream:rig"), "stream:rig"),
-        (("XAUTOCLAIM", b"rtas:req:p", "g", "c", 1, "0"), "rtas:req:p"),
-        (("HGET", "sessions:a", "json"), "sessions:a"),
+        ("redis://h:1", "redis://h:1"),
+        ("redis://:secret@h", "redis://:***@h"),
+        ("rediss://me:se@cret@h/0", "rediss://me:***@h/0"),
     ],
 )
-def test_a_command_goes_to_the_slot_of_its_key(call: tuple[str | int | bytes, ...], key: str) -> None:
-    """Wherever in the command the key stands."""
-    assert cluster.slot_of(call) == keys.key_slot(key)
-
-
-def test_a_prefix_with_braces_is_refused() -> None:
-    """It would become a hash tag and tear apart what belongs together."""
-    with pytest.raises(errors.BadConfiguration, match=r"keys\.prefix"):
-        keys.Keys(prefix="{x}:")
+def test_passwords_stay_out_of_what_people_see(url: str, shown: str) -> None:
+    """A URL in a log or an error has no password."""
+    assert redis_url.redact(url) == shown

@@ -119,3 +119,11 @@ def test_states_have_the_numbers_of_the_protocol() -> None:
         State.FAILED,
         State.ABANDONED,
     }
+
+
+def test_a_session_is_built_with_what_the_protocol_requires() -> None:
+    """The client's short call gives a whole document."""
+    document = session.build("run-1", details={"Rig": 4}, group="tests")
+    assert document["identifier"] == "run-1"
+    assert document["group"] == "tests"
+    assert session.parse(session.dump(document)) == document

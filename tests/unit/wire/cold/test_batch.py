@@ -14,39 +14,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rta_wire import entry_ids, errors, limits
-from rta_wire.codec import burst, encode
+from rta_wire.codec import burst
 from rta_wire.cold import batch as cold_batch
 from rta_wire.cold import byte_split, lz4_roundtrip
 from rta_wire.cold.lz4_roundtrip import RawEntry
-from rta_wire.stream import cold_index, cursor, live_then_cold
 from tests.unit.wire import strategies as g
+from tests.unit.wire.cold.cold_entries import bursts, numbered, packed
 
 PATIENCE_S = 5.0
 quickly = settings(g.thorough, max_examples=5_000 if g.SOAK else 40)
 """Each example looks for how LZ4 was told to compress, which takes a while."""
-
-
-def bursts(count: int, *, level: int = 0, framing: burst.Framing = burst.Framing.RAW, seed: int = 1) -> list[bytes]:
-    """Bursts of our own encoder: waves with noise, some jittered."""
-    rng = np.random.default_rng(seed)
-    ids = np.tile(np.arange(4, dtype=np.uint32), 50 * count)
-    times = 1_700_000_000_000_000_000 + np.repeat(np.arange(50 * count), 4) * 10_000_000 + ids * rng.integers(0, 3)
-    values = np.round(1000 * np.sin(times / 1e9) + rng.normal(0, 3, len(ids)), 1)
-    options = burst.EncodeOptions(target_bytes=1700, group_rows=200, level=level, framing=framing)
-    return [one.data for one in encode.Encoder(options=options).rows(ids, times, values)]
-
-
-def packed(entries: list[RawEntry], options: cold_batch.ColdCompression = cold_batch.DEFAULT) -> bytes:
-    opener = lz4_roundtrip.Lz4Unpacker()
-    batch = [opener.unpack(entry) for entry in entries]
-    live_bytes = sum(len(word) for one in entries for word in one.fields)
-    return cold_batch.pack_batch(batch, byte_split.WidthChooser(), live_bytes=live_bytes, options=options)
-
-
-def numbered(datas: list[bytes]) -> list[RawEntry]:
-    return [
-        RawEntry(f"{1_700_000_000_000 + n * 100}-{n % 3}", (b"id", b"7", b"data", data)) for n, data in enumerate(datas)
-    ]
 
 
 parts = st.integers(0, 2**64 - 1)
@@ -82,42 +59,6 @@ def test_every_entry_comes_back(entries: list[RawEntry], codec: str) -> None:
     assert all(lz4_roundtrip.repack(one)[1] for one in cold_batch.unpack_batch(data))
     header = cold_batch.read_header(data)
     assert (header.first_id, header.last_id, header.entries) == (entries[0].id, entries[-1].id, len(entries))
-
-
-@pytest.mark.parametrize("framing", list(burst.Framing))
-@pytest.mark.parametrize("level", [-64, -3, 0, 1, 9, 12])
-def test_blocks_are_made_again_whatever_made_them(level: int, framing: burst.Framing) -> None:
-    """What LZ4 was told is found out, so that what is inside is compressed and not the blocks."""
-    entries = numbered(bursts(20, level=level, framing=framing))
-    data = packed(entries)
-    assert cold_batch.unpack_entries(data) == entries
-    assert len(data) < sum(len(one.fields[3]) for one in entries)
-    batch = cold_batch.unpack_batch(data)
-    kept = sum(one.recipes[1] == lz4_roundtrip.NOT_UNPACKED for one in batch)
-    assert kept == 0
-
-
-def test_blocks_of_another_writer_are_kept_as_they_came() -> None:
-    """Legal LZ4 that no level makes: all literals."""
-    raw = b"\x0a\x10" + b"x" * 198
-    block = b"\xf0" + bytes([200 - 15]) + raw
-    assert lz4.block.decompress(block, uncompressed_size=200) == raw
-    entries = numbered([block] * 5)
-    assert cold_batch.unpack_entries(packed(entries)) == entries
-
-
-def test_another_lz4_gives_the_same_content(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The day on which LZ4 makes other bytes: entries stay readable, and it is known that they are not to the bit."""
-    entries = numbered(bursts(3))
-    data = packed(entries)
-    real = burst.compress
-    monkeypatch.setattr(burst, "compress", lambda raw, *_: real(raw, 9))
-    for one, entry in zip(cold_batch.unpack_batch(data), entries, strict=True):
-        again, exact = lz4_roundtrip.repack(one)
-        assert not exact
-        assert lz4.block.decompress(again.fields[3], uncompressed_size=1 << 20) == lz4.block.decompress(
-            entry.fields[3], uncompressed_size=1 << 20
-        )
 
 
 @quickly
@@ -296,45 +237,3 @@ def test_a_full_batch_fits() -> None:
     assert cold_batch.unpack_batch(data) == batch
     tiny = [opener.unpack(RawEntry(f"{n + 1}-0", (b"", b""))) for n in range(limits.COLD_BATCH_MAX_ENTRIES)]
     assert cold_batch.unpack_batch(cold_batch.pack_batch(tiny, byte_split.WidthChooser(), live_bytes=0)) == tiny
-
-
-counts = st.integers(0, 50)
-
-
-@g.thorough
-@given(trimmed=counts, moved=counts, unshed=counts, live=counts)
-def test_entries_that_are_live_and_cold_count_once(trimmed: int, moved: int, unshed: int, live: int) -> None:
-    """Whatever stands where while a stream is moved, its length and what is gone from it are the same."""
-    moved = max(moved, 1)
-    unshed = min(unshed, moved)
-    one = cold_index.ColdExtent("1-0", "9-0", moved, 1, trimmed + moved, 0, 0, 0, 0, 0)
-    part = cursor.StreamPage((), trimmed + moved + live, unshed + live, None, "99-0", is_complete=True)
-    found = live_then_cold.combine_counters(part, one)
-    assert (found.length, found.removed, found.first_id) == (moved + live, trimmed, "1-0")
-
-
-@g.thorough
-@given(trimmed=counts, moved=counts, hole=counts, live=counts, data=st.data())
-def test_what_is_gone_after_a_place(trimmed: int, moved: int, hole: int, live: int, data: st.DataObject) -> None:
-    """Counted entry by entry: those that were trimmed before what is cold, and between it and what is live."""
-    moved = max(moved, 1)
-    total = trimmed + moved + hole + live
-    one = cold_index.ColdExtent("1-0", "9-0", moved, 1, trimmed + moved, 0, 0, 0, 0, 0)
-    found = live_then_cold.combine_counters(cursor.StreamPage((), total, live, None, "99-0", is_complete=True), one)
-    gone = [n < trimmed or trimmed + moved <= n < trimmed + moved + hole for n in range(total)]
-    added = data.draw(st.integers(0, total))
-    assert found.removed_after(added) == sum(gone[added:])
-
-
-def test_a_reader_that_joins_above_what_is_cold_missed_nothing() -> None:
-    """What is gone from the live stream was moved; what was trimmed above that is a gap."""
-    one = cold_index.ColdExtent("1-0", "9-0", 4, 1, 5, 0, 0, 0, 0, 0)
-    fields = {b"id": b"7", b"data": b""}
-    whole = cursor.StreamPage([(b"12-0", fields)], 6, 1, "12-0", "12-0", is_complete=True)
-    follower = cursor.StreamCursor(lambda _: live_then_cold.live_page(whole, one), after="9-0")
-    assert [type(found) for found in follower.step()] == [cursor.StreamEntry]
-    trimmed = cursor.StreamPage([(b"15-0", fields)], 8, 1, "15-0", "15-0", is_complete=True)
-    follower = cursor.StreamCursor(lambda _: live_then_cold.live_page(trimmed, one), after="9-0")
-    gap, _ = list(follower.step())
-    assert isinstance(gap, cursor.Gap)
-    assert gap.entries == 2

@@ -1,0 +1,78 @@
+"""Settings as a whole: the file that we ship, the order of sources, and what is refused."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rta_supervisor.settings import settings
+from rta_wire import errors
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_configuration_file_shows_every_key_with_its_default() -> None:
+    """The file that we ship is the defaults, no more and no less."""
+    path = ROOT / "conf" / "supervisor.toml"
+    assert settings.load(path, environ={}) == settings.Settings()
+    shown = msgspec.toml.decode(path.read_bytes())
+    known = msgspec.to_builtins(settings.Settings())
+    assert {name: set(section) for name, section in shown.items()} == {
+        name: set(section) for name, section in known.items()
+    }
+
+
+def test_the_last_source_wins(tmp_path: Path) -> None:
+    """File, then environment, then command line."""
+    path = tmp_path / "x.toml"
+    path.write_text('[redis]\nurl = "redis://file"\ntimeout_s = 1.5\n[node]\nttl_s = 90\n')
+    environ = {"RTA_REDIS__URL": "redis://environment", "RTA_NODE__TTL_S": "99", "OTHER": "x"}
+    loaded = settings.load(path, environ, {"redis.url": "redis://command-line", "log.level": None})
+    assert (loaded.redis.url, loaded.redis.timeout_s, loaded.node.ttl_s) == ("redis://command-line", 1.5, 99)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[redis]\nulr = 'x'",
+        "[nodes]\n",
+        "[redis]\ntimeout_s = 'soon'",
+        "not toml",
+        "[log]\nlevel = 'loud'",
+        "[log]\nformat = 'xml'",
+        "[node]\nttl_s = 10\nrenew_s = 9.0",
+        "[control]\nprincipals = []",
+        "[keys]\nsession_template = 'x'",
+        "[session]\nopen_ttl_s = 1",
+        "[catalogue]\nflush_s = 0",
+        "[trim]\nmax_entries = 0",
+        "[trim]\nevery_s = 0",
+        "[trim]\nmax_bytes = -1",
+        "[trim]\nidle_stream_s = 60",
+        "[trim.streams.rig]\nmax_entries = 0",
+        "[trim.streams.rig]\nevery_s = 1",
+    ],
+)
+def test_a_wrong_configuration_is_refused(tmp_path: Path, text: str) -> None:
+    """Unknown keys, wrong types and impossible relations end in one error."""
+    path = tmp_path / "x.toml"
+    path.write_text(text)
+    with pytest.raises(errors.BadConfiguration):
+        settings.load(path, environ={})
+
+
+def test_a_missing_configuration_file_is_named(tmp_path: Path) -> None:
+    """The error holds the path."""
+    with pytest.raises(errors.BadConfiguration, match=r"gone\.toml"):
+        settings.load(tmp_path / "gone.toml", environ={})
+
+
+def test_trimming_of_a_source_holds_for_its_days() -> None:
+    """Unless a day has limits of its own."""
+    own = {
+        "rig": settings.StreamTrimSettings(max_entries=70),
+        "rig.20260102": settings.StreamTrimSettings(max_entries=20),
+    }
+    trim = settings.TrimSettings(max_entries=10, streams=own)
+    found = {name: trim.of(name).max_entries for name in ("rig", "rig.20260101", "rig.20260102", "rig.x", "other")}
+    assert found == {"rig": 70, "rig.20260101": 70, "rig.20260102": 20, "rig.x": 10, "other": 10}
