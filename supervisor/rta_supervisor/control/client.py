@@ -1,13 +1,10 @@
 """Asks a supervisor for something, through the same lane of requests as every client, as an operator."""
 
-import difflib
 from typing import Final
 
 import anyio
-import click
 
 from rta_supervisor.nodes import registry
-from rta_supervisor.observe import queries
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.failures import OUTAGE_ERRORS
 from rta_supervisor.transport.link import Link
@@ -19,10 +16,6 @@ from rta_wire.pb import control_pb2
 BLOCK_S: Final = 2.0
 OUTAGE_PAUSE_S: Final = 0.2
 TIMEOUT_S: Final = 60.0
-
-timeout_option = click.option(
-    "--timeout-s", type=click.FloatRange(min=0.1), default=TIMEOUT_S, show_default=True, help="How long to wait."
-)
 
 
 class OperatorClient:
@@ -76,11 +69,3 @@ class OperatorClient:
         if isinstance(groups, Exception):
             return False
         return any(pairs_to_dict(group)[b"name"] == keys.CONTROL_GROUP.encode() for group in groups)
-
-
-async def require_session(view: queries.RedisQueries, identity: str) -> queries.SessionSummary:
-    """The session, or an error that names the nearest one."""
-    if (found := await view.session(identity)) is not None:
-        return found
-    near = difflib.get_close_matches(identity, await view.identities(), n=1, cutoff=0.5)
-    raise errors.NoSuchSession(identity=identity, nearest=f"; the nearest is {near[0]!r}" if near else "")

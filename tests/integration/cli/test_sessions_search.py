@@ -9,7 +9,7 @@ import pytest
 import redis
 
 import rta_writers
-from rta_supervisor.cli.sessions import export as sessions_export
+from rta_supervisor.cli import catalogue_access
 from rta_supervisor.settings import settings
 from rta_wire import keys
 from rta_wire.stream import cold_index
@@ -40,7 +40,7 @@ def test_all_that_ever_were(words: str, identities: list[str]) -> None:
     for name in (["sessions"], ["sessions", "list"]):
         found = run(NOWHERE, *name, "--all", *words.split(), "--json").json()
         assert [line["identity"] for line in found["sessions"]] == identities
-        assert len(msgspec.convert(found["sessions"], list[sessions_export.CatalogueLine])) == len(identities)
+        assert len(msgspec.convert(found["sessions"], list[catalogue_access.CatalogueLine])) == len(identities)
         assert found["next_before"] == (3 if words == "--limit 2" else None)
     page = run(NOWHERE, "sessions", "--all", *words.split()).out
     assert all(identity in page for identity in identities)
