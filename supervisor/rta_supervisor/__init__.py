@@ -1,1 +1,1 @@
-"""The session supervisor: a daemon that owns the life of every session, and its command line."""
+"""The session supervisor: a daemon that opens, watches, closes and publishes sessions, and its command line."""

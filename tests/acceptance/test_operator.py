@@ -1,6 +1,7 @@
 """The command line as an operator meets it on a terminal: colours, questions, a live table, completion."""
 
 import os
+import pkgutil
 import re
 import signal
 import subprocess
@@ -12,9 +13,9 @@ import pytest
 import redis
 
 import rta_writers
-from rta_supervisor.cli import commands as cli_commands
+from rta_supervisor.cli import commands
 from rta_supervisor.cli import entry as cli_entry
-from tests.support.commands import on_terminal
+from tests.support.commands import every_command, on_terminal
 from tests.support.control import document, write
 
 COLOUR = "\x1b[32m"  # green: open
@@ -97,18 +98,6 @@ def test_bash_completes(tmp_path: Path) -> None:
     assert done.stdout.split() == ["sessions", "abandon"], done.stderr
 
 
-def every_command(group: click.Group, path: tuple[str, ...] = ()) -> dict[str, click.Command]:
-    found: dict[str, click.Command] = {}
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            found |= every_command(command, (*path, name))
-        found[" ".join((*path, name))] = command
-    return found
-
-
 @pytest.mark.parametrize("name", every_command(cli_entry.cli))
 def test_every_command_shows_examples(name: str) -> None:
     """Help of each has an example that starts with the command itself, and knows only options that there are."""
@@ -123,7 +112,10 @@ def test_every_command_shows_examples(name: str) -> None:
             assert used <= options, example
 
 
-def test_every_module_is_registered() -> None:
-    """A command that nobody can call is a mistake."""
-    context = click.Context(cli_entry.cli)
-    assert {"run", "demo", *cli_commands.MODULES} == set(cli_entry.cli.list_commands(context))
+def test_every_module_of_commands_can_be_called() -> None:
+    """Each module in the package `commands` is the command that `--help` lists, besides those of other packages."""
+    modules = {name for name, module in cli_entry.COMMAND_MODULES.items() if module.startswith("commands.")}
+    assert {name.replace("-", "_") for name in modules} == {
+        info.name for info in pkgutil.iter_modules(commands.__path__)
+    }
+    assert {"run", "demo", "sessions", *modules} == set(cli_entry.cli.list_commands(click.Context(cli_entry.cli)))

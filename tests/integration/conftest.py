@@ -8,11 +8,16 @@ import pytest
 import redis
 
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
+from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.embedded import server
+from rta_supervisor.recovery.restore import Recovery
+from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_wire import limits
 from rta_writers.options.target import Target
+from tests.support import supervisor_parts
+from tests.support.supervisor_parts import World
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -67,3 +72,18 @@ def target(url: str, client: redis.Redis) -> Target:
     target = Target(url, "run", "rig", 7)
     client.set(target.keys.gate("rig", 7), "open", ex=60)
     return target
+
+
+@pytest.fixture
+async def world(url: str, tmp_path: Path) -> AsyncIterator[World]:
+    made = settings.Settings(redis=settings.RedisSettings(url=url))
+    link = Link(made.redis)
+    await link.load_functions()
+    sessions = SessionStore(link, made)
+    catalogue = SqliteCatalogue(tmp_path / "catalogue.sqlite")
+    archivist = CatalogueWriter(link, catalogue, made)
+    life = supervisor_parts.service(link, made, sessions, archivist.mark_changed)
+    recovery = Recovery(link, sessions, life, catalogue, config=supervisor_parts.required(made), prepare=())
+    yield World(link, sessions, catalogue, archivist, life, recovery)
+    await catalogue.close()
+    await link.close()

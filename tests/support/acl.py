@@ -14,6 +14,12 @@ FILES = Path(__file__).parents[2] / "conf" / "acl"
 PASSWORD = "only-for-tests"  # noqa: S105 - of a server that lives for a minute
 PRINCIPALS = ("rig-4", "rig-5")
 
+WITHOUT_LEAVE = {"auth", "hello", "quit", "reset"}
+"""What everybody may do, whatever the ACL says: it comes before signing in."""
+
+WRITER = "writer-rig-4"
+ROLES = ("supervisor", WRITER, "reader")
+
 
 def lines() -> list[str]:
     """One user for each role, writers for two principals, and tests themselves as the default user."""

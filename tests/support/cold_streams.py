@@ -131,19 +131,24 @@ class Killed(Exception):
 
 
 class Mortal(Link):
-    """A link whose owner dies before or after the n-th change."""
+    """A link whose owner dies before or after the n-th call of one of these functions, or the n-th command of any."""
 
-    def __init__(self, config: settings.RedisSettings, left: int, *, before: bool) -> None:
+    def __init__(
+        self, config: settings.RedisSettings, left: int, *, before: bool, steps: Sequence[str] | None = STEPS
+    ) -> None:
         super().__init__(config)
         self.left = left
         self._before = before
+        self._steps = steps
 
     async def try_all(self, batch: Sequence[commands.Command]) -> list[Any]:
-        is_step = any(call[0] == "FCALL" and call[1] in STEPS for call in batch)
-        self.left -= is_step
-        if is_step and self.left == 0 and self._before:
-            raise Killed
-        answers = await super().try_all(batch)
-        if is_step and self.left == 0:
-            raise Killed
+        answers = []
+        for call in batch:
+            is_step = self._steps is None or (call[0] == "FCALL" and call[1] in self._steps)
+            self.left -= is_step
+            if is_step and self.left == 0 and self._before:
+                raise Killed
+            answers += await super().try_all([call])
+            if is_step and self.left == 0:
+                raise Killed
         return answers

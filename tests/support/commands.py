@@ -10,6 +10,7 @@ import termios
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+import click
 import msgspec
 
 from rta_supervisor.cli import entry as cli_entry
@@ -42,6 +43,19 @@ def refused(ran: Ran, code: int, words: str) -> None:
     assert words in ran.err
     assert len(ran.err.splitlines()) == 1
     assert "Traceback" not in ran.err + ran.out
+
+
+def every_command(group: click.Group, path: tuple[str, ...] = ()) -> dict[str, click.Command]:
+    """All commands below a group, groups included, by what a user types after `rta-supervisor`."""
+    commands: dict[str, click.Command] = {}
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            commands |= every_command(command, (*path, name))
+        commands[" ".join((*path, name))] = command
+    return commands
 
 
 class Terminal:

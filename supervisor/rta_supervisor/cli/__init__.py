@@ -1,1 +1,1 @@
-"""The command line: what a user types, and what is printed. Decides nothing about sessions."""
+"""The command line: options, confirmation, tables and JSON, exit codes. Decides nothing about sessions."""

@@ -1,27 +1,76 @@
-"""How a command looks into the catalogue: at the file or the database itself, whether or not anybody runs."""
+"""How commands read the catalogue: the file or the database itself, whether or not a supervisor runs; and the form in
+which they print its rows.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
+import msgspec
 
 from rta_supervisor.catalogue import factory
 from rta_supervisor.catalogue.model import Catalogue, CatalogueRow, Query
 from rta_supervisor.settings import settings
+from rta_wire.session import State
 
 T = TypeVar("T")
 
-PAGE: Final = 1000
-"""Rows that are in memory at a time, of however many there are."""
+PAGE_ROWS: Final = 1000
+"""Rows that are in memory at a time, however many a search finds."""
 
 
-def run(loaded: settings.Settings, work: Callable[[Catalogue], Awaitable[T]]) -> T:
-    """What `work` gives, or an error with a name and an exit code."""
-    return anyio.run(with_catalogue, loaded, work)
+class CatalogueLine(msgspec.Struct, frozen=True):
+    """One session of the catalogue, as `sessions list --all --json` and `sessions export` print it."""
+
+    identity: str
+    identifier: str
+    state: State
+    stream: str
+    stream_session_id: int
+    principal: str
+    opened_ms: int
+    updated_ms: int
+    bursts: int
+    samples: int
+    raw_bytes: int
+    stored_bytes: int
+    start_ns: int | None
+    end_ns: int | None
+    version: int
 
 
-async def with_catalogue(loaded: settings.Settings, work: Callable[[Catalogue], Awaitable[T]]) -> T:
-    catalogue = factory.create_read_only(loaded)
+def line_fields(row: CatalogueRow) -> dict[str, Any]:
+    """Fields of a `CatalogueLine` for a row."""
+    return {
+        "identity": row.identity,
+        "identifier": str(parse_document(row).get("identifier", "")),
+        "state": row.state,
+        "stream": row.stream,
+        "stream_session_id": row.stream_session_id,
+        "principal": row.principal,
+        "opened_ms": row.opened_ms,
+        "updated_ms": row.updated_ms,
+        "version": row.version,
+        **msgspec.structs.asdict(row.totals),
+    }
+
+
+def parse_document(row: CatalogueRow) -> dict[str, Any]:
+    """Session JSON of a row. Empty where it can't be parsed: one damaged row does not stop a search."""
+    try:
+        return msgspec.json.decode(row.json, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeError):
+        return {}
+
+
+def run(config: settings.Settings, work: Callable[[Catalogue], Awaitable[T]]) -> T:
+    """Opens the catalogue for reading, runs `work` with it and gives its result. CatalogueUnavailable: it can't be."""
+    return anyio.run(with_catalogue, config, work)
+
+
+async def with_catalogue(config: settings.Settings, work: Callable[[Catalogue], Awaitable[T]]) -> T:
+    """The same as `run`, for a caller inside of an event loop."""
+    catalogue = factory.create_read_only(config)
     try:
         return await work(catalogue)
     finally:
@@ -31,14 +80,14 @@ async def with_catalogue(loaded: settings.Settings, work: Callable[[Catalogue], 
 async def search_rows(
     catalogue: Catalogue, query: Query, *, limit: int = 0, before: tuple[int, str] | None = None
 ) -> AsyncIterator[CatalogueRow]:
-    """What is found, newest first, page by page. `limit`: 0 for all."""
-    left = limit
+    """Rows that the query finds, newest first, read page by page. `limit`: 0 for all."""
+    remaining = limit
     while True:
-        size = min(PAGE, left) if limit else PAGE
-        page = await catalogue.find(query, limit=size, before=before)
+        page_size = min(PAGE_ROWS, remaining) if limit else PAGE_ROWS
+        page = await catalogue.find(query, limit=page_size, before=before)
         for row in page:
             yield row
-        left -= len(page)
-        if len(page) < size or (limit and not left):
+        remaining -= len(page)
+        if len(page) < page_size or (limit and not remaining):
             return
         before = page[-1].page_cursor

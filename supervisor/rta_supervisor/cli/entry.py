@@ -1,6 +1,10 @@
-"""The command line. A mistake of the user ends in one sentence and an exit code after sysexits, never a traceback."""
+"""The program `rta-supervisor`: its commands, `run` and `demo`, and how a command ends.
+
+A mistake of the user ends in one sentence and an exit code after sysexits, never in a traceback.
+"""
 
 import functools
+import importlib
 import os
 import signal
 import sys
@@ -11,15 +15,49 @@ from typing import Final
 import anyio
 import click
 
-from rta_supervisor.cli import commands, options
+from rta_supervisor.cli import options
 from rta_supervisor.diagnostics import log
 from rta_supervisor.settings import redaction, settings
 from rta_wire import __version__, errors
 
 NAME: Final = "rta-supervisor"
+INTERRUPTED: Final = 128 + signal.SIGINT
+
+COMMAND_MODULES: Final = {
+    "check-config": "commands.check_config",
+    "status": "commands.status",
+    "sessions": "sessions.group",
+    "streams": "commands.streams",
+    "compact": "commands.compact",
+    "tail": "commands.tail",
+    "top": "commands.top",
+    "stats": "commands.stats",
+    "dlq": "commands.dlq",
+    "nodes": "commands.nodes",
+    "archive": "commands.archive",
+    "doctor": "commands.doctor",
+    "completion": "commands.completion",
+}
+"""The module below `rta_supervisor.cli` that holds each command, in the order in which `--help` lists them."""
 
 
-@click.group(cls=commands.LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class LazyGroup(click.Group):
+    """A group of commands that imports the module of a command when that command is used.
+
+    The daemon, and a command in a script, don't wait for the imports of other commands.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), *COMMAND_MODULES]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if (module := COMMAND_MODULES.get(cmd_name)) is None:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = importlib.import_module(f"rta_supervisor.cli.{module}").command
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name=NAME)
 def cli() -> None:
     """Live telemetry sessions from Spark.
@@ -40,7 +78,7 @@ def cli() -> None:
 @options.redis_url
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="What to log.")
 @click.option("--log-format", type=click.Choice(["auto", "json", "console"]), help="auto: console on a terminal.")
-def run(config: Path | None, redis_url: str | None, log_level: str | None, log_format: str | None) -> None:
+def run(config_path: Path | None, redis_url: str | None, log_level: str | None, log_format: str | None) -> None:
     """Run the supervisor until SIGTERM.
 
     \b
@@ -53,11 +91,11 @@ def run(config: Path | None, redis_url: str | None, log_level: str | None, log_f
     from rta_supervisor.runtime import daemon  # noqa: PLC0415 - other commands start faster without it
 
     overrides = {"redis.url": redis_url, "log.level": log_level, "log.format": log_format}
-    load = functools.partial(settings.load, config, overrides=overrides)
-    loaded = load()
-    log.configure(loaded.log, redaction.secrets(loaded))
+    load = functools.partial(settings.load, config_path, overrides=overrides)
+    config = load()
+    log.configure(config.log, redaction.secrets(config))
     try:
-        anyio.run(daemon.Daemon(loaded, load).run)
+        anyio.run(daemon.Daemon(config, load).run)
     except Exception as error:
         if not isinstance(error, errors.RtaError):
             log.get().exception("supervisor_crashed")
@@ -93,14 +131,14 @@ def demo(redis_url: str | None, port: int | None, keep: bool, as_json: bool) -> 
     sys.exit(play.play(redis_url=redis_url, port=port, keep=keep, as_json=as_json))
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Entry point of the console script. `words`: what follows its name, else as Python was given it."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of the console script; gives its exit code. `arguments`: else those of the process."""
     try:
-        code = cli.main(words, prog_name=NAME, standalone_mode=False)
-    except click.exceptions.Exit as done:
-        return done.exit_code
+        code = cli.main(arguments, prog_name=NAME, standalone_mode=False)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
     except click.Abort:
-        return 130
+        return INTERRUPTED
     except click.UsageError as error:
         error.show()
         return errors.Usage.exit_code
@@ -108,7 +146,7 @@ def main(words: Sequence[str] | None = None) -> int:
         click.echo(f"{NAME}: {error}", err=True)
         return error.exit_code
     except BrokenPipeError:
-        # Who read our output has enough. Python would complain once more when it flushes at the end.
+        # The reader of our output has closed it. Python would complain once more when it flushes at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     return code if isinstance(code, int) else 0

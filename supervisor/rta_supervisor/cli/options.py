@@ -1,51 +1,66 @@
-"""Options that commands share: which Redis, which settings, tables or JSON."""
+"""Options that several commands share: which Redis, which settings, tables or JSON, how long to wait; confirmation."""
 
 import functools
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from rta_supervisor.settings import settings
 from rta_wire import credentials, errors
 
+REPLY_TIMEOUT_S: Final = 60.0
+"""The same as control.client.TIMEOUT_S, which is not imported: that would cost every command 0.1 s at its start."""
+
 config = click.option(
-    "--config", type=click.Path(path_type=Path), metavar="FILE", help="TOML file; see conf/supervisor.toml."
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="TOML file; see conf/supervisor.toml.",
 )
 
 
-def _without_password(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
-    """Everybody on a host can read the command line of a process."""
+def _refuse_password(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
+    """Refuses a URL with a password: everybody on a host can read the command line of a process."""
     return url if url is None else credentials.check_no_password(url)
 
 
 redis_url = click.option(
     "--redis-url",
     metavar="URL",
-    callback=_without_password,
+    callback=_refuse_password,
     help="Redis or Valkey to use: redis://127.0.0.1:6379/0, unix:///run/redis.sock, "
     "redis+sentinel://HOST:PORT,HOST:PORT/MASTER or redis+cluster://HOST:PORT,HOST:PORT.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 yes = click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+timeout = click.option(
+    "--timeout-s",
+    type=click.FloatRange(min=0.1),
+    default=REPLY_TIMEOUT_S,
+    show_default=True,
+    help="How long to wait for the supervisor's reply.",
+)
 
 
 def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command `loaded`, the settings of file, environment and options, as `run` would have them."""
+    """Gives a command `config`: the settings of file, environment and options, as `rta-supervisor run` has them."""
 
     @config
     @redis_url
     @functools.wraps(command)
-    def wrapped(*words: Any, config: Path | None, redis_url: str | None, **named: Any) -> Any:
-        return command(*words, loaded=settings.load(config, overrides={"redis.url": redis_url}), **named)
+    def wrapped(*arguments: Any, config_path: Path | None, redis_url: str | None, **options: Any) -> Any:
+        loaded = settings.load(config_path, overrides={"redis.url": redis_url})
+        return command(*arguments, config=loaded, **options)
 
     return wrapped
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask a person before something that can't be undone. Without one it has to be said beforehand."""
+    """Asks on the terminal before something that can't be undone. Without a terminal, `--yes` is required."""
     if yes:
         return
     if not sys.stdin.isatty():

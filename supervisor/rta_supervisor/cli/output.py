@@ -1,6 +1,7 @@
-"""How things look: tables for people, JSON for scripts, colours on a terminal only.
+"""How commands print: tables for people, JSON for scripts, colours on a terminal only.
 
-Text that came from outside is shown with its control characters escaped, so that no name can play with the terminal.
+Text from outside, such as a session's name, is printed with its control characters escaped: it can't control the
+terminal.
 """
 
 import sys
@@ -14,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-WIDE: Final = 10_000
-"""Columns of a pipe or a file: nothing is cut there."""
+UNLIMITED_WIDTH: Final = 10_000
+"""Columns of a pipe or a file, in which no line is cut or wrapped."""
 
 STATE_STYLES: Final = {
     "open": "green",
@@ -26,47 +27,49 @@ STATE_STYLES: Final = {
     "abandoned": "magenta",
 }
 EMPTY_CELL: Final = "-"
-_STEPS: Final = (("d", 86_400), ("h", 3600), ("min", 60))
+_DURATION_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60))
 
 
 def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=None if stream.isatty() else WIDE)
+    return Console(
+        stderr=stderr, highlight=False, markup=False, emoji=False, width=None if stream.isatty() else UNLIMITED_WIDTH
+    )
 
 
 def print_json(value: Any) -> None:
-    """One document, indented."""
+    """Prints a value as one indented JSON document on standard output."""
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
 
 
 def pretty_json(raw: bytes) -> str:
-    """JSON from outside, indented."""
+    """JSON from outside, indented and with control characters escaped."""
     return "\n".join(map(escape, msgspec.json.format(raw, indent=2).decode().splitlines()))
 
 
 def table(*columns: str, right: Iterable[str] = ()) -> Table:
-    """`right`: columns of numbers."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", padding=(0, 1))
+    """An empty table. `right`: the columns that are aligned to the right and not wrapped, those of numbers."""
+    rich_table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", padding=(0, 1))
     for name in columns:
         is_right = name in right
         justify: Literal["right", "left"] = "right" if is_right else "left"
-        made.add_column(name, justify=justify, no_wrap=is_right, overflow="fold")
-    return made
+        rich_table.add_column(name, justify=justify, no_wrap=is_right, overflow="fold")
+    return rich_table
 
 
 def key_value_table(pairs: Sequence[tuple[str, Text | str]]) -> Table:
-    """Names and values, one below the other."""
-    made = Table.grid(padding=(0, 2))
-    made.add_column(style="bold", no_wrap=True)
-    made.add_column(overflow="fold")
+    """A table of names and values without a header."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
     for name, value in pairs:
-        made.add_row(name, value)
-    return made
+        grid.add_row(name, value)
+    return grid
 
 
 def escape(text: str) -> str:
-    """Text from outside, on one line and without anything that a terminal would obey."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    """Text from outside with every character escaped that ends a line or controls a terminal."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def state(name: str) -> Text:
@@ -78,7 +81,7 @@ def count(number: int | None) -> str:
 
 
 def size(number: int | None) -> str:
-    """Bytes, with three digits."""
+    """A number of bytes with three digits and a unit."""
     if number is None:
         return EMPTY_CELL
     value = float(number)
@@ -90,25 +93,26 @@ def size(number: int | None) -> str:
 
 
 def ago(then_ms: int | None, at_ms: int) -> str:
-    """How long ago, in one unit."""
+    """The time from `then_ms` to `at_ms`, as `duration` prints it."""
     return EMPTY_CELL if then_ms is None else duration((at_ms - then_ms) / 1000)
 
 
 def duration(seconds: float) -> str:
+    """Seconds in the largest unit of which there are two at least; 0 for negative ones."""
     seconds = max(seconds, 0.0)
-    for unit, step_s in _STEPS:
-        if seconds >= 2 * step_s:
-            return f"{seconds // step_s:.0f} {unit}"
+    for unit, unit_s in _DURATION_UNITS:
+        if seconds >= 2 * unit_s:
+            return f"{seconds // unit_s:.0f} {unit}"
     return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
 
 
 def format_time_ms(at_ms: int | None) -> str:
-    """A time for people, in UTC."""
+    """A time in UTC, ISO 8601 with whole seconds."""
     return EMPTY_CELL if at_ms is None else f"{_utc(at_ms // 1000)}Z"
 
 
 def format_time_ns(at_ns: int | None) -> str:
-    """The same with every nanosecond."""
+    """A time in UTC, ISO 8601 with nanoseconds."""
     return EMPTY_CELL if at_ns is None else f"{_utc(at_ns // 10**9)}.{at_ns % 10**9:09}Z"
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -17,10 +16,9 @@ import pytest
 import redis
 
 import rta_writers
-from rta_supervisor.catalogue import factory
 from rta_supervisor.catalogue.model import Query
 from rta_supervisor.catalogue.postgres import PostgresCatalogue
-from rta_supervisor.settings import redaction, settings
+from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections import postgres_dsn
 from rta_wire import errors
 from rta_wire.control import messages
@@ -246,58 +244,6 @@ async def test_a_user_that_may_only_use_its_own_schema(shared_postgres: postgres
     await catalogue.save([ROW])
     assert await catalogue.find(Query(text="run"), limit=5) == [ROW]
     await catalogue.close()
-
-
-@pytest.mark.parametrize(
-    ("given", "where", "reason"),
-    [
-        ({"url": "mysql://h/db"}, "catalogue.url", "does not begin with postgresql://"),
-        ({"url": "postgresql://h/db", "path": "/c.sqlite"}, "catalogue.url", "catalogue.path too"),
-        ({"url": "postgresql://u:p@h/db", "password_file": "/p"}, "catalogue.password_file", "a password too"),
-        ({"password_file": "/p"}, "catalogue.password_file", "name one"),
-        ({"url": "postgresql://h/db", "schema": 'x"; DROP'}, "catalogue.schema", "other characters"),
-        ({"url": "postgresql://h/db", "timeout_s": "0"}, "catalogue.timeout_s", "not above 0"),
-    ],
-)
-def test_settings_that_can_not_be(given: dict[str, str], where: str, reason: str) -> None:
-    """Each is refused before anything starts."""
-    environ = {f"RTA_CATALOGUE__{name.upper()}": value for name, value in given.items()}
-    with pytest.raises(errors.BadConfiguration, match=reason) as caught:
-        settings.load(None, environ)
-    assert where in str(caught.value)
-
-
-def test_an_address_that_can_not_be_is_said_without_its_password() -> None:
-    """What libpq says of it would quote a part."""
-    with pytest.raises(errors.BadConfiguration, match="it is no URL of a PostgreSQL") as caught:
-        PostgresCatalogue(Config(url="postgresql://u:se/cret@h:5432/db?nonsense=1"))
-    assert "cret" not in str(caught.value)
-    assert caught.value.__cause__ is None
-
-
-def test_passwords_of_the_catalogue_are_hidden() -> None:
-    """In an address before the host or behind the question mark, as it is written and as it is."""
-    config = settings.Settings(catalogue=Config(url="postgresql://u:ros%65bud@h/db?password=kane1"))
-    assert set(redaction.secrets(config)) == {"ros%65bud", "rosebud", "kane1"}
-    assert redaction.redacted("url", config.catalogue.url) == "postgresql://u:***@h/db?password=***"
-
-
-def test_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sentence with what to install; a file needs none of it."""
-    monkeypatch.setitem(sys.modules, "psycopg", None)
-    for name in [name for name in sys.modules if name.startswith("rta_supervisor.catalogue.postgres")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr("rta_supervisor.catalogue.postgres", raising=False)
-    with pytest.raises(errors.BadConfiguration, match=r"rta-supervisor\[postgres\]"):
-        factory.create(settings.Settings(catalogue=Config(url="postgresql://h/db")))
-    factory.create(settings.Settings(catalogue=Config(path="c.sqlite")))
-
-
-def test_the_driver_is_not_imported_for_a_file() -> None:
-    """Who has a file does not pay for what it does not use."""
-    modules = "rta_supervisor.runtime.daemon, rta_supervisor.cli.sessions.list"
-    code = f"import sys, {modules}; sys.exit('psycopg' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_catalogue_that_is_away_holds_up_nobody(

@@ -58,7 +58,7 @@ def test_status_counts_what_there_is(client: redis.Redis, url: str, sessions: rt
     second.pause()
     send(client, control_pb2.Heartbeat(identity="nobody", stream_session_id=99))
     wait_until(lambda: dead_letters(client), what="a dead letter")
-    found = convert(run(url, "status", "--json").json(), commands_status.Status)
+    found = convert(run(url, "status", "--json").json(), commands_status.DeploymentStatus)
     assert found.sessions == {"open": 1, "waiting": 1}
     assert (found.streams, found.dead_letters, len(found.nodes)) == (2, 1, 1)
     assert found.stream_entries == sum(client.xlen(f"stream:{name}") for name in ("rig", "other"))

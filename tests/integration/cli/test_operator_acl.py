@@ -12,10 +12,9 @@ from rta_supervisor.archive import spark_process
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2
 from tests.support import acl, archive_job_without_spark, command_recorder, supervisors
+from tests.support.acl import WITHOUT_LEAVE
 from tests.support.commands import run
 from tests.support.waiting import wait_until
-
-WITHOUT_LEAVE = {"auth", "hello", "quit", "reset"}
 
 
 def test_a_night_of_an_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,68 +1,23 @@
-"""The catalogue from the command line: searched, paged, exported, of either kind and whether or not anybody runs."""
+"""The catalogue from the command line: searched and paged, of either kind and whether or not anybody runs."""
 
-import csv
-import io
-import os
 import sqlite3
 import tempfile
 from pathlib import Path
 
-import anyio
 import msgspec
 import pytest
 import redis
 
 import rta_writers
-from rta_supervisor.catalogue import factory
-from rta_supervisor.catalogue.model import CatalogueRow
-from rta_supervisor.cli import query_options
-from rta_supervisor.cli.sessions import export as sessions_export
+from rta_supervisor.cli import catalogue_access
 from rta_supervisor.settings import settings
-from rta_wire import errors, keys
-from rta_wire.control.totals import Totals
-from rta_wire.session import State
+from rta_wire import keys
 from rta_wire.stream import cold_index
+from tests.integration.cli.catalogue_content import NOWHERE, ROWS, save
 from tests.support import postgres, supervisors, unprivileged
-from tests.support.catalogue_rows import PLACE, named
 from tests.support.commands import refused, run
 from tests.support.control import fields
 from tests.support.waiting import wait_until
-
-NOWHERE = "unix:///nonexistent/socket"
-START_NS = 1_700_000_000_123_456_789
-
-
-def json_of(number: int, **details: object) -> str:
-    return msgspec.json.encode({"identifier": f"Run {number}", "state": "closed", "details": details}).decode()
-
-
-ROWS = [
-    named(1, json=json_of(1, Rig=4), state=State.CLOSED, totals=Totals(1, 2, 3, 4, START_NS, START_NS + 1)),
-    named(2, json=json_of(2, Rig=5), state=State.FAILED, stream="other"),
-    named(3, json="not JSON", totals=Totals()),
-    named(4, json=msgspec.json.encode({"identifier": '=1+1;"x"\n', "state": "open"}).decode(), stream="other"),
-]
-
-
-def save(config: settings.CatalogueSettings, rows: list[CatalogueRow]) -> None:
-    async def work() -> None:
-        catalogue = factory.create(settings.Settings(catalogue=config))
-        await catalogue.save(rows)
-        await catalogue.save_locations([PLACE, msgspec.structs.replace(PLACE, stream_session_id=1, kind="files")])
-        await catalogue.close()
-
-    anyio.run(work)
-
-
-@pytest.fixture
-def catalogue(
-    catalogue_settings: settings.CatalogueSettings, monkeypatch: pytest.MonkeyPatch
-) -> settings.CatalogueSettings:
-    """With a few rows, and known to commands."""
-    save(catalogue_settings, ROWS)
-    for name, value in postgres.environment(catalogue_settings).items():
-        monkeypatch.setenv(name, value)
-    return catalogue_settings
 
 
 @pytest.mark.parametrize(
@@ -85,54 +40,12 @@ def test_all_that_ever_were(words: str, identities: list[str]) -> None:
     for name in (["sessions"], ["sessions", "list"]):
         found = run(NOWHERE, *name, "--all", *words.split(), "--json").json()
         assert [line["identity"] for line in found["sessions"]] == identities
-        assert len(msgspec.convert(found["sessions"], list[sessions_export.CatalogueLine])) == len(identities)
+        assert len(msgspec.convert(found["sessions"], list[catalogue_access.CatalogueLine])) == len(identities)
         assert found["next_before"] == (3 if words == "--limit 2" else None)
     page = run(NOWHERE, "sessions", "--all", *words.split()).out
     assert all(identity in page for identity in identities)
     assert ("There are more: --before 3" in page) == (words == "--limit 2")
     assert "=1+1" not in page or "\\n" in page, "a name does not break a line"
-
-
-@pytest.mark.usefixtures("catalogue")
-def test_an_export_is_exact(tmp_path: Path) -> None:
-    """Every row once and every nanosecond, as JSON lines and as CSV that no spreadsheet takes for a program."""
-    lines = [msgspec.json.decode(line) for line in run(NOWHERE, "sessions", "export").out.splitlines()]
-    assert [line["identity"] for line in lines] == ["run-4", "run-3", "run-2", "run-1"]
-    assert lines[3]["start_ns"] == START_NS
-    assert lines[3]["document"]["details"] == {"Rig": 4}
-    assert lines[1]["document"] is None
-    path = tmp_path / "sessions.csv"
-    ran = run(NOWHERE, "sessions", "export", "--output", str(path))
-    assert (ran.code, ran.out, ran.err) == (0, "", f"4 sessions in {path}\n")
-    with path.open(newline="") as file:
-        table = list(csv.DictReader(file))
-    assert [row["identity"] for row in table] == ["run-4", "run-3", "run-2", "run-1"]
-    assert table[0]["identifier"] == '\'=1+1;"x"\n'
-    assert (table[3]["start_ns"], table[3]["end_ns"]) == (str(START_NS), str(START_NS + 1))
-    assert table[1]["start_ns"] == ""
-    assert msgspec.json.decode(table[3]["json"]) == msgspec.json.decode(ROWS[0].json)
-    part = run(NOWHERE, "sessions", "export", "--format", "csv", "--detail", "Rig=4").out
-    assert [row["identity"] for row in csv.DictReader(io.StringIO(part, newline=""))] == ["run-1"]
-    assert [one.name for one in tmp_path.iterdir() if "sessions" in one.name] == ["sessions.csv"]
-
-
-def test_an_export_of_many_pages(catalogue: settings.CatalogueSettings) -> None:
-    """Each once, whatever a page holds."""
-    save(catalogue, [named(number) for number in range(10, 2510)])
-    lines = run(NOWHERE, "sessions", "export").out.splitlines()
-    assert len({msgspec.json.decode(line)["identity"] for line in lines}) == len(lines) == 2504
-
-
-@pytest.mark.usefixtures("catalogue")
-def test_an_export_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    """A place that can't be written is a sentence; what stood there stays."""
-    refused(run(NOWHERE, "sessions", "export", "-o", str(tmp_path / "gone" / "x.csv")), 64, "can't be written")
-    kept = tmp_path / "kept.json"
-    kept.write_text("before")
-    os.environ["RTA_CATALOGUE__PATH"], os.environ["RTA_CATALOGUE__URL"] = str(tmp_path / "none.sqlite"), ""
-    refused(run(NOWHERE, "sessions", "export", "-o", str(kept)), 69, "there is no such file")
-    assert kept.read_text() == "before"
-    assert not (tmp_path / "kept.json.part").exists()
 
 
 @pytest.mark.parametrize(
@@ -149,18 +62,6 @@ def test_an_export_that_fails_leaves_nothing(tmp_path: Path) -> None:
 def test_questions_that_make_no_sense(words: str, sentence: str) -> None:
     """64, and how to say it."""
     refused(run(NOWHERE, "sessions", "list", *words.split()), 64, sentence)
-
-
-def test_moments() -> None:
-    """Nanoseconds stay exact, a zone counts, and a date alone is its first moment in UTC."""
-    assert query_options.parse_time_ns("1970-01-01") == 0
-    assert query_options.parse_time_ns("1969-12-31T23:59:59.999999999Z") == -1
-    assert query_options.parse_time_ns("2023-11-14T22:13:20.123456789") == START_NS
-    assert query_options.parse_time_ns("2023-11-14 23:13:20.123456789+01:00") == START_NS
-    assert query_options.parse_time_ns("-5") == -5
-    assert 0 <= query_options.parse_time_ns("2h") - query_options.parse_time_ns("3h") <= 3600 * 10**9
-    with pytest.raises(errors.Usage):
-        query_options.parse_time_ns("2023-11-14T22:13:20.1234567890Z")
 
 
 def test_show_says_where_the_data_is(url: str, client: redis.Redis, catalogue: settings.CatalogueSettings) -> None:

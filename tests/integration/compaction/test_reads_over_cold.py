@@ -22,7 +22,7 @@ from rta_supervisor.transport.link import Link
 from rta_supervisor.web.live.plot import Plot, PlotRequest
 from rta_wire import entry_ids, limits
 from rta_wire.cold.lz4_roundtrip import RawEntry
-from rta_wire.stream import cold_index, cursor
+from rta_wire.stream import cursor
 from rta_writers.read import stream as read_stream
 from tests.support import cold_streams, control, supervisors
 from tests.support.cold_streams import NAMES, aged, compactor, fill
@@ -223,13 +223,3 @@ async def test_batches_that_go_while_spark_reads(
     found = await anyio.to_thread.run_sync(read_stream.read_entries, client, NAMES, where, 100)
     assert found.entries[0][0] == entries[10].id
     assert (found.counters.length, found.counters.added, found.counters.removed) == (15, 25, 10)
-
-
-def test_ids_of_sessions_go_on_after_a_loss(url: str, client: redis.Redis) -> None:
-    """The tail of a stream is cold, and the counter is gone: no id is given out twice."""
-    one = cold_index.ColdExtent("1-0", "9-0", 1, 1, 1, 1, 1, 1, 41, cold_streams.now_ms())
-    client.hset(NAMES.cold_index(), "rig", cold_index.dump(one))
-    with supervisors.running(url):
-        session = rta_writers.SessionClient(url, timeout_s=20).open("run", stream="rig")
-        assert session.target.stream_session_id == 42
-        session.close()

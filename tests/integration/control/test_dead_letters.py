@@ -84,7 +84,7 @@ def test_what_cannot_be_sent_again_stays(client: redis.Redis, url: str, supervis
     refused(run(url, "dlq", "retry", ids[0]), 65, "it is not a Control message")
     refused(run(url, "dlq", "retry", ids[1]), 65, "which no supervisor reads")
     left = run(url, "dlq", "retry", "--all", "--yes", "--json").json()["left"]
-    assert [one.letter for one in convert(left, list[dlq.Unsendable])] == ids
+    assert [one.letter for one in convert(left, list[dlq.UnsendableLetter])] == ids
     assert "6e6f6e73656e7365" in run(url, "dlq", "show", ids[0]).out
     refused(run(url, "dlq", "retry"), 64, "--all")
     refused(run(url, "dlq", "drop", ids[0]), 64, "say --yes")

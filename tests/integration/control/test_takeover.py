@@ -1,11 +1,19 @@
-"""What the dead have left, where Redis has forgotten it as well."""
+"""Messages of dead supervisors: taken over once, and a control stream that is gone is a loss."""
+
+from typing import Any
 
 import pytest
+import redis
 
+from rta_supervisor.control import functions as control_functions
 from rta_supervisor.control import takeover
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.failures import DataLost
 from rta_supervisor.transport.link import Link
+from rta_wire import keys
+from tests.support.waiting import wait_until
+
+NAMES = keys.Keys()
 
 
 async def test_a_control_stream_that_is_gone_is_a_loss_and_not_the_end(url: str) -> None:
@@ -16,3 +24,43 @@ async def test_a_control_stream_that_is_gone_is_a_loss_and_not_the_end(url: str)
     with pytest.raises(DataLost, match="rtas:ctl:default: no such key"):
         await takeover.take_over(link, config.keys, key, "us", lease_s=1)
     await link.close()
+
+
+async def test_settling_twice_hides_no_eviction(link: Link, client: redis.Redis) -> None:
+    """Two supervisors acknowledge one message: it counts once, and a message that is evicted then is missed."""
+    key = NAMES.reports("default")
+    await link.do(*control_functions.create_group(NAMES, key))
+    ids = [client.xadd(key, {"m": b"x"}).decode() for _ in range(2)]  # type: ignore[union-attr]
+    client.xreadgroup(keys.CONTROL_GROUP, "a", {key: ">"}, count=1)
+    for _ in range(2):
+        await link.do(*control_functions.acknowledge(NAMES, key, ids[:1]))
+    client.xtrim(key, maxlen=0)
+    assert await link.do(*control_functions.count_evicted(NAMES, key)) == 1
+
+
+async def test_messages_of_the_dead_are_inherited_once(link: Link, client: redis.Redis) -> None:
+    """Two heirs share without loss; who shows a sign of life keeps what it has; the dead are forgotten."""
+    key = NAMES.requests("default")
+    await link.do(*control_functions.create_group(NAMES, key))
+    for number in range(20):
+        client.xadd(key, {"m": str(number)})
+    client.xreadgroup(keys.CONTROL_GROUP, "dead", {key: ">"}, count=12)
+    client.xreadgroup(keys.CONTROL_GROUP, "alive", {key: ">"}, count=3)
+    client.xreadgroup(keys.CONTROL_GROUP, "idle", {key: ">"}, count=5)
+    done: Any = client.xpending_range(key, keys.CONTROL_GROUP, "-", "+", 20, consumername="idle")
+    client.xack(key, keys.CONTROL_GROUP, *(one["message_id"] for one in done))
+    for name in ("alive", "a", "b"):
+        client.set(NAMES.alive(name), 1, ex=60)
+    lease_s = 0.02
+
+    def is_old_enough() -> bool:
+        found: Any = client.xpending_range(key, keys.CONTROL_GROUP, "-", "+", 20, idle=20)
+        return len(found) == 15
+
+    wait_until(is_old_enough, what="messages that are old enough")
+    counts = [
+        await takeover.take_over(link, NAMES, key, name, lease_s=3600 * n + lease_s) for n, name in enumerate("ab")
+    ]
+    assert counts == [12, 0]
+    left: Any = client.xinfo_consumers(key, keys.CONTROL_GROUP)
+    assert {one["name"]: one["pending"] for one in left} == {b"a": 12, b"alive": 3}

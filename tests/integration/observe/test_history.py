@@ -7,7 +7,7 @@ from typing import Any
 
 import redis
 
-from rta_supervisor.cli.commands.stats import BARS, EMPTY_BAR, sparkline
+from rta_supervisor.cli.commands.stats import BARS
 from rta_supervisor.diagnostics import counters
 from rta_supervisor.observe import history
 from rta_supervisor.settings import settings
@@ -89,10 +89,3 @@ async def test_stats_shows_them(link: Link, url: str) -> None:
     assert "1,234" in line
     assert BARS[-1] in line
     assert "\x1b[" not in table
-
-
-def test_bars() -> None:
-    """In proportion, and what is little is not nothing."""
-    assert sparkline([0, 1, 50, 100], width=4) == f"{EMPTY_BAR}{BARS[0]}{BARS[3]}{BARS[7]}"
-    assert sparkline([]) == ""
-    assert len(sparkline(list(range(86)))) <= 60

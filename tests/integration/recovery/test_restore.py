@@ -1,79 +1,23 @@
 """What a start and a loss put right, step by step, on a real server: what is whole stays as it is."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import NamedTuple
-
 import anyio
 import anyio.lowlevel
-import msgspec
 import pytest
 import redis
 
-from rta_supervisor.catalogue.sqlite import SqliteCatalogue
-from rta_supervisor.catalogue.sync import CatalogueSync
-from rta_supervisor.catalogue.writer import CatalogueWriter
-from rta_supervisor.recovery.restore import Recovery
+import rta_writers
 from rta_supervisor.recovery.resurrect import Resurrection
-from rta_supervisor.session.model import SessionRecord, SessionRef
-from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.state_machine import SessionEvent
-from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.link import Link
 from rta_wire import keys, session
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_wire.session import State
+from rta_wire.stream import cold_index
+from tests.support import cold_streams, supervisors
+from tests.support.supervisor_parts import World
 
 NAMES = keys.Keys()
-
-
-class World(NamedTuple):
-    """A supervisor without its tasks."""
-
-    link: Link
-    sessions: SessionStore
-    catalogue: SqliteCatalogue
-    archivist: CatalogueWriter
-    life: SessionService
-    recovery: Recovery
-
-    async def open(self, identity: str = "run-1") -> SessionRef:
-        """A session that the catalogue has."""
-        text = session.dump(session.build(identity)).decode()
-        await self.life.open("default", control_pb2.OpenSession(identity=identity, stream="rig", session_json=text))
-        await self.archivist.flush()
-        return (await self.known(identity)).ref
-
-    async def known(self, identity: str = "run-1") -> SessionRecord:
-        found = await self.sessions.read(identity)
-        assert found is not None
-        return found
-
-    async def save(self, identity: str = "run-1", **changes: object) -> None:
-        """The catalogue knows more of a session than Redis."""
-        row = await self.catalogue.get(identity)
-        assert row is not None
-        await self.catalogue.save([msgspec.structs.replace(row, version=row.version + 1, **changes)])
-
-    async def unfinished(self) -> list[str]:
-        return [row.identity for row in await self.catalogue.unfinished()]
-
-
-@pytest.fixture
-async def world(url: str, tmp_path: Path) -> AsyncIterator[World]:
-    made = settings.Settings(redis=settings.RedisSettings(url=url))
-    link = Link(made.redis)
-    await link.load_functions()
-    sessions = SessionStore(link, made)
-    catalogue = SqliteCatalogue(tmp_path / "catalogue.sqlite")
-    archivist = CatalogueWriter(link, catalogue, made)
-    life = SessionService(link, made, sessions, archivist.mark_changed)
-    recovery = Recovery(link, sessions, life, catalogue, is_catalogue_required=True, prepare=())
-    yield World(link, sessions, catalogue, archivist, life, recovery)
-    await catalogue.close()
-    await link.close()
 
 
 def forget(client: redis.Redis, identity: str = "run-1") -> None:
@@ -140,22 +84,6 @@ async def test_a_later_session_does_not_end_with_an_earlier_one(client: redis.Re
     assert (await world.known()).state is State.CLOSED
 
 
-async def test_a_host_follows_in_both_directions(client: redis.Redis, world: World) -> None:
-    """What another one ended and let go is over here too, and what only this one knows to be over ends there."""
-    for identity in ("let-go", "over-here"):
-        await world.open(identity)
-    elsewhere = SessionService(world.link, settings.Settings(), world.sessions, lambda _: None)
-    await elsewhere.end(await world.known("let-go"), SessionEvent.CLOSE)
-    client.zrem(NAMES.session_index(), "let-go")
-    await world.save("over-here", state=State.FAILED)
-    further = {"on_stale": world.archivist.mark_changed, "close_again": world.recovery.close_again}
-    follower = CatalogueSync(world.link, world.sessions, world.catalogue, settings.Settings(), **further)  # type: ignore[arg-type]
-    await follower.sync()
-    await world.archivist.flush()
-    assert await world.unfinished() == []
-    assert (await world.known("over-here")).state is State.FAILED
-
-
 async def test_a_closed_session_gets_newer_json_where_somebody_asks(world: World) -> None:
     """Redis came back with a snapshot from before the last change: what the catalogue has of it counts."""
     await world.open()
@@ -204,3 +132,13 @@ async def test_json_that_comes_back_is_newer_than_what_was_told(
     client.set(NAMES.published(ref.stream, ref.stream_session_id), told, ex=100)
     assert await world.recovery.restore() == (1, 0)
     assert (await world.known()).version == version
+
+
+def test_ids_of_sessions_go_on_after_a_loss(url: str, client: redis.Redis) -> None:
+    """The tail of a stream is cold, and the counter is gone: no id is given out twice."""
+    one = cold_index.ColdExtent("1-0", "9-0", 1, 1, 1, 1, 1, 1, 41, cold_streams.now_ms())
+    client.hset(NAMES.cold_index(), "rig", cold_index.dump(one))
+    with supervisors.running(url):
+        session = rta_writers.SessionClient(url, timeout_s=20).open("run", stream="rig")
+        assert session.target.stream_session_id == 42
+        session.close()

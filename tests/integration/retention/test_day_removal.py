@@ -23,7 +23,7 @@ from rta_supervisor.settings.sections.archive import ArchiveSettings
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
 from rta_wire import day_streams, keys
-from tests.support.cold_streams import Late
+from tests.support.cold_streams import Killed, Late, Mortal
 from tests.support.day_streams import (
     EVERYWHERE,
     EVERYWHERE_COLD,
@@ -241,34 +241,13 @@ async def test_after_the_lease_nothing_goes(client: redis.Redis, link: Link) -> 
     assert traces(client, OLD) == EVERYWHERE_COLD
 
 
-class Killed(Exception):
-    """The supervisor is gone."""
-
-
-class Mortal(Link):
-    """A link whose supervisor dies before its n-th command, or sends all of them."""
-
-    def __init__(self, config: settings.RedisSettings, lives: int) -> None:
-        super().__init__(config)
-        self.lives = lives
-
-    async def try_all(self, batch: Sequence[commands.Command]) -> list[Any]:
-        answers = []
-        for call in batch:
-            self.lives -= 1
-            if self.lives == 0:
-                raise Killed
-            answers += await super().try_all([call])
-        return answers
-
-
 async def test_killed_at_any_step_it_is_done_by_the_next(client: redis.Redis, link: Link) -> None:
     """For every n: who sweeps dies before its n-th command; the next pass leaves nothing, and takes nothing else."""
     for lives in itertools.count(1):
         client.flushall()
         for day in (OLD, KEPT, NEW):
             fill(client, day, cold=True)
-        mortal = Mortal(link.config, lives)
+        mortal = Mortal(link.config, lives, before=True, steps=None)
         try:
             await trimmer(mortal).sweep()
         except Killed:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from rta_supervisor.embedded import server
 from rta_supervisor.retention import functions as retention_functions
-from rta_supervisor.retention import trimmer as retention_trimmer
 from rta_supervisor.retention.trimmer import Trimmer, TrimResult
 from rta_supervisor.session import functions as session_functions
 from rta_supervisor.settings import settings
@@ -103,7 +102,8 @@ async def test_one_call_keeps_redis_for_a_moment_only(client: redis.Redis, link:
     for exact in (False, True):
         limits = settings.TrimSettings(max_entries=1, exact=exact).of("rig")
         assert (
-            await link.do(*retention_functions.trim("rig", limits, entry_ids.MAX)) == retention_trimmer.CALL_MAX_ENTRIES
+            await link.do(*retention_functions.trim("rig", limits, entry_ids.MAX))
+            == retention_functions.CALL_MAX_ENTRIES
         )
 
 
@@ -397,3 +397,18 @@ async def test_run_sweeps_until_it_is_cancelled(client: redis.Redis, link: Link)
                 while await anyio.to_thread.run_sync(functools.partial(client.xlen, "stream:rig")) != 10:
                     await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
+
+
+async def test_a_trimmer_that_stood_still_removes_nothing(link: Link, client: redis.Redis) -> None:
+    """Not an entry, not a stream, not a name."""
+    for number in range(50):
+        client.xadd("stream:rig", {"id": 1, "data": b"x" * 8000}, id=f"1000-{number}")
+    client.sadd("streams", "rig")
+    client.zadd(NAMES.streams_used(), {"rig": 1000})
+    over_ms = int(time.time() * 1000) - 1
+    for limits in ({"max_entries": 5}, {"idle_stream_s": 1.0}):
+        trimmer = Trimmer(link, settings.Settings(trim=settings.TrimSettings(**limits)))
+        assert await trimmer.sweep(over_ms) == TrimResult()
+        assert await trimmer.sweep(None) == TrimResult()
+    assert client.xlen("stream:rig") == 50
+    assert client.smembers("streams") == {b"rig"}

@@ -7,10 +7,8 @@ import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rta_supervisor.control import functions as control_functions
 from rta_supervisor.retention import functions as retention_functions
 from rta_supervisor.session import functions as session_functions
-from rta_supervisor.transport.failures import DataLost, classify
 from rta_wire import keys
 from rta_wire.codec import encode
 from rta_wire.control.totals import Totals
@@ -39,20 +37,10 @@ def chains(draw: st.DrawFn) -> list[tuple[str, Totals]]:
 
 
 def open_session(client: redis.Redis, identity: str = "run", number: int = 1) -> list[Any]:
-    call = session_functions.open_session(
-        NAMES,
-        identity,
-        stream_session_id=number,
-        stream="rig",
-        position="0-0",
-        json="{}",
-        state="open",
-        principal="p",
-        now_ms=1,
-        ttl_s=100,
-        channel="c",
-        extra_fields={},
+    new = session_functions.NewSession(
+        identity, number, "rig", "0-0", json=b"{}", state="open", principal="p", now_ms=1, ttl_s=100
     )
+    call = session_functions.open_session(NAMES, new)
     answer: list[Any] = client.execute_command(*call)
     return answer
 
@@ -355,17 +343,3 @@ def test_a_session_of_many_units_is_folded_whole(raw: redis.Redis) -> None:
         fold(raw, units)
     assert folded(raw) == Totals(10_000, 10_000, 10_000, 10_000, 0, 4999)
     assert raw.execute_command("HGET", NAMES.session_state("run"), "u:unit-4999") == b"2 2 2 2 4999 4999"
-
-
-def test_a_control_stream_that_is_gone_is_told_as_a_loss(raw: redis.Redis) -> None:
-    """Whichever function finds it: somebody flushed Redis, which is no reason to end."""
-    raw.execute_command("FLUSHALL")
-    key = NAMES.requests("default")
-    for call in (
-        control_functions.count_evicted(NAMES, key),
-        control_functions.remove_consumer(NAMES, key, "one"),
-        control_functions.acknowledge(NAMES, key, ["1-1"]),
-    ):
-        with pytest.raises(redis.exceptions.ResponseError) as found:
-            raw.execute_command(*call)
-        assert isinstance(classify(found.value), DataLost)

@@ -1,18 +1,19 @@
-"""Updates, pauses, external ids, waiting, cancelling and abandoning, on a running supervisor."""
+"""Updates, pauses, external ids and implausible reports, on a running supervisor."""
 
-import threading
 from typing import Any
 
 import pytest
 import redis
 
 import rta_writers
+from rta_supervisor.transport.link import Link
 from rta_wire import errors
 from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from tests.support import samples, supervisors
 from tests.support.control import dead_letters, document, fields, progress, send, write
+from tests.support.supervisor_parts import opened
 from tests.support.supervisors import Supervisor
 from tests.support.waiting import wait_until
 
@@ -126,67 +127,6 @@ def test_an_external_id_gives_the_first_session_again(client: redis.Redis, sessi
         sessions.close(identity)
 
 
-def test_waiting_for_a_state(sessions: rta_writers.SessionClient) -> None:
-    """`wait` returns when the state comes, at once where it is there, and says what it found where it never comes."""
-    waiter = threading.Thread(target=sessions.wait, args=("run-1", "closed"), kwargs={"timeout_s": 20})
-    waiter.start()
-    session = sessions.session("run-1", stream="rig")
-    sessions.wait("run-1", "open", timeout_s=5)
-    with pytest.raises(errors.NotInTime, match="is open, and was not waiting"):
-        sessions.wait("run-1", "waiting", timeout_s=0.1)
-    session.close()
-    waiter.join(10)
-    assert not waiter.is_alive()
-    with pytest.raises(errors.SessionClosed):
-        sessions.wait("run-1", "open", timeout_s=5)
-    with pytest.raises(errors.NotInTime, match="unknown"):
-        sessions.wait("nobody", "open", timeout_s=0.1)
-
-
-def test_cancelling_after_pickup(url: str, client: redis.Redis) -> None:
-    """A close that waits for data is taken back: the session stays open and whoever waited is told."""
-    with supervisors.running(url, {"RTA_SESSION__CLOSE_GRACE_S": "60"}):
-        sessions = rta_writers.SessionClient(url)
-        session = sessions.session("run-1", stream="rig")
-        outcome: list[Exception] = []
-
-        def close() -> None:
-            try:
-                sessions.close("run-1", expected=Totals(bursts=1), request_id="to-cancel")
-            except errors.RtaError as error:
-                outcome.append(error)
-
-        closer = threading.Thread(target=close)
-        closer.start()
-        pending: Any = wait_until(
-            lambda: client.xpending("rtas:req:default", "supervisors")["pending"],
-            what="the close being picked up",
-        )
-        assert pending == 1
-        sessions.cancel("to-cancel")
-        closer.join(10)
-        assert [type(error) for error in outcome] == [errors.RequestCancelled]
-        wait_until(lambda: client.xlen("rtas:req:default") == 0, what="an empty lane")
-        assert document(client, "run-1")["state"] == "open"
-        with pytest.raises(errors.RequestAnswered):
-            sessions.cancel("to-cancel")
-        session.close()
-
-
-def test_cancelling_before_pickup(url: str, client: redis.Redis) -> None:
-    """A request and its cancellation that both wait for a supervisor: nothing is done."""
-    open_ = control_pb2.OpenSession(request_id="o", identity="run-1", stream="rig", session_json="{}")
-    client.xadd("rtas:req:default", {"m": messages.pack(open_)})
-    cancel = control_pb2.CancelRequest(request_id="c", target_request_id="o")
-    client.xadd("rtas:req:default", {"m": messages.pack(cancel)})
-    with supervisors.running(url):
-        wait_until(lambda: client.xlen("rtas:req:default") == 0, what="an empty lane")
-        answer: Any = client.lrange("rtas:reply:o", 0, -1)
-        with pytest.raises(errors.RequestCancelled):
-            messages.unpack_reply(answer[0])
-    assert fields(client, "run-1") == {}
-
-
 def test_implausible_reports_change_nothing(client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
     """Times before 1970 or far ahead, and totals that fall, go to the dead letters: a maximum can't be undone."""
     session = sessions.session("run-1", stream="rig")
@@ -199,42 +139,6 @@ def test_implausible_reports_change_nothing(client: redis.Redis, sessions: rta_w
     assert {entry[b"code"] for entry in dead_letters(client)} == {b"ImplausibleReport"}
     ended = session.close()
     assert (ended.totals.samples, fields(client, "run-1")["tEnd"]) == (50, "20")
-
-
-def test_a_silent_writer_is_abandoned_and_an_idle_one_is_not(url: str, client: redis.Redis) -> None:
-    """No heartbeat and no data ends a session; a heartbeat alone keeps it."""
-    with supervisors.running(url, {"RTA_SESSION__WRITER_SILENT_S": "0.6"}) as supervisor:
-        sessions = rta_writers.SessionClient(url)
-        sessions.session("silent", stream="rig")
-        idle = sessions.session("idle", stream="rig")
-        beat = control_pb2.Heartbeat(identity="idle", stream_session_id=idle.target.stream_session_id)
-
-        def silent_one_is_gone() -> bool:
-            send(client, beat)
-            return bool(document(client, "silent")["state"] == "abandoned")
-
-        wait_until(silent_one_is_gone, what="the silent session being abandoned")
-        assert document(client, "idle")["state"] == "open"
-        assert supervisor.events("writer_silent")
-        with pytest.raises(errors.SessionClosed):
-            sessions.wait("silent", "open", timeout_s=1)
-
-
-def test_data_without_reports_keeps_a_session(url: str, client: redis.Redis) -> None:
-    """The watchdog looks at the marks: a writer whose reports are lost is not gone."""
-    with supervisors.running(url, {"RTA_SESSION__WRITER_SILENT_S": "0.6"}):
-        sessions = rta_writers.SessionClient(url)
-        session = sessions.session("run-1", stream="rig")
-        number = 0
-
-        def refreshed_often() -> bool:
-            nonlocal number
-            number += 1
-            write(client, session, 1, unit=f"u{number}", report=False)
-            return int(fields(client, "run-1").get("tEnd", 0)) > 0 and number > 100
-
-        wait_until(refreshed_often, what="the marks being found")
-        assert document(client, "run-1")["state"] == "open"
 
 
 def test_a_session_is_in_the_catalogue_before_it_may_go(url: str, client: redis.Redis, tmp_path: Any) -> None:
@@ -261,3 +165,21 @@ def test_truncated_says_what_is_missing(
     assert ended.missing == Totals(bursts=3, samples=7)
     event = supervisor.wait_for_event("session_closed")
     assert (event["state"], event["missing_samples"]) == ("truncated", 7)
+
+
+async def test_a_pause_that_comes_late_does_not_undo_a_resume(link: Link, client: redis.Redis) -> None:
+    """Pauses and resumes are ordered as they were asked for, however late they are handled."""
+    _, life = await opened(link)
+
+    async def change(state: str, at: str) -> None:
+        await life.update("default", control_pb2.UpdateSession(identity="run-1", state=state), entry_id=at)
+
+    await change("waiting", "1-0")
+    await change("open", "3-0")
+    entries = client.xlen("stream:rig")
+    await change("waiting", "1-0")
+    await change("waiting", "2-0")
+    assert document(client, "run-1")["state"] == "open"
+    assert client.xlen("stream:rig") == entries, "and tells nobody"
+    await change("waiting", "4-0")
+    assert document(client, "run-1")["state"] == "waiting"

@@ -10,8 +10,7 @@ import redis
 import rta_writers
 from rta_supervisor.cli import entry as cli_entry
 from rta_supervisor.embedded import server
-from rta_wire import credentials, errors, redis_url
-from rta_writers.connection import redis_client
+from rta_wire import credentials, errors
 from tests.support import supervisors
 
 SECRET = "s3cret-pa/ss@word"  # noqa: S105 - of a server that lives for a minute
@@ -102,46 +101,3 @@ def test_a_wrong_password_is_named_and_not_shown(locked: server.EmbeddedServer, 
     with pytest.raises(errors.RedisRefused) as caught:
         rta_writers.SessionClient(f"redis://:wrong@127.0.0.1:{locked.port}").open("run", stream="rig")
     assert "wrong@" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "url", [f"redis://me:{SECRET}@h", f"redis://:{SECRET}@h:port/0", f"rediss://h?password={SECRET}&db=x"]
-)
-def test_a_url_that_is_none_is_named_without_its_password(url: str) -> None:
-    """Python's own words about it quote a part of it."""
-    with pytest.raises((errors.BadConfiguration, redis.exceptions.RedisError)) as caught:
-        redis_client.connect(url).ping()
-    for part in ("s3cret", "pa/ss", "word"):
-        assert part not in str(caught.value).replace("password", "")
-    assert "s3cret" not in redis_url.redact(url)
-
-
-def test_where_the_password_comes_from(secret_file: Path, tmp_path: Path) -> None:
-    """The URL before a file before the environment before credentials; two at a time in one place are a mistake."""
-    variable = {
-        credentials.PASSWORD_VARIABLE: "of the environment",
-        credentials.CREDENTIALS_VARIABLE: str(secret_file.parent),
-    }
-    assert credentials.resolve_url("redis://:a@h", environ=variable).options == {}
-    assert (
-        credentials.resolve_url("redis://h", {"password_file": str(secret_file)}, variable).options["password"]
-        == SECRET
-    )
-    assert credentials.resolve_url(
-        f"redis://h?db=3&password_file={secret_file}", environ=variable
-    ) == credentials.ResolvedUrl("redis://h?db=3", {"password": SECRET})
-    assert credentials.resolve_url("redis://h", environ=variable).options == {"password": "of the environment"}
-    credential = {credentials.CREDENTIALS_VARIABLE: str(secret_file.parent)}
-    assert credentials.resolve_url("redis://h", environ=credential).options["password"] == SECRET
-    assert (
-        credentials.resolve_url("redis://h", environ={credentials.CREDENTIALS_VARIABLE: str(tmp_path / "none")}).options
-        == {}
-    )
-    with pytest.raises(errors.BadConfiguration, match="too"):
-        credentials.resolve_url("redis://:a@h", {"password_file": str(secret_file)})
-    with pytest.raises(errors.BadConfiguration, match="can't be read"):
-        credentials.resolve_url("redis://h", {"password_file": "/nowhere"})
-    (tmp_path / "empty").write_text("\n")
-    with pytest.raises(errors.BadConfiguration, match="empty"):
-        credentials.resolve_url("redis://h", {"password_file": str(tmp_path / "empty")})
-    assert SECRET not in repr(credentials.ResolvedUrl(f"redis://:{SECRET}@h", {"password": SECRET}))

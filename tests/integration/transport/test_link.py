@@ -9,7 +9,6 @@ import redis
 
 from rta_supervisor.embedded import server
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import paging
 from rta_supervisor.transport import pipeline as transport_pipeline
 from rta_supervisor.transport.failures import OUTAGE_ERRORS, DataLost
 from rta_supervisor.transport.link import Link
@@ -87,23 +86,6 @@ async def test_many_at_once_do_not_mix(link: Link) -> None:
     async with anyio.create_task_group() as tasks:
         for number in range(8):
             tasks.start_soon(work, number)
-
-
-async def test_slices_give_everything_in_order() -> None:
-    """However many slices there are, and the first error comes out as it is."""
-
-    async def double(items: Any) -> list[int]:
-        await anyio.lowlevel.checkpoint()
-        return [2 * item for item in items]
-
-    for count in (0, 1, paging.PAGE_SIZE, 3 * paging.PAGE_SIZE + 1):
-        assert await paging.map_pages(range(count), double) == [2 * item for item in range(count)]
-
-    async def fail(items: Any) -> list[int]:
-        raise redis.exceptions.ConnectionError(str(items[0]))
-
-    with pytest.raises(redis.exceptions.ConnectionError):
-        await paging.map_pages(range(3 * paging.PAGE_SIZE), fail)
 
 
 async def test_a_wrong_password_is_not_waited_out(url: str, client: redis.Redis) -> None:

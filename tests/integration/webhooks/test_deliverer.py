@@ -6,7 +6,6 @@ import re
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 import redis
 
 import rta_writers
-from rta_supervisor.webhooks import http_post
 from rta_wire.pb import control_pb2
 from tests.integration.webhooks.receiver import SECRET, Receiver, receiving
 from tests.support import supervisors
@@ -225,34 +223,3 @@ def test_the_receiver_of_the_guide_works(url: str, tmp_path: Path) -> None:
                 assert b" 401 " in forger.recv(100)
         finally:
             example.kill()
-
-
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", None),
-        (b"HTTP/1.0 204\r\n\r\n", None),
-        (b"HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n", "it answered 302"),
-        (b"220 mail.example ESMTP\r\n", "not HTTP"),
-        (b"x" * 5000, "not HTTP"),
-        (b"", "hung up"),
-    ],
-)
-async def test_answers_of_all_kinds(answer: bytes, says: str | None) -> None:
-    """Only 2xx is taken; nothing of a wrong answer is read without end."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-
-        def serve() -> None:
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(65536)
-                connection.sendall(answer)
-
-        threading.Thread(target=serve, daemon=True).start()
-        posting = http_post.post(f"http://127.0.0.1:{port}/", b"{}", {}, timeout_s=10)
-        if says is None:
-            await posting
-        else:
-            with pytest.raises(http_post.PostFailed, match=says):
-                await posting

@@ -248,11 +248,6 @@ def test_a_cluster() -> None:
         met(lambda: one.mget("{a}1", "{a}2"), "TRYAGAIN", FailureKind.NOT_DONE)
 
 
-def test_what_is_not_redis_has_no_row() -> None:
-    """An error of ours is not taken for one of Redis."""
-    assert redis_errors.classify(KeyError("x")) is None
-
-
 def test_protected_mode_and_tls_by_their_words() -> None:
     """Not provoked here: protected mode needs another host, and TLS another server: see test_tls.py."""
     denied = redis.exceptions.ResponseError("DENIED Redis is running in protected mode")

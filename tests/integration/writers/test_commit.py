@@ -1,4 +1,4 @@
-"""The end of an epoch: what a commit checks, which sessions its rows named, and what it reports and waits for."""
+"""The end of an epoch: what a commit checks, and which sessions its rows named."""
 
 from typing import Any
 
@@ -7,16 +7,13 @@ import pytest
 import redis
 
 import rta_writers
-from rta_wire import errors, keys
+from rta_wire import errors
 from rta_writers.options.target import Target
 from rta_writers.options.write import WriteOptions
-from rta_writers.write import commit, progress, task
+from rta_writers.write import commit, task
 from rta_writers.write.result import TaskResult
-from rta_writers.write.task import Task
 from tests.integration.writers.tasks import START_NS, long, run, write
 from tests.support import stream_content
-from tests.support.control import folded
-from tests.support.waiting import wait_until
 
 
 def test_rows_that_are_gone_by_the_commit_fail_it(client: redis.Redis, target: Target) -> None:
@@ -78,43 +75,3 @@ def test_a_null_session_is_refused(url: str) -> None:
     batch = pa.record_batch({"channel": [1], "time": [1], "value": [1.0], "session": pa.array([None], pa.string())})
     with pytest.raises(errors.BadSamples, match="the session is null"):
         run(WriteOptions.parse({"redisUrl": url, "stream": "rig"}), batch)
-
-
-def test_a_running_task_reports_every_second(
-    monkeypatch: pytest.MonkeyPatch, client: redis.Redis, sessions: rta_writers.SessionClient
-) -> None:
-    """The session's time range moves while the task is still running."""
-    monkeypatch.setattr(progress, "REPORT_EVERY_S", 0.0)
-    session = sessions.session("run-1", stream="rig")
-    settings = WriteOptions.parse(session.options)
-    writing = Task(settings, long(1).schema, unit="job/0", epoch=0)
-    writing.write(long(1000))
-    writing.write(long(1000, first=1000))
-    end: Any = wait_until(lambda: client.hget("sessions:run-1", keys.T_END), what="a time range")
-    assert int(end) >= START_NS + 999
-    writing.finish()
-    writing.close()
-    session.close()
-
-
-@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once", "staged"])
-def test_a_commit_can_wait_for_the_supervisor(
-    client: redis.Redis, sessions: rta_writers.SessionClient, delivery: str
-) -> None:
-    """With wait=true the session shows exact totals when the commit returns."""
-    session = sessions.session("run-1", stream="rig")
-    settings, outcome = write(session.target, long(500), delivery=delivery, wait="true")
-    commit.commit(settings, [outcome], epoch=0)
-    assert folded(client, "run-1").samples == 500
-    session.close()
-
-
-@pytest.mark.parametrize("shown", [None, "1 4 9 9 - -"])
-def test_waiting_in_vain_is_reported(client: redis.Redis, target: Target, shown: str | None) -> None:
-    """Nobody folds, or less than was written: the error says that the rows are safe."""
-    settings, outcome = write(target, long(5), wait="true", waitTimeoutS="0.1")
-    if shown is not None:
-        client.hset(target.keys.session_state("run"), keys.unit_field("job/0"), shown)
-        client.expire(target.keys.session_state("run"), 60)
-    with pytest.raises(errors.NotFolded, match="The rows stand in the stream"):
-        commit.commit(settings, [outcome], epoch=0)

@@ -1,7 +1,5 @@
 """Appends that happen once, against everything that makes them happen twice or never."""
 
-from collections.abc import Callable
-
 import pytest
 import redis
 from hypothesis import given, settings
@@ -9,57 +7,20 @@ from hypothesis import strategies as st
 
 from rta_supervisor.embedded import server
 from rta_wire import errors, keys
-from rta_wire.control.totals import Mark, Totals
 from rta_writers.connection import redis_client, retry
 from rta_writers.options.target import Target
-from rta_writers.write import acknowledged
-from rta_writers.write.at_least_once import AtLeastOnceAppender
 from rta_writers.write.exactly_once import ExactlyOnceAppender
+from tests.integration.writers.appends import Make, append_rows, put, values
 from tests.support import proxy, samples
-
-Make = Callable[..., ExactlyOnceAppender]
 
 
 def open_gate(client: redis.Redis, target: Target) -> None:
     client.set(target.keys.gate(target.stream, target.stream_session_id), "open", ex=60)
 
 
-@pytest.fixture
-def target(url: str, client: redis.Redis) -> Target:
-    target = Target(url, "run", "rig", 7)
-    open_gate(client, target)
-    return target
-
-
-@pytest.fixture
-def appender(client: redis.Redis, target: Target) -> Make:
-    def make(unit: str = "u", epoch: int = 0) -> ExactlyOnceAppender:
-        return ExactlyOnceAppender(client, target, unit=unit, epoch=epoch)
-
-    return make
-
-
-def put(appender: ExactlyOnceAppender, *counts: int, first: int = 0) -> Totals:
-    """One group per count, one row per burst."""
-    for count in counts:
-        append_rows(appender, count, first)
-        first += count
-    totals = appender.totals()
-    appender.close()
-    return totals
-
-
 def put_on(appender: ExactlyOnceAppender, count: int, first: int) -> None:
     append_rows(appender, count, first)
     appender.flush()
-
-
-def append_rows(appender: ExactlyOnceAppender | AtLeastOnceAppender, count: int, first: int) -> None:
-    appender.append(count, lambda skip: samples.bursts(count - skip, first=first + skip))
-
-
-def values(client: redis.Redis) -> list[float]:
-    return [value for _, _, value in samples.rows(client, "rig")]
 
 
 def test_bursts_stand_in_the_stream_in_order(client: redis.Redis, appender: Make) -> None:
@@ -188,34 +149,6 @@ def test_a_lost_reply_is_not_a_lost_or_doubled_burst(
     assert values(client) == list(map(float, range(64)))
 
 
-def test_at_least_once_sends_again_where_a_reply_is_lost(
-    shared_server: server.EmbeddedServer, client: redis.Redis, target: Target
-) -> None:
-    """It can't know what became of the group: each burst stands there, and those twice whose answer was lost."""
-    with proxy.between(str(shared_server.socket_path)) as broken, redis_client.connect(broken.url) as through:
-        writer = AtLeastOnceAppender(through, target, unit="u", epoch=0)
-        for first in range(0, 32, 8):
-            if first == 8:
-                writer.flush()
-                broken.swallow_reply_to(b"XADD")
-            append_rows(writer, 8, first)
-        assert writer.totals().bursts == 32
-        writer.close()
-        assert (broken.swallowed, writer.outages) == (1, 1)
-    assert sorted(values(client)) == sorted([*map(float, range(32)), *map(float, range(8, 16))])
-
-
-def test_plain_xadd_doubles_where_a_reply_is_lost(shared_server: server.EmbeddedServer, client: redis.Redis) -> None:
-    """The control: the same fault with redis-py's own retries writes entries twice, so the fault is real."""
-    with proxy.between(str(shared_server.socket_path)) as broken, redis.Redis(port=broken.port) as naive:
-        pipe = naive.pipeline(transaction=False)
-        for burst in samples.bursts(8):
-            pipe.xadd("stream:rig", {"id": "7", "data": burst.data})
-        broken.swallow_reply_to(b"XADD")
-        pipe.execute()
-    assert len(values(client)) == 16
-
-
 def test_a_full_server_is_waited_for_and_then_named(
     monkeypatch: pytest.MonkeyPatch, client: redis.Redis, appender: Make
 ) -> None:
@@ -265,37 +198,3 @@ def test_twins_in_any_order_write_once(shared_server: server.EmbeddedServer, dat
             twin.close()
         assert values(client) == list(map(float, range(total)))
         assert twins[0].duplicate_rows + twins[1].duplicate_rows == ends[0]
-
-
-def test_what_an_earlier_epoch_lost_is_told_by_the_next(client: redis.Redis, appender: Make, target: Target) -> None:
-    """Redis went back to before the end of an epoch. Its writer is at the next one, which would begin without a gap."""
-    put(appender(epoch=3), 5)
-    marks = target.keys.marks(target.stream, target.stream_session_id)
-    old = client.hget(marks, "u")
-    assert old is not None
-    put(appender(epoch=4), 5)
-    client.hset(marks, "u", old)
-    late = appender(epoch=5)
-    with pytest.raises(errors.AppendGap, match="at row 0 of epoch 4: going on at row 5"):
-        put(late, 5)
-    late.close()
-    put(appender(epoch=5), 5)
-    put(appender(epoch=5), 5)
-    put(appender(epoch=6), 5)
-    client.hset(marks, "u", old)
-    put(appender(epoch=6), 5)
-
-
-def test_what_is_remembered_is_bounded() -> None:
-    """The oldest units are forgotten, and what was so long ago that its mark may have expired is no loss."""
-    now_s = 0.0
-    memory = acknowledged.AcknowledgedUnits(lambda: now_s)
-    places = [acknowledged.UnitKey("url", "run", "marks", str(unit)) for unit in range(acknowledged.UNITS_MAX + 1)]
-    for place in places:
-        memory.record(place, 1, 1)
-    assert memory.pop_missing(places[0], Mark(), epoch=2) is None
-    assert memory.pop_missing(places[1], Mark(1, 1, Totals()), epoch=2) is None
-    assert memory.pop_missing(places[1], Mark(), epoch=2) == acknowledged.AcknowledgedRows(1, 1, 0.0)
-    assert memory.pop_missing(places[1], Mark(), epoch=2) is None, "told once"
-    now_s = acknowledged.KEEP_S
-    assert memory.pop_missing(places[2], Mark(), epoch=2) is None

@@ -1,4 +1,4 @@
-"""A task from rows to the stream, on a real server and without Spark: forms, deliveries, other ways in."""
+"""A task from rows to the stream, on a real server and without Spark: forms and deliveries."""
 
 from typing import Any
 
@@ -10,7 +10,6 @@ import redis
 import rta_writers
 from rta_wire import errors
 from rta_wire.codec import layout
-from rta_wire.control.totals import Mark
 from rta_writers.options.target import Target
 from rta_writers.options.write import GROUP_ROWS, WriteOptions
 from rta_writers.write.task import Task
@@ -178,30 +177,6 @@ def test_a_close_in_the_middle_of_a_task_is_noticed(client: redis.Redis, target:
     with pytest.raises(errors.SessionClosed):
         writing.finish()
     writing.close()
-
-
-def test_a_burst_writer_goes_on_where_it_was_killed(client: redis.Redis, target: Target) -> None:
-    """Plain Python: the same unit and epoch written again from the start adds only what is missing."""
-    killed = rta_writers.BurstWriter(target.options(), unit="recorder")
-    killed.write(long(700))
-    killed.flush()
-    with rta_writers.BurstWriter(target.options(), unit="recorder") as writer:
-        writer.samples(*(long(1000).column(name) for name in ("channel", "time", "value")))
-    assert stream_content.samples(client, "rig", 7) == expected(1000)
-    raw: Any = client.hget(target.keys.marks("rig", 7), "recorder/0")
-    mark = Mark.from_text(raw.decode())
-    assert (mark.rows, mark.totals.samples) == (1000, 1000)
-
-
-def test_a_burst_writer_refuses_other_columns_and_closed_sessions(client: redis.Redis, target: Target) -> None:
-    """Mistakes are named at once."""
-    with rta_writers.BurstWriter(target.options()) as writer:
-        writer.write(long(5))
-        with pytest.raises(errors.Usage, match="The columns have changed"):
-            writer.write(pa.record_batch({"time": [1]}))
-    client.set(target.keys.gate("rig", 7), "sealed", ex=60)
-    with pytest.raises(errors.SessionClosed):
-        rta_writers.BurstWriter(target.options())
 
 
 def test_partitions_can_be_written_from_dicts_and_batches(client: redis.Redis, target: Target) -> None:

@@ -1,6 +1,5 @@
 """`rta-supervisor archive`: closed sessions to Parquet files."""
 
-import datetime
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,19 +13,20 @@ from rta_supervisor.archive import plan as archive_plan
 from rta_supervisor.archive import run as archive_run
 from rta_supervisor.archive.plan import ArchiveCandidate, ArchiveFilter
 from rta_supervisor.archive.run import ArchivedSession
-from rta_supervisor.cli import options, output
+from rta_supervisor.cli import options, output, query_options
 from rta_supervisor.control import client as control_client
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
 from rta_supervisor.transport.link import Link
 from rta_wire import errors
 
-LOCAL: Final = "local[*]"
+LOCAL_SPARK: Final = "local[*]"
+MS_NS: Final = 10**6
 SOME_FAILED: Final = errors.NotArchivable.exit_code
 
 
 class PlannedSession(msgspec.Struct, frozen=True):
-    """What `--dry-run --json` prints for each."""
+    """One session in what `archive --dry-run --json` prints."""
 
     identity: str
     stream_session_id: int
@@ -46,15 +46,17 @@ class PlannedSession(msgspec.Struct, frozen=True):
 @click.option("--session", "identities", multiple=True, metavar="IDENTITY", help="Only these; may be repeated.")
 @click.option("--stream", "streams", multiple=True, metavar="NAME", help="Only those of these streams.")
 @click.option("--source", "sources", multiple=True, metavar="NAME", help="Only those of these sources, all days.")
-@click.option("--since", metavar="TIME", help="Only those opened at or after: 2026-05-17, 2026-05-17T06:00Z, 36h, 7d.")
+@query_options.time_option("--since", "Only those opened at or after")
 @click.option("--limit", type=click.IntRange(min=0), default=0, help="How many at most, oldest first; 0: all.")
-@click.option("--master", default=LOCAL, show_default=True, help="Where Spark runs; the folder has to be there too.")
+@click.option(
+    "--master", default=LOCAL_SPARK, show_default=True, help="Where Spark runs; the folder has to be there too."
+)
 @click.option("--refuse-incomplete", is_flag=True, help="Leave out sessions of which something is gone already.")
 @click.option("--dry-run", is_flag=True, help="Show what would be archived, and stop.")
-@control_client.timeout_option
+@options.timeout
 @options.as_json
 @options.with_settings
-def command(loaded: settings.Settings, path: Path | None, since: str | None, **chosen: Any) -> None:
+def command(config: settings.Settings, path: Path | None, since_ns: int | None, **arguments: Any) -> None:
     """Write closed sessions to Parquet files, verify them, and note where they are.
 
     Only sessions that the archive does not have yet: it can be repeated, and goes on where it was interrupted. Needs
@@ -70,61 +72,50 @@ def command(loaded: settings.Settings, path: Path | None, since: str | None, **c
                rta-supervisor archive --session run-17 --json | jq .sessions[].folder
                rta-supervisor archive --master spark://spark.example.com:7077
     """
-    choice = ArchiveFilter(
-        chosen["identities"], chosen["streams"], chosen["sources"], _since_ms(since), chosen["limit"]
+    archive_filter = ArchiveFilter(
+        identities=arguments["identities"],
+        streams=arguments["streams"],
+        sources=arguments["sources"],
+        since_ms=(since_ns or 0) // MS_NS,
+        limit=arguments["limit"],
     )
-    folder = _folder(loaded, path)
-    todo = one_shot.run(loaded, lambda link: _find_candidates(link, loaded, choice, is_dry=chosen["dry_run"]))
-    if chosen["dry_run"]:
-        _show_plan(todo, folder, as_json=chosen["as_json"])
+    folder = _archive_folder(config, path)
+    is_dry, as_json = arguments["dry_run"], arguments["as_json"]
+    candidates = one_shot.run(config, lambda link: _find_candidates(link, config, archive_filter, is_dry=is_dry))
+    if is_dry:
+        _print_plan(candidates, folder, as_json=as_json)
         return
-    done: list[ArchivedSession] = []
-    way = archive_run.ArchiveOptions(folder, chosen["master"], chosen["timeout_s"], chosen["refuse_incomplete"])
-    with _bar(enabled=bool(todo)) as show:
+    archived: list[ArchivedSession] = []
+    archive_options = archive_run.ArchiveOptions(
+        folder, arguments["master"], arguments["timeout_s"], arguments["refuse_incomplete"]
+    )
+    with _progress_bar(enabled=bool(candidates)) as show_progress:
         try:
-            archive_run.ArchiveRun(loaded, way, done.append, show).run(todo)
+            archive_run.ArchiveRun(config, archive_options, archived.append, show_progress).run(candidates)
         finally:
-            _show(done, as_json=chosen["as_json"])
-    if any(one.outcome == "failed" for one in done):
+            _print_archived(archived, as_json=as_json)
+    if any(session.outcome == "failed" for session in archived):
         raise click.exceptions.Exit(SOME_FAILED)
 
 
 async def _find_candidates(
-    link: Link, loaded: settings.Settings, choice: ArchiveFilter, *, is_dry: bool
+    link: Link, config: settings.Settings, archive_filter: ArchiveFilter, *, is_dry: bool
 ) -> list[ArchiveCandidate]:
-    """Nothing is begun that nobody would note in the end."""
+    """Sessions to archive. Raises where no supervisor runs that could record the result, but for a dry run."""
     if not is_dry:
-        await control_client.OperatorClient(link, loaded).check_is_served()
-    return await archive_plan.find_candidates(link, loaded, choice)
+        await control_client.OperatorClient(link, config).check_is_served()
+    return await archive_plan.find_candidates(link, config, archive_filter)
 
 
-def _folder(loaded: settings.Settings, path: Path | None) -> Path:
-    if path is None and not loaded.archive.path:
+def _archive_folder(config: settings.Settings, path: Path | None) -> Path:
+    if path is None and not config.archive.path:
         raise errors.BadConfiguration(where="archive.path", reason="it is empty. Set it, or name a folder with --path")
-    return (path or Path(loaded.archive.path)).absolute()
-
-
-def _since_ms(text: str | None) -> int:
-    if text is None:
-        return 0
-    now = datetime.datetime.now(datetime.UTC)
-    units = {"h": "hours", "d": "days", "m": "minutes"}
-    if text[-1:] in units and text[:-1].isdecimal():
-        moment = now - datetime.timedelta(**{units[text[-1]]: int(text[:-1])})
-    else:
-        try:
-            moment = datetime.datetime.fromisoformat(text)
-        except ValueError as error:
-            reason = f"--since {text!r} is no time: write 2026-05-17, 2026-05-17T06:00Z, 36h or 7d"
-            raise errors.Usage(reason=reason) from error
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=datetime.UTC)
-    return int(moment.timestamp() * 1000)
+    return (path or Path(config.archive.path)).absolute()
 
 
 @contextmanager
-def _bar(*, enabled: bool) -> Iterator[archive_run.OnProgress]:
-    """A bar on a terminal; nothing elsewhere."""
+def _progress_bar(*, enabled: bool) -> Iterator[archive_run.OnProgress]:
+    """A bar on a terminal, nothing elsewhere. Gives the function that takes the share which is done, 0 to 1."""
     console = output.console(stderr=True)
     if not enabled or not console.is_terminal:
         yield lambda _: None
@@ -135,58 +126,57 @@ def _bar(*, enabled: bool) -> Iterator[archive_run.OnProgress]:
         yield lambda share: bar.update(task, completed=share)
 
 
-def _show_plan(todo: Sequence[ArchiveCandidate], folder: Path, *, as_json: bool) -> None:
-    planned = [
+def _print_plan(candidates: Sequence[ArchiveCandidate], folder: Path, *, as_json: bool) -> None:
+    sessions = [
         PlannedSession(
-            one.identity,
-            one.stream_session_id,
-            one.stream,
-            one.source,
-            one.state.value,
-            one.samples,
-            one.stored_bytes,
-            str(folder / one.folder),
-            one.is_trimmed,
+            identity=candidate.identity,
+            stream_session_id=candidate.stream_session_id,
+            stream=candidate.stream,
+            source=candidate.source,
+            state=candidate.state.value,
+            samples=candidate.samples,
+            stored_bytes=candidate.stored_bytes,
+            folder=str(folder / candidate.folder),
+            incomplete=candidate.is_trimmed,
         )
-        for one in todo
+        for candidate in candidates
     ]
     if as_json:
-        output.print_json({"sessions": planned})
+        output.print_json({"sessions": sessions})
         return
     table = output.table("session", "state", "stream", "id", "samples", "bytes", "to", right=("id", "samples", "bytes"))
-    for one in planned:
-        state = output.state(one.state)
+    for session in sessions:
+        state = output.state(session.state)
         table.add_row(
-            output.escape(one.identity),
-            state + " (trimmed)" if one.incomplete else state,
-            one.stream,
-            str(one.stream_session_id),
-            output.count(one.samples),
-            output.size(one.stored_bytes),
-            one.folder,
+            output.escape(session.identity),
+            state + " (trimmed)" if session.incomplete else state,
+            session.stream,
+            str(session.stream_session_id),
+            output.count(session.samples),
+            output.size(session.stored_bytes),
+            session.folder,
         )
     console = output.console()
     console.print(table)
-    size = output.size(sum(one.stored_bytes for one in planned))
-    console.print(f"{len(planned):,} sessions, {sum(one.samples for one in planned):,} samples, {size} in Redis")
+    samples = sum(session.samples for session in sessions)
+    size = output.size(sum(session.stored_bytes for session in sessions))
+    console.print(f"{len(sessions):,} sessions, {samples:,} samples, {size} in Redis")
 
 
-def _show(done: Sequence[ArchivedSession], *, as_json: bool) -> None:
+def _print_archived(sessions: Sequence[ArchivedSession], *, as_json: bool) -> None:
     if as_json:
-        output.print_json({"sessions": done})
+        output.print_json({"sessions": sessions})
         return
-    console, complaints = output.console(), output.console(stderr=True)
-    for one in done:
-        name = output.escape(one.identity)
-        if one.outcome == "failed":
-            complaints.print(f"failed: {output.escape(one.problem)}")
+    console, error_console = output.console(), output.console(stderr=True)
+    for session in sessions:
+        name, problem = output.escape(session.identity), output.escape(session.problem)
+        if session.outcome == "failed":
+            error_console.print(f"failed: {problem}")
             continue
-        console.print(
-            f"{name}: {one.samples:,} samples, {one.events:,} events, {output.size(one.size_bytes)}, {one.folder}"
-        )
-        if one.problem:
-            complaints.print(
-                f"warning: {name}: {'it lacks ' if one.outcome == 'incomplete' else ''}{output.escape(one.problem)}"
-            )
-    failed = sum(one.outcome == "failed" for one in done)
-    console.print(f"{len(done) - failed:,} sessions archived" + (f", {failed:,} failed" if failed else ""))
+        size = output.size(session.size_bytes)
+        console.print(f"{name}: {session.samples:,} samples, {session.events:,} events, {size}, {session.folder}")
+        if problem:
+            missing = "it lacks " if session.outcome == "incomplete" else ""
+            error_console.print(f"warning: {name}: {missing}{problem}")
+    failed = sum(session.outcome == "failed" for session in sessions)
+    console.print(f"{len(sessions) - failed:,} sessions archived" + (f", {failed:,} failed" if failed else ""))

@@ -1,4 +1,4 @@
-"""`rta-supervisor check-config`: what the supervisor would run with, and why."""
+"""`rta-supervisor check-config`: the settings that `run` would use, and where each one comes from."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,15 +13,15 @@ from rta_wire import errors
 
 
 class SettingLine(msgspec.Struct, frozen=True):
-    """One setting."""
+    """One setting in what `check-config --json` prints."""
 
     name: str
     value: Any
     origin: str
 
 
-class Problem(msgspec.Struct, frozen=True):
-    """One thing that is wrong."""
+class SettingProblem(msgspec.Struct, frozen=True):
+    """One mistake in the settings, as `check-config --json` prints it."""
 
     where: str
     reason: str
@@ -31,7 +31,7 @@ class Problem(msgspec.Struct, frozen=True):
 @options.as_json
 @options.config
 @options.redis_url
-def command(as_json: bool, config: Path | None, redis_url: str | None) -> None:
+def command(as_json: bool, config_path: Path | None, redis_url: str | None) -> None:
     """The settings in effect, and where each one came from.
 
     Secrets are not shown. Ends with 78 where something is wrong, and names all of it.
@@ -41,31 +41,31 @@ def command(as_json: bool, config: Path | None, redis_url: str | None) -> None:
                rta-supervisor check-config --json | jq '.settings[] | select(.origin != "default")'
     """
     try:
-        loaded = settings.load_traced(config, overrides={"redis.url": redis_url})
+        traced = settings.load_traced(config_path, overrides={"redis.url": redis_url})
     except errors.BadConfiguration as error:
-        _show_problems(error, as_json=as_json)
+        _print_problems(error, as_json=as_json)
         raise click.exceptions.Exit(error.exit_code) from error
-    lines = list(effective(loaded))
+    lines = list(setting_lines(traced))
     if as_json:
         output.print_json({"valid": True, "settings": lines})
         return
     table = output.table("setting", "value", "from")
     for line in lines:
-        table.add_row(line.name, output.escape(_text(line.value)), output.escape(line.origin))
+        table.add_row(line.name, output.escape(_format_value(line.value)), output.escape(line.origin))
     output.console().print(table)
 
 
-def effective(loaded: settings.TracedSettings) -> Iterator[SettingLine]:
-    """Every setting."""
-    for section, values in msgspec.to_builtins(loaded.settings).items():
+def setting_lines(traced: settings.TracedSettings) -> Iterator[SettingLine]:
+    """Every setting with its value, secrets hidden, and the file, variable or option that it comes from."""
+    for section, values in msgspec.to_builtins(traced.settings).items():
         for name, value in values.items() if isinstance(values, dict) else [("", values)]:
             path = (section, name) if name else (section,)
-            yield SettingLine(sources.dotted(path), redaction.redacted(path[-1], value), loaded.sources.origin(path))
+            yield SettingLine(sources.dotted(path), redaction.redacted(path[-1], value), traced.sources.origin(path))
 
 
-def _show_problems(error: errors.BadConfiguration, *, as_json: bool) -> None:
+def _print_problems(error: errors.BadConfiguration, *, as_json: bool) -> None:
     facts = error.facts
-    problems = [Problem(*one) for one in facts.get("problems", [(facts["where"], facts["reason"])])]
+    problems = [SettingProblem(*problem) for problem in facts.get("problems", [(facts["where"], facts["reason"])])]
     if as_json:
         output.print_json({"valid": False, "problems": problems})
         return
@@ -73,5 +73,5 @@ def _show_problems(error: errors.BadConfiguration, *, as_json: bool) -> None:
         click.echo(f"rta-supervisor: {output.escape(problem.where)}: {output.escape(problem.reason)}", err=True)
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return msgspec.json.encode(value).decode() if not isinstance(value, str) else value or '""'

@@ -1,4 +1,4 @@
-"""`rta-supervisor compact`: what is cold, and whether more becomes so."""
+"""`rta-supervisor compact`: which streams are compacted, and pausing and resuming compaction."""
 
 import getpass
 
@@ -15,7 +15,7 @@ from rta_wire.stream import cold_index
 
 
 class ColdLine(msgspec.Struct, frozen=True):
-    """The cold part of one stream."""
+    """The cold part of one stream, as `compact status --json` prints it."""
 
     stream: str
     entries: int
@@ -42,66 +42,78 @@ def command() -> None:
 @command.command()
 @options.as_json
 @options.with_settings
-def status(loaded: settings.Settings, as_json: bool) -> None:
+def status(config: settings.Settings, as_json: bool) -> None:
     """Streams of which a part is cold, and whether compaction is paused.
 
     \b
     Examples:  rta-supervisor compact status
                rta-supervisor compact status --json | jq '[.streams[].cold_bytes] | add'
     """
-    paused_by, lines = one_shot.run(loaded, lambda link: _look(link, loaded))
+    paused_by, lines = one_shot.run(config, lambda link: _read_status(link, config))
     if as_json:
         output.print_json({"paused_by": paused_by or None, "streams": lines})
         return
     numbers = ("entries", "batches", "live", "cold", "times smaller", "moved")
-    made = output.table("stream", *numbers, right=numbers)
+    table = output.table("stream", *numbers, right=numbers)
     for line in lines:
-        made.add_row(
-            *(line.stream, output.count(line.entries), output.count(line.batches)),
-            *(output.size(line.live_bytes), output.size(line.cold_bytes)),
-            *(f"{line.live_bytes / max(line.cold_bytes, 1):.2f}", f"{output.ago(line.moved_ms, now_ms())} ago"),
+        table.add_row(
+            line.stream,
+            output.count(line.entries),
+            output.count(line.batches),
+            output.size(line.live_bytes),
+            output.size(line.cold_bytes),
+            f"{line.live_bytes / max(line.cold_bytes, 1):.2f}",
+            f"{output.ago(line.moved_ms, now_ms())} ago",
         )
     console = output.console()
-    console.print(made if lines else "nothing is cold")
+    console.print(table if lines else "nothing is cold")
     if paused_by:
         console.print(f"paused by {output.escape(paused_by)}: rta-supervisor compact resume")
 
 
 @command.command()
 @options.with_settings
-def pause(loaded: settings.Settings) -> None:
+def pause(config: settings.Settings) -> None:
     """Stop after the batch that is being moved, on every host, until `resume`.
 
     \b
     Examples:  rta-supervisor compact pause
     """
-    one_shot.run(loaded, lambda link: link.do("SET", loaded.keys.cold_pause(), getpass.getuser()))
+    one_shot.run(config, lambda link: link.do("SET", config.keys.cold_pause(), getpass.getuser()))
     click.echo("compaction is paused")
 
 
 @command.command()
 @options.with_settings
-def resume(loaded: settings.Settings) -> None:
+def resume(config: settings.Settings) -> None:
     """Go on where it stopped.
 
     \b
     Examples:  rta-supervisor compact resume
     """
-    one_shot.run(loaded, lambda link: link.do("SET", loaded.keys.cold_pause(), ""))
-    click.echo("compaction goes on" if loaded.compact.after_s else "compaction goes on once compact.after_s is set")
+    one_shot.run(config, lambda link: link.do("SET", config.keys.cold_pause(), ""))
+    click.echo("compaction goes on" if config.compact.after_s else "compaction goes on once compact.after_s is set")
 
 
-async def _look(link: Link, loaded: settings.Settings) -> tuple[str, list[ColdLine]]:
-    paused_by = await link.do("GET", loaded.keys.cold_pause()) or b""
-    found = pairs_to_dict(await link.do("HGETALL", loaded.keys.cold_index()))
+async def _read_status(link: Link, config: settings.Settings) -> tuple[str, list[ColdLine]]:
+    """Who paused compaction, empty where it is not paused, and the cold part of each stream that has one."""
+    paused_by = await link.do("GET", config.keys.cold_pause()) or b""
+    raw_extents = pairs_to_dict(await link.do("HGETALL", config.keys.cold_index()))
     lines = []
-    for name, raw in sorted(found.items()):
-        one = cold_index.parse(raw)
-        assert one is not None
+    for stream, raw_extent in sorted(raw_extents.items()):
+        extent = cold_index.parse(raw_extent)
+        assert extent is not None
         lines.append(
             ColdLine(
-                *(name.decode(), one.entries, one.batches, one.raw_bytes, one.live_bytes, one.size_bytes),
-                *(one.first_id, one.last_id, one.noted_ms),
+                stream=stream.decode(),
+                entries=extent.entries,
+                batches=extent.batches,
+                raw_bytes=extent.raw_bytes,
+                live_bytes=extent.live_bytes,
+                cold_bytes=extent.size_bytes,
+                first_id=extent.first_id,
+                last_id=extent.last_id,
+                moved_ms=extent.noted_ms,
             )
         )
     return paused_by.decode(), lines

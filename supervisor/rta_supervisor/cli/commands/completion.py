@@ -1,4 +1,4 @@
-"""`rta-supervisor completion`: the script that makes a shell know the commands."""
+"""`rta-supervisor completion`: a script with which a shell completes commands and options."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print what makes a shell complete commands and options.
+    """Print the script that makes a shell complete commands and options.
 
     \b
     Examples:  rta-supervisor completion bash > ~/.local/share/bash-completion/completions/rta-supervisor
@@ -17,7 +17,7 @@ def command(ctx: click.Context, shell: str) -> None:
     """
     root = ctx.find_root()
     name = root.info_name or ""
-    made = get_completion_class(shell)
-    assert made is not None
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None
     variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
-    click.echo(made(root.command, {}, name, variable).source())
+    click.echo(completion_class(root.command, {}, name, variable).source())

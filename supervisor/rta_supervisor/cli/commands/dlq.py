@@ -1,7 +1,6 @@
-"""`rta-supervisor dlq`: messages that could not be applied."""
+"""`rta-supervisor dlq`: control messages that could not be applied. Lists, shows, resends and removes them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -17,14 +16,12 @@ from rta_supervisor.transport import one_shot
 from rta_supervisor.transport.link import Link
 from rta_wire import errors
 
-T = TypeVar("T")
-
-_which = click.argument("letters", metavar="[ID]...", nargs=-1)
-_all = click.option("--all", "all_of_them", is_flag=True, help="All that are there now.")
+_letter_ids = click.argument("letter_ids", metavar="[ID]...", nargs=-1)
+_all = click.option("--all", "is_all", is_flag=True, help="All that are there now.")
 
 
-class Unsendable(msgspec.Struct, frozen=True):
-    """A letter that stays, and why."""
+class UnsendableLetter(msgspec.Struct, frozen=True):
+    """A dead letter that can't be sent again, and why, as `dlq retry --all --json` prints it."""
 
     letter: str
     reason: str
@@ -45,7 +42,7 @@ def command() -> None:
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many, newest first.")
 @options.as_json
 @options.with_settings
-def list_(loaded: settings.Settings, limit: int, as_json: bool) -> None:
+def list_(config: settings.Settings, limit: int, as_json: bool) -> None:
     """The newest dead letters, each with its reason.
 
     \b
@@ -53,159 +50,164 @@ def list_(loaded: settings.Settings, limit: int, as_json: bool) -> None:
                rta-supervisor dlq list --json | jq -r '.letters[] | "\\(.letter) \\(.reason)"'
     """
 
-    async def look(link: Link) -> tuple[int, list[DeadLetter]]:
-        letters = DeadLetters(link, loaded)
-        return await letters.count(), await letters.newest(limit)
+    async def read(link: Link) -> tuple[int, list[DeadLetter]]:
+        dead_letters = DeadLetters(link, config)
+        return await dead_letters.count(), await dead_letters.newest(limit)
 
-    total, found = one_shot.run(loaded, look)
+    total, letters = one_shot.run(config, read)
     if as_json:
-        output.print_json({"letters": found, "total": total})
+        output.print_json({"letters": letters, "total": total})
         return
-    made = output.table("letter", "age", "lane", "message", "session", "reason", right=("age",))
-    for one in found:
-        made.add_row(
-            *(one.letter, output.ago(one.buried_ms, now_ms()), output.escape(one.lane), one.kind or "?"),
-            *(output.escape(one.session) or output.EMPTY_CELL, output.escape(one.reason)),
+    table = output.table("letter", "age", "lane", "message", "session", "reason", right=("age",))
+    for letter in letters:
+        table.add_row(
+            letter.letter,
+            output.ago(letter.buried_ms, now_ms()),
+            output.escape(letter.lane),
+            letter.kind or "?",
+            output.escape(letter.session) or output.EMPTY_CELL,
+            output.escape(letter.reason),
         )
     console = output.console()
-    console.print(made if found else "no dead letters")
-    if len(found) < total:
-        console.print(f"{total - len(found):,} older ones: --limit shows more")
+    console.print(table if letters else "no dead letters")
+    if len(letters) < total:
+        console.print(f"{total - len(letters):,} older ones: --limit shows more")
 
 
 @command.command()
-@click.argument("letter")
+@click.argument("letter_id", metavar="ID")
 @options.as_json
 @options.with_settings
-def show(loaded: settings.Settings, letter: str, as_json: bool) -> None:
+def show(config: settings.Settings, letter_id: str, as_json: bool) -> None:
     """One dead letter with what is in it.
 
     \b
     Example:  rta-supervisor dlq show 1794806302684-0
     """
-    found = one_shot.run(loaded, lambda link: DeadLetters(link, loaded).get(letter))
+    contents = one_shot.run(config, lambda link: DeadLetters(link, config).get(letter_id))
     if as_json:
-        output.print_json(found)
+        output.print_json(contents)
         return
-    one = found.letter
-    pairs: list[tuple[str, Text | str]] = [
-        ("letter", one.letter),
-        ("buried", f"{output.format_time_ms(one.buried_ms)}, {output.ago(one.buried_ms, now_ms())} ago"),
-        ("lane", f"{output.escape(one.lane)}, entry {output.escape(one.entry)}"),
-        ("reason", f"{output.escape(one.code)}: {output.escape(one.reason)}"),
-        ("message", one.kind or f"{one.size_bytes:,} bytes that can't be understood"),
+    letter = contents.letter
+    facts: list[tuple[str, Text | str]] = [
+        ("letter", letter.letter),
+        ("buried", f"{output.format_time_ms(letter.buried_ms)}, {output.ago(letter.buried_ms, now_ms())} ago"),
+        ("lane", f"{output.escape(letter.lane)}, entry {output.escape(letter.entry)}"),
+        ("reason", f"{output.escape(letter.code)}: {output.escape(letter.reason)}"),
+        ("message", letter.kind or f"{letter.size_bytes:,} bytes that can't be understood"),
     ]
-    body = found.hex if found.message is None else output.pretty_json(msgspec.json.encode(found.message))
-    output.console().print(Group(output.key_value_table(pairs), "", Text(body)))
+    body = contents.hex if contents.message is None else output.pretty_json(msgspec.json.encode(contents.message))
+    output.console().print(Group(output.key_value_table(facts), "", Text(body)))
 
 
 @command.command()
-@_which
+@_letter_ids
 @_all
 @options.yes
 @options.as_json
 @options.with_settings
-def retry(**chosen: Any) -> None:
-    """Put dead letters back on the lanes that they came from, each once, and remove them here.
+def retry(*, config: settings.Settings, letter_ids: tuple[str, ...], is_all: bool, yes: bool, as_json: bool) -> None:
+    """Put dead letters back on the control streams that they came from, each once, and remove them here.
 
-    Reports are cumulative, so one that was overtaken changes nothing. A request gets a new id: who sent it was told
-    that it failed. One that fails again comes back as a new letter.
+    Reports are cumulative, so one that was overtaken changes nothing. A request gets a new id: its sender has been
+    answered that it failed. One that fails again comes back as a new letter.
 
     \b
     Examples:  rta-supervisor dlq retry 1794806302684-0
                rta-supervisor dlq retry --all --yes
     """
-    _retry(**chosen)
-
-
-def _retry(*, loaded: settings.Settings, letters: tuple[str, ...], all_of_them: bool, yes: bool, as_json: bool) -> None:
-    _check_which(letters, all_of_them=all_of_them)
-    if all_of_them:
+    _check_chosen(letter_ids, is_all=is_all)
+    if is_all:
         options.confirm("Send all dead letters again?", yes=yes)
     sent: list[ResentLetter] = []
-    unsendable: list[Unsendable] = []
+    unsendable: list[UnsendableLetter] = []
 
-    async def send(box: DeadLetters, letter: str) -> None:
+    async def resend(dead_letters: DeadLetters, letter_id: str) -> None:
         try:
-            sent.append(await box.resend(letter))
+            sent.append(await dead_letters.resend(letter_id))
         except errors.LetterUnusable as error:
-            if not all_of_them:
+            if not is_all:
                 raise
-            unsendable.append(Unsendable(letter, str(error)))
+            unsendable.append(UnsendableLetter(letter_id, str(error)))
 
-    one_shot.run(loaded, lambda link: _each(DeadLetters(link, loaded), letters, "sending", send))
+    one_shot.run(config, lambda link: _for_each(DeadLetters(link, config), letter_ids, "sending", resend))
     if as_json:
         output.print_json({"sent": sent, "left": unsendable})
-        return
+    else:
+        _print_retried(sent, unsendable)
+
+
+def _print_retried(sent: list[ResentLetter], unsendable: list[UnsendableLetter]) -> None:
     console = output.console()
-    for one in sent:
-        console.print(f"{one.letter} sent to {one.lane}" if one.entry else f"{one.letter} had been sent before")
-    for left in unsendable:
-        console.print(Text(left.reason, style="yellow"))
+    for resent in sent:
+        console.print(
+            f"{resent.letter} sent to {resent.lane}" if resent.entry else f"{resent.letter} had been sent before"
+        )
+    for letter in unsendable:
+        console.print(Text(letter.reason, style="yellow"))
     if not sent and not unsendable:
         console.print("no dead letters")
 
 
 @command.command()
-@_which
+@_letter_ids
 @_all
 @options.yes
 @options.as_json
 @options.with_settings
-def drop(**chosen: Any) -> None:
+def drop(*, config: settings.Settings, letter_ids: tuple[str, ...], is_all: bool, yes: bool, as_json: bool) -> None:
     """Remove dead letters for good.
 
     \b
     Examples:  rta-supervisor dlq drop 1794806302684-0
                rta-supervisor dlq drop --all --yes
     """
-    _drop(**chosen)
-
-
-def _drop(*, loaded: settings.Settings, letters: tuple[str, ...], all_of_them: bool, yes: bool, as_json: bool) -> None:
-    _check_which(letters, all_of_them=all_of_them)
-    what = "all dead letters" if all_of_them else ", ".join(map(output.escape, letters))
-    options.confirm(f"Remove {what} for good?", yes=yes)
+    _check_chosen(letter_ids, is_all=is_all)
+    names = "all dead letters" if is_all else ", ".join(map(output.escape, letter_ids))
+    options.confirm(f"Remove {names} for good?", yes=yes)
     dropped: list[str] = []
 
-    async def remove(box: DeadLetters, letter: str) -> None:
-        if await box.drop([letter]):
-            dropped.append(letter)
+    async def remove(dead_letters: DeadLetters, letter_id: str) -> None:
+        if await dead_letters.drop([letter_id]):
+            dropped.append(letter_id)
 
     async def remove_all(link: Link) -> None:
-        box = DeadLetters(link, loaded)
-        for letter in letters:
-            await box.get(letter)  # nothing is removed where one of them is not there
-        await _each(box, letters, "removing", remove)
+        dead_letters = DeadLetters(link, config)
+        for letter_id in letter_ids:
+            await dead_letters.get(letter_id)  # nothing is removed where one of them does not exist
+        await _for_each(dead_letters, letter_ids, "removing", remove)
 
-    one_shot.run(loaded, remove_all)
+    one_shot.run(config, remove_all)
     if as_json:
         output.print_json({"dropped": dropped})
     else:
         output.console().print(f"{len(dropped):,} removed")
 
 
-def _check_which(letters: tuple[str, ...], *, all_of_them: bool) -> None:
-    if bool(letters) == all_of_them:
+def _check_chosen(letter_ids: tuple[str, ...], *, is_all: bool) -> None:
+    if bool(letter_ids) == is_all:
         raise errors.Usage(reason="Name dead letters by their ids, or all of them with --all.")
 
 
-async def _each(
-    box: DeadLetters, named: tuple[str, ...], doing: str, work: Callable[[DeadLetters, str], Awaitable[None]]
+async def _for_each(
+    dead_letters: DeadLetters,
+    letter_ids: tuple[str, ...],
+    verb: str,
+    work: Callable[[DeadLetters, str], Awaitable[None]],
 ) -> None:
-    """Those that are named, or all of them, with a bar where somebody watches."""
+    """Calls `work` for each of the letters, or for all that there are if none is named; on a terminal with a bar."""
     console = output.console(stderr=True)
-    total = len(named) or await box.count()
+    total = len(letter_ids) or await dead_letters.count()
     with progress.Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(doing, total=total)
-        async for letter in _ids(box, named):
-            await work(box, letter)
+        task = bar.add_task(verb, total=total)
+        async for letter_id in _chosen_ids(dead_letters, letter_ids):
+            await work(dead_letters, letter_id)
             bar.advance(task)
 
 
-async def _ids(box: DeadLetters, named: tuple[str, ...]) -> AsyncIterator[str]:
-    for letter in named:
-        yield letter
-    if not named:
-        async for one in box.oldest_first():
-            yield one.letter
+async def _chosen_ids(dead_letters: DeadLetters, letter_ids: tuple[str, ...]) -> AsyncIterator[str]:
+    for letter_id in letter_ids:
+        yield letter_id
+    if not letter_ids:
+        async for letter in dead_letters.oldest_first():
+            yield letter.letter

@@ -1,4 +1,4 @@
-"""`rta-supervisor doctor`: what is wrong, and what to do about it, on one page."""
+"""`rta-supervisor doctor`: prints what is wrong with a deployment and what to do about it. `observe.doctor` checks."""
 
 from typing import Final
 
@@ -24,7 +24,7 @@ STYLES: Final = {observe_doctor.OK: "green", observe_doctor.WARN: "yellow", obse
 )
 @options.as_json
 @options.with_settings
-def command(loaded: settings.Settings, scan_keys: int, as_json: bool) -> int:
+def command(config: settings.Settings, scan_keys: int, as_json: bool) -> int:
     """Check Redis and the supervisors, and say what to do.
 
     Ends with 0 where nothing is bad, also with warnings; with 69 where something is not available and with 78 where
@@ -34,17 +34,17 @@ def command(loaded: settings.Settings, scan_keys: int, as_json: bool) -> int:
     Examples:  rta-supervisor doctor
                rta-supervisor doctor --json | jq '.findings[] | select(.level != "ok")'
     """
-    findings = one_shot.run(loaded, lambda link: observe_doctor.Doctor(link, loaded, scan_keys=scan_keys).run())
+    findings = one_shot.run(config, lambda link: observe_doctor.Doctor(link, config, scan_keys=scan_keys).run())
     if as_json:
         output.print_json({"findings": findings})
         return observe_doctor.worst(findings)
     rows: list[Text] = []
-    width = max(len(one.check) for one in findings)
-    for one in findings:
-        line = Text(f"{one.level:<5}", style=STYLES[one.level])
-        line.append(f"{one.check:<{width}}  ", style="bold").append(output.escape(one.found), style="default")
-        rows.append(line)
-        if one.remedy:
-            rows.append(Text(f"{'':{width + 7}}-> {output.escape(one.remedy)}"))
+    width = max(len(finding.check) for finding in findings)
+    for finding in findings:
+        row = Text(f"{finding.level:<5}", style=STYLES[finding.level])
+        row.append(f"{finding.check:<{width}}  ", style="bold").append(output.escape(finding.found), style="default")
+        rows.append(row)
+        if finding.remedy:
+            rows.append(Text(f"{'':{width + 7}}-> {output.escape(finding.remedy)}"))
     output.console().print(Group(*rows))
     return observe_doctor.worst(findings)

@@ -1,4 +1,4 @@
-"""`rta-supervisor nodes`: who serves."""
+"""`rta-supervisor nodes`: the supervisors that run."""
 
 import click
 
@@ -14,24 +14,27 @@ from rta_wire import errors
 @click.command("nodes")
 @options.as_json
 @options.with_settings
-def command(loaded: settings.Settings, as_json: bool) -> None:
+def command(config: settings.Settings, as_json: bool) -> None:
     """Supervisors that run against this Redis. Ends with 69 where there is none.
 
     \b
     Examples:  rta-supervisor nodes
                rta-supervisor nodes --json | jq -r .nodes[].host
     """
-    lines = one_shot.run(loaded, lambda link: queries.RedisQueries(link, loaded).nodes())
+    nodes = one_shot.run(config, lambda link: queries.RedisQueries(link, config).nodes())
     if as_json:
-        output.print_json({"nodes": lines})
-    elif lines:
-        made = output.table("node", "host", "pid", "version", "seen", "in work", right=("pid", "seen", "in work"))
-        for line in lines:
-            made.add_row(
-                *(output.escape(line.node), output.escape(line.host), str(line.pid), output.escape(line.version)),
-                f"{output.ago(line.seen_ms, now_ms())} ago",
-                output.count(line.unacknowledged),
+        output.print_json({"nodes": nodes})
+    elif nodes:
+        table = output.table("node", "host", "pid", "version", "seen", "in work", right=("pid", "seen", "in work"))
+        for node in nodes:
+            table.add_row(
+                output.escape(node.node),
+                output.escape(node.host),
+                str(node.pid),
+                output.escape(node.version),
+                f"{output.ago(node.seen_ms, now_ms())} ago",
+                output.count(node.unacknowledged),
             )
-        output.console().print(made)
-    if not lines:
-        raise errors.NoSupervisor(url=safe_url(loaded.redis.url))
+        output.console().print(table)
+    if not nodes:
+        raise errors.NoSupervisor(url=safe_url(config.redis.url))

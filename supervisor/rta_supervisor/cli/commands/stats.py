@@ -1,4 +1,4 @@
-"""`rta-supervisor stats`: what went on in the last minutes, hours or day."""
+"""`rta-supervisor stats`: counts of the last minutes, hours or day, as bars."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,7 +13,7 @@ from rta_supervisor.transport import one_shot
 BARS: Final = "▁▂▃▄▅▆▇█"
 EMPTY_BAR: Final = "·"
 WIDTH: Final = 60
-"""Columns of a line of bars; more slots than that share one."""
+"""Columns of a line of bars. Where there are more slots, several share a bar."""
 
 TITLES: Final = {
     "opened": "sessions opened",
@@ -35,8 +35,8 @@ TITLES: Final = {
 @click.option("--last", type=click.Choice(list(history.SCALES)), default="5m", show_default=True, help="How far back.")
 @options.as_json
 @options.with_settings
-def command(loaded: settings.Settings, last: str, as_json: bool) -> None:
-    """What went on lately: counts of all supervisors, as bars.
+def command(config: settings.Settings, last: str, as_json: bool) -> None:
+    """Counts of all supervisors in the last minutes, hours or day, as bars.
 
     Kept in Redis for a day, in steps of 5 s, 100 s and 1000 s. No Prometheus is needed.
 
@@ -45,23 +45,23 @@ def command(loaded: settings.Settings, last: str, as_json: bool) -> None:
                rta-supervisor stats --last 24h
                rta-supervisor stats --last 2h --json | jq .counts.samples
     """
-    past = one_shot.run(loaded, lambda link: history.read_history(link, loaded.keys, history.SCALES[last]))
+    recent = one_shot.run(config, lambda link: history.read_history(link, config.keys, history.SCALES[last]))
     if as_json:
-        output.print_json(past)
+        output.print_json(recent)
         return
     table = output.table(
-        "", f"last {last}, {past.slot_s} s a slot", "total", "most a second", right=("total", "most a second")
+        "", f"last {last}, {recent.slot_s} s a slot", "total", "most a second", right=("total", "most a second")
     )
-    for name, counts in past.counts.items():
-        fastest = max(counts) / past.slot_s
-        rate = f"{fastest:,.0f}" if fastest >= 10 else f"{fastest:.2g}" if fastest else output.EMPTY_CELL
-        table.add_row(TITLES.get(name, output.escape(name)), sparkline(counts), f"{sum(counts):,}", rate)
+    for name, counts in recent.counts.items():
+        rate = max(counts) / recent.slot_s
+        peak = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}" if rate else output.EMPTY_CELL
+        table.add_row(TITLES.get(name, output.escape(name)), sparkline(counts), f"{sum(counts):,}", peak)
     output.console().print(table)
 
 
 def sparkline(counts: Sequence[int], width: int = WIDTH) -> str:
-    """Bars in proportion to the highest. Where something was, there is at least the lowest bar."""
+    """Bars in proportion to the highest count. A count above zero has at least the lowest bar."""
     step = max(-(-len(counts) // width), 1)
-    sums = [sum(counts[at : at + step]) for at in range(0, len(counts), step)]
+    sums = [sum(counts[start : start + step]) for start in range(0, len(counts), step)]
     highest = max(sums, default=0)
-    return "".join(EMPTY_BAR if not one else BARS[(one * len(BARS) - 1) // highest] for one in sums)
+    return "".join(EMPTY_BAR if not total else BARS[(total * len(BARS) - 1) // highest] for total in sums)

@@ -1,7 +1,8 @@
-"""`rta-supervisor status`: all at a glance."""
+"""`rta-supervisor status`: sessions, supervisors, waiting messages and memory of one deployment on a page."""
 
 import click
 import msgspec
+from rich.table import Table
 from rich.text import Text
 
 from rta_supervisor.cli import options, output
@@ -14,8 +15,8 @@ from rta_wire import errors
 from rta_wire.session import State
 
 
-class Status(msgspec.Struct, frozen=True):
-    """What `--json` prints."""
+class DeploymentStatus(msgspec.Struct, frozen=True):
+    """What `status --json` prints."""
 
     redis: queries.ServerSummary
     nodes: list[queries.NodeSummary]
@@ -31,7 +32,7 @@ class Status(msgspec.Struct, frozen=True):
 @click.command("status")
 @options.as_json
 @options.with_settings
-def command(loaded: settings.Settings, as_json: bool) -> None:
+def command(config: settings.Settings, as_json: bool) -> None:
     """What is open, who serves it, what is stuck and how full Redis is.
 
     Ends with 69 where no supervisor is running, so that a script can ask.
@@ -40,70 +41,73 @@ def command(loaded: settings.Settings, as_json: bool) -> None:
     Examples:  rta-supervisor status
                rta-supervisor status --json | jq .sessions.open
     """
-    found = one_shot.run(loaded, lambda link: read_status(link, loaded))
+    status = one_shot.run(config, lambda link: read_status(link, config))
     if as_json:
-        output.print_json(found)
+        output.print_json(status)
     else:
-        output.console().print(_page(found, loaded))
-    if not found.nodes:
-        raise errors.NoSupervisor(url=safe_url(loaded.redis.url))
+        output.console().print(_page(status, config))
+    if not status.nodes:
+        raise errors.NoSupervisor(url=safe_url(config.redis.url))
 
 
-async def read_status(link: Link, loaded: settings.Settings) -> Status:
-    view = queries.RedisQueries(link, loaded)
-    server = await view.server()
-    sessions = await view.sessions()
-    streams = await view.streams(sessions)
-    lanes = await view.control_streams()
-    return Status(
+async def read_status(link: Link, config: settings.Settings) -> DeploymentStatus:
+    redis_queries = queries.RedisQueries(link, config)
+    server = await redis_queries.server()
+    sessions = await redis_queries.sessions()
+    streams = await redis_queries.streams(sessions)
+    control_streams = await redis_queries.control_streams()
+    return DeploymentStatus(
         redis=server,
-        nodes=await view.nodes(),
+        nodes=await redis_queries.nodes(),
         sessions=queries.by_state(sessions),
         streams=len(streams),
-        stream_entries=sum(line.entries for line in streams),
-        stream_bytes=sum(line.memory_bytes or 0 for line in streams),
-        lanes=lanes,
-        oldest_message_s=queries.oldest_age_s(lanes),
-        dead_letters=await view.dead_letter_count(),
+        stream_entries=sum(stream.entries for stream in streams),
+        stream_bytes=sum(stream.memory_bytes or 0 for stream in streams),
+        lanes=control_streams,
+        oldest_message_s=queries.oldest_age_s(control_streams),
+        dead_letters=await redis_queries.dead_letter_count(),
     )
 
 
-def _page(found: Status, loaded: settings.Settings) -> object:
-    server = found.redis
-    most = f"of {output.size(server.max_bytes)}" if server.max_bytes else "no limit"
-    stored = output.size(found.stream_bytes)
-    waiting = sum(lane.waiting + lane.unacknowledged for lane in found.lanes)
+def _page(status: DeploymentStatus, config: settings.Settings) -> Table:
+    server = status.redis
+    limit = f"of {output.size(server.max_bytes)}" if server.max_bytes else "no limit"
+    stored = output.size(status.stream_bytes)
+    waiting = output.count(sum(stream.waiting + stream.unacknowledged for stream in status.lanes))
     return output.key_value_table(
         [
-            ("redis", f"{server.product} {server.version} at {safe_url(loaded.redis.url)}"),
-            ("memory", f"{output.size(server.used_bytes)}, {most}, {server.policy}"),
-            ("supervisors", _nodes(found.nodes)),
-            ("sessions", _counts(found.sessions)),
-            ("streams", f"{found.streams}, {output.count(found.stream_entries)} entries, {stored}"),
-            ("messages", f"{output.count(waiting)} waiting, the oldest for {output.duration(found.oldest_message_s)}"),
-            ("dead letters", _letters(found.dead_letters)),
+            ("redis", f"{server.product} {server.version} at {safe_url(config.redis.url)}"),
+            ("memory", f"{output.size(server.used_bytes)}, {limit}, {server.policy}"),
+            ("supervisors", _format_nodes(status.nodes)),
+            ("sessions", _format_live_counts(status.sessions)),
+            ("streams", f"{status.streams}, {output.count(status.stream_entries)} entries, {stored}"),
+            ("messages", f"{waiting} waiting, the oldest for {output.duration(status.oldest_message_s)}"),
+            ("dead letters", _format_dead_letters(status.dead_letters)),
         ]
     )
 
 
-def _nodes(nodes: list[queries.NodeSummary]) -> Text:
+def _format_nodes(nodes: list[queries.NodeSummary]) -> Text:
     if not nodes:
         return Text("none is running", style="bold red")
     at_ms = now_ms()
-    words = [f"{output.escape(one.node)} ({one.version}, seen {output.ago(one.seen_ms, at_ms)} ago)" for one in nodes]
-    return Text(", ".join(words))
+    return Text(
+        ", ".join(
+            f"{output.escape(node.node)} ({node.version}, seen {output.ago(node.seen_ms, at_ms)} ago)" for node in nodes
+        )
+    )
 
 
-def _counts(sessions: dict[str, int]) -> Text:
-    """Those that live. One that has ended is there for a moment longer, until it is put away."""
-    line = Text()
+def _format_live_counts(sessions: dict[str, int]) -> Text:
+    """How many sessions are open and waiting. Closed ones are left out: they stay only until the catalogue has them."""
+    counts = Text()
     for state in (State.OPEN, State.WAITING):
-        line.append(", " if line else "").append(f"{output.count(sessions.get(state, 0))} ")
-        line.append_text(output.state(state))
-    return line
+        counts.append(", " if counts else "").append(f"{output.count(sessions.get(state, 0))} ")
+        counts.append_text(output.state(state))
+    return counts
 
 
-def _letters(count: int) -> Text:
+def _format_dead_letters(count: int) -> Text:
     if not count:
         return Text("none")
     return Text(f"{output.count(count)}: see rta-supervisor dlq list", style="yellow")

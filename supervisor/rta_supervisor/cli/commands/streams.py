@@ -1,4 +1,4 @@
-"""`rta-supervisor streams`: how long, how large and how old."""
+"""`rta-supervisor streams`: how long, how large and how old streams are."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,74 +13,78 @@ from rta_supervisor.transport import one_shot
 from rta_supervisor.transport.link import Link
 
 NUMBERS: Final = ("days", "entries", "kept", "removed", "memory", "cold", "oldest", "newest", "open sessions")
-"""What is shown of streams; the first and `cold` only where there is any."""
+"""Columns of numbers; `days` and `cold` are left out where no stream has any."""
 
 
 @click.command("streams")
-@click.option("--days", "each_day", is_flag=True, help="Each day of a source by itself, the newest first.")
+@click.option("--days", "by_day", is_flag=True, help="Each day of a source by itself, the newest first.")
 @options.as_json
 @options.with_settings
-def command(loaded: settings.Settings, each_day: bool, as_json: bool) -> None:
+def command(config: settings.Settings, by_day: bool, as_json: bool) -> None:
     """Streams that sessions used, the largest first.
 
-    `kept` is what trimming leaves, `removed` what it took so far, `cold` what is compacted of it. The days of a source
-    are one line; --json has them all.
+    `kept` is how many entries trimming leaves, `removed` how many are gone, `cold` the size of what is compacted. The
+    days of a source are one line; --json has them all.
 
     \b
     Examples:  rta-supervisor streams
                rta-supervisor streams --days
                rta-supervisor streams --json | jq '[.streams[].memory_bytes] | add'
     """
-    lines = one_shot.run(loaded, lambda link: _look(link, loaded))
+    streams = one_shot.run(config, lambda link: _read_streams(link, config))
     if as_json:
-        output.print_json({"streams": lines})
+        output.print_json({"streams": streams})
         return
     unused = {
-        *(("days",) if all(line.day is None for line in lines) else ()),
-        *(("cold",) if not any(line.cold_entries for line in lines) else ()),
+        *(("days",) if all(stream.day is None for stream in streams) else ()),
+        *(("cold",) if not any(stream.cold_entries for stream in streams) else ()),
     }
     numbers = [name for name in NUMBERS if name not in unused]
-    made = output.table("stream", *numbers, right=numbers)
+    table = output.table("stream", *numbers, right=numbers)
     at_ms = now_ms()
-    for some in _groups(lines):
-        for name, part in [(line.stream, [line]) for line in some] if each_day else [(_name(some), some)]:
-            figures = dict(zip(NUMBERS, _figures(part, at_ms), strict=True))
-            made.add_row(name, *(figures[number] for number in numbers))
-    output.console().print(made)
+    for group in _group_by_source(streams):
+        for row in [[stream] for stream in group] if by_day else [group]:
+            cells = dict(zip(NUMBERS, _number_cells(row, at_ms), strict=True))
+            table.add_row(_name(row), *(cells[name] for name in numbers))
+    output.console().print(table)
 
 
-async def _look(link: Link, loaded: settings.Settings) -> list[queries.StreamSummary]:
-    view = queries.RedisQueries(link, loaded)
-    return await view.streams(await view.sessions())
+async def _read_streams(link: Link, config: settings.Settings) -> list[queries.StreamSummary]:
+    redis_queries = queries.RedisQueries(link, config)
+    return await redis_queries.streams(await redis_queries.sessions())
 
 
-def _groups(lines: Sequence[queries.StreamSummary]) -> list[list[queries.StreamSummary]]:
-    """Days of one source together, the newest first; the largest source first."""
-    found: dict[tuple[str, bool], list[queries.StreamSummary]] = {}
-    for line in lines:
-        found.setdefault((line.source, line.day is not None), []).append(line)
-    for some in found.values():
-        some.sort(key=lambda line: line.day or "", reverse=True)
-    return sorted(found.values(), key=lambda some: (-sum(line.memory_bytes or 0 for line in some), some[0].stream))
+def _group_by_source(streams: Sequence[queries.StreamSummary]) -> list[list[queries.StreamSummary]]:
+    """The largest source first; in each group the days of one source, the newest first, or one stream without days."""
+    groups: dict[tuple[str, bool], list[queries.StreamSummary]] = {}
+    for stream in streams:
+        groups.setdefault((stream.source, stream.day is not None), []).append(stream)
+    for group in groups.values():
+        group.sort(key=lambda stream: stream.day or "", reverse=True)
+    return sorted(groups.values(), key=lambda group: (-sum(_memory_bytes(group)), group[0].stream))
 
 
-def _name(some: Sequence[queries.StreamSummary]) -> str:
-    return some[0].stream if len(some) == 1 else f"{some[0].source}.*"
+def _name(streams: Sequence[queries.StreamSummary]) -> str:
+    return streams[0].stream if len(streams) == 1 else f"{streams[0].source}.*"
 
 
-def _figures(some: Sequence[queries.StreamSummary], at_ms: int) -> tuple[str, ...]:
-    """Of streams together."""
-    sizes = [line.memory_bytes for line in some if line.memory_bytes is not None]
-    first = [line.first_ms for line in some if line.first_ms is not None]
-    last = [line.last_ms for line in some if line.last_ms is not None]
+def _memory_bytes(streams: Sequence[queries.StreamSummary]) -> list[int]:
+    return [stream.memory_bytes for stream in streams if stream.memory_bytes is not None]
+
+
+def _number_cells(streams: Sequence[queries.StreamSummary], at_ms: int) -> tuple[str, ...]:
+    """Cells of one row of the table, in the order of `NUMBERS`: sums over the streams."""
+    memory_bytes = _memory_bytes(streams)
+    first_ms = [stream.first_ms for stream in streams if stream.first_ms is not None]
+    last_ms = [stream.last_ms for stream in streams if stream.last_ms is not None]
     return (
-        output.count(len(some)) if some[0].day is not None else "",
-        output.count(sum(line.entries + line.cold_entries for line in some)),
-        output.count(sum(line.max_entries for line in some)),
-        output.count(sum(line.removed for line in some)),
-        output.size(sum(sizes) if sizes else None),
-        output.size(sum(line.cold_bytes for line in some) or None),
-        output.ago(min(first, default=None), at_ms),
-        output.ago(max(last, default=None), at_ms),
-        output.count(sum(line.open_sessions for line in some)),
+        output.count(len(streams)) if streams[0].day is not None else "",
+        output.count(sum(stream.entries + stream.cold_entries for stream in streams)),
+        output.count(sum(stream.max_entries for stream in streams)),
+        output.count(sum(stream.removed for stream in streams)),
+        output.size(sum(memory_bytes) if memory_bytes else None),
+        output.size(sum(stream.cold_bytes for stream in streams) or None),
+        output.ago(min(first_ms, default=None), at_ms),
+        output.ago(max(last_ms, default=None), at_ms),
+        output.count(sum(stream.open_sessions for stream in streams)),
     )

@@ -1,4 +1,4 @@
-"""`rta-supervisor tail`: what a session's readers see, decoded, as it comes."""
+"""`rta-supervisor tail`: prints the entries of one session, decoded, as they arrive. `observe.tail` follows it."""
 
 import sys
 from collections.abc import Iterator
@@ -7,8 +7,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from rta_supervisor.cli import options, output
-from rta_supervisor.control import client as control_client
+from rta_supervisor.cli import options, output, session_lookup
 from rta_supervisor.observe import queries
 from rta_supervisor.observe import tail as observe_tail
 from rta_supervisor.settings import settings
@@ -20,12 +19,12 @@ from rta_wire.codec import layout as codec_layout
 from rta_wire.session import State
 from rta_wire.stream import cursor
 
-SOMETHING_MISSING: Final = 65
+DATA_MISSING: Final = 65
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class TailOptions(msgspec.Struct, frozen=True):
-    """What to show, and how it travels."""
+    """Which channels to print, how samples are stored in the stream, and whether to print JSON."""
 
     channels: frozenset[int]
     """Empty: all."""
@@ -47,11 +46,13 @@ class TailOptions(msgspec.Struct, frozen=True):
     metavar="[CHANNEL=]TYPE",
     help="How samples are stored: double (the default), float, int16 and so on; of one channel or of all.",
 )
-@click.option("--framing", type=click.Choice([one.value for one in burst.Framing]), default=burst.Framing.RAW.value)
+@click.option(
+    "--framing", type=click.Choice([framing.value for framing in burst.Framing]), default=burst.Framing.RAW.value
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
 @options.with_settings
 def command(  # noqa: PLR0917 - an option of the command line each
-    loaded: settings.Settings,
+    config: settings.Settings,
     identity: str,
     from_start: bool,
     channels: tuple[int, ...],
@@ -68,56 +69,57 @@ def command(  # noqa: PLR0917 - an option of the command line each
                rta-supervisor tail run-17 --from-start --json | jq 'select(.kind == "sample") | .value'
                rta-supervisor tail run-17 --sample-type float --sample-type 17=int16
     """
-    wanted = TailOptions(frozenset(channels), _layouts(sample_types), burst.Framing(framing), as_json)
-    return one_shot.run(loaded, lambda link: _follow(link, loaded, identity, wanted, from_start=from_start))
+    tail_options = TailOptions(frozenset(channels), _parse_layouts(sample_types), burst.Framing(framing), as_json)
+    return one_shot.run(config, lambda link: _follow(link, config, identity, tail_options, from_start=from_start))
 
 
-def _layouts(words: tuple[str, ...]) -> codec_layout.Plan:
+def _parse_layouts(texts: tuple[str, ...]) -> codec_layout.Plan:
+    """Layouts of samples from `TYPE` for all channels and `CHANNEL=TYPE` for one."""
     default = codec_layout.Layout()
     by_channel: list[tuple[int, codec_layout.Layout]] = []
-    for word in words:
-        channel, equals, name = word.rpartition("=")
+    for text in texts:
+        channel, equals, type_name = text.rpartition("=")
         try:
-            layout = codec_layout.Layout(codec_layout.SampleType(name))
+            layout = codec_layout.Layout(codec_layout.SampleType(type_name))
             if equals:
                 by_channel.append((int(channel), layout))
             else:
                 default = layout
         except ValueError as error:
-            known = ", ".join(codec_layout.SampleType)
-            raise errors.Usage(reason=f"--sample-type {word}: {error}. Types are {known}.") from error
+            type_names = ", ".join(codec_layout.SampleType)
+            raise errors.Usage(reason=f"--sample-type {text}: {error}. Types are {type_names}.") from error
     return codec_layout.Plan(by_channel, default=default)
 
 
 async def _follow(
-    link: Link, loaded: settings.Settings, identity: str, wanted: TailOptions, *, from_start: bool
+    link: Link, config: settings.Settings, identity: str, tail_options: TailOptions, *, from_start: bool
 ) -> int:
-    """The exit code."""
-    before = await control_client.require_session(queries.RedisQueries(link, loaded), identity)
-    if before.state.is_closed and not from_start:
-        _warn(f"{identity} is {before.state}: nothing more will come. --from-start shows what is in the stream")
+    """Prints a session until it is closed, and gives the exit code."""
+    summary = await session_lookup.require_session(queries.RedisQueries(link, config), identity)
+    if summary.state.is_closed and not from_start:
+        _warn(f"{identity} is {summary.state}: nothing more will come. --from-start shows what is in the stream")
         return 0
     code = 0
-    async for one in observe_tail.SessionTail(link, loaded, identity).follow(from_start=from_start):
-        if isinstance(one, cursor.StreamEntry):
+    async for item in observe_tail.SessionTail(link, config, identity).follow(from_start=from_start):
+        if isinstance(item, cursor.StreamEntry):
             try:
-                found = decode.entries([one], wanted.layouts, framing=wanted.framing)
-                lines = list(_lines(one.id, found, wanted))
-                is_over = any(_is_closed(document) for document in found.session_json)
+                bursts = decode.entries([item], tail_options.layouts, framing=tail_options.framing)
+                lines = list(_lines(item.id, bursts, tail_options))
+                is_last = any(_is_closed(document) for document in bursts.session_json)
             except (errors.BadBurst, errors.BadSessionJson) as error:
                 _warn(str(error))
-                code = SOMETHING_MISSING
+                code = DATA_MISSING
                 continue
             sys.stdout.write("".join(f"{line}\n" for line in lines))
-            if is_over:
+            if is_last:
                 break
-        elif isinstance(one, observe_tail.CaughtUp):
+        elif isinstance(item, observe_tail.CaughtUp):
             sys.stdout.flush()
-        elif isinstance(one, observe_tail.Away):
-            _warn(f"Redis is away, waiting for it: {one.reason}")
+        elif isinstance(item, observe_tail.Away):
+            _warn(f"Redis is away, waiting for it: {item.reason}")
         else:
-            code = SOMETHING_MISSING
-            _missing(one, as_json=wanted.as_json)
+            code = DATA_MISSING
+            _report_missing(item, as_json=tail_options.as_json)
     sys.stdout.flush()
     return code
 
@@ -126,17 +128,17 @@ def _is_closed(document: str) -> bool:
     return State(session.parse(document)["state"]).is_closed
 
 
-def _missing(one: cursor.Gap | errors.BadBurst, *, as_json: bool) -> None:
-    if isinstance(one, errors.BadBurst):
-        _warn(str(one))
+def _report_missing(missing: cursor.Gap | errors.BadBurst, *, as_json: bool) -> None:
+    if isinstance(missing, errors.BadBurst):
+        _warn(str(missing))
         return
     if as_json:
-        sys.stdout.write(_encode({"kind": "gap", **one._asdict()}).decode() + "\n")
-    if one.restarted:
-        _warn(f"the stream was removed and made again after {one.after}: what was in it is gone")
+        sys.stdout.write(_encode({"kind": "gap", **missing._asdict()}).decode() + "\n")
+    if missing.restarted:
+        _warn(f"the stream was removed and made again after {missing.after}: what was in it is gone")
         return
-    how_many = f"{one.entries:,} entries" if one.exact else f"at most {one.entries:,} entries"
-    _warn(f"{how_many} of the stream after {one.after} were trimmed before they could be read")
+    how_many = f"{missing.entries:,} entries" if missing.exact else f"at most {missing.entries:,} entries"
+    _warn(f"{how_many} of the stream after {missing.after} were trimmed before they could be read")
 
 
 def _warn(sentence: str) -> None:
@@ -144,22 +146,24 @@ def _warn(sentence: str) -> None:
     click.echo(f"rta-supervisor: {output.escape(sentence)}", err=True)
 
 
-def _lines(entry: str, found: decode.DecodedBursts, wanted: TailOptions) -> Iterator[str]:
-    things = (one for one in _records(found) if not wanted.channels or one.get("channel", -1) in wanted.channels | {-1})
-    for one in things:
-        yield _encode({**one, "entry": entry}).decode() if wanted.as_json else _text(one)
+def _lines(entry_id: str, bursts: decode.DecodedBursts, tail_options: TailOptions) -> Iterator[str]:
+    """What to print of one entry: its samples of the chosen channels, and everything that has no channel."""
+    for record in _records(bursts):
+        if tail_options.channels and "channel" in record and record["channel"] not in tail_options.channels:
+            continue
+        yield _encode({**record, "entry": entry_id}).decode() if tail_options.as_json else _format_record(record)
 
 
-def _records(found: decode.DecodedBursts) -> Iterator[dict[str, Any]]:
-    for document in found.session_json:
+def _records(bursts: decode.DecodedBursts) -> Iterator[dict[str, Any]]:
+    for document in bursts.session_json:
         yield {"kind": "session", "document": msgspec.Raw(document.encode())}
-    for start_ns, end_ns in found.time_ranges_ns:
+    for start_ns, end_ns in bursts.time_ranges_ns:
         yield {"kind": "time_range", "start_ns": start_ns, "end_ns": end_ns}
-    for some in found.samples.values():
-        rows = zip(some.rows().tolist(), some.times_ns.tolist(), some.values.tolist(), strict=True)
-        for channel, time_ns, value in rows:
+    for columns in bursts.samples.values():
+        samples = zip(columns.rows().tolist(), columns.times_ns.tolist(), columns.values.tolist(), strict=True)
+        for channel, time_ns, value in samples:
             yield {"kind": "sample", "channel": channel, "time_ns": time_ns, "value": value}
-    for event in found.events:
+    for event in bursts.events:
         yield {
             "kind": "event",
             "definition": event.event_definition_id,
@@ -170,15 +174,16 @@ def _records(found: decode.DecodedBursts) -> Iterator[dict[str, Any]]:
         }
 
 
-def _text(one: dict[str, Any]) -> str:
-    kind = one["kind"]
+def _format_record(record: dict[str, Any]) -> str:
+    kind = record["kind"]
     if kind == "sample":
-        return f"{output.format_time_ns(one['time_ns'])}  channel {one['channel']:<6} {one['value']}"
+        return f"{output.format_time_ns(record['time_ns'])}  channel {record['channel']:<6} {record['value']}"
     if kind == "event":
-        words = " ".join(output.escape(word) for word in (one["app"], one["status"]) if word)
-        at = output.format_time_ns(one["time_ns"])
-        return f"{at}  event {one['definition']:<8} {words} {one['raw_data'] or ''}".rstrip()
+        time = output.format_time_ns(record["time_ns"])
+        texts = " ".join(output.escape(text) for text in (record["app"], record["status"]) if text)
+        return f"{time}  event {record['definition']:<8} {texts} {record['raw_data'] or ''}".rstrip()
     if kind == "time_range":
-        return f"{output.format_time_ns(one['end_ns'])}  time range from {output.format_time_ns(one['start_ns'])}"
-    document = session.parse(bytes(one["document"]))
+        start, end = output.format_time_ns(record["start_ns"]), output.format_time_ns(record["end_ns"])
+        return f"{end}  time range from {start}"
+    document = session.parse(bytes(record["document"]))
     return f"{document['identity']} is {document['state']}: {output.escape(str(document['identifier']))}"

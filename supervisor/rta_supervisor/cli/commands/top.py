@@ -1,8 +1,8 @@
-"""`rta-supervisor top`: what is going on, again and again."""
+"""`rta-supervisor top`: a table of live sessions with their rates, read again at an interval."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import click
@@ -19,21 +19,22 @@ from rta_supervisor.transport import one_shot
 from rta_supervisor.transport.failures import OUTAGE_ERRORS, REFUSAL_ERRORS
 from rta_supervisor.transport.link import Link
 
-HEAD_LINES: Final = 8
+HEADER_LINES: Final = 8
+"""Lines of the terminal that are not rows of sessions."""
 
 
 class TopSnapshot(msgspec.Struct, frozen=True):
-    """What stood there at a moment."""
+    """What one reading of Redis gave."""
 
     at_s: float
     server: queries.ServerSummary
     sessions: Sequence[queries.SessionSummary]
-    lanes: Sequence[queries.ControlStreamSummary]
+    control_streams: Sequence[queries.ControlStreamSummary]
     nodes: int
     dead_letters: int
 
 
-class Rate(msgspec.Struct, frozen=True):
+class SessionRate(msgspec.Struct, frozen=True):
     """How fast one session grows."""
 
     samples_per_s: float
@@ -41,35 +42,42 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 @click.command("top")
-@click.option("--every-s", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="How often to look.")
-@click.option("--count", type=click.IntRange(min=1), help="How many times; for ever on a terminal, twice elsewhere.")
+@click.option(
+    "--every-s", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds between readings."
+)
+@click.option(
+    "--count", type=click.IntRange(min=1), help="How many readings; without end on a terminal, two elsewhere."
+)
 @options.with_settings
-def command(loaded: settings.Settings, every_s: float, count: int | None) -> None:
-    """A live table of sessions, the fastest first. Ctrl-C ends it. In a pipe or a file only the last look is printed.
+def command(config: settings.Settings, every_s: float, count: int | None) -> None:
+    """A live table of sessions, the fastest first. Ctrl-C ends it. In a pipe or a file only the last reading is
+    printed.
 
     \b
     Examples:  rta-supervisor top
                rta-supervisor top --every-s 5 > top.txt
     """
     console = output.console()
-    looks = count or (None if console.is_terminal else 2)
-    one_shot.run(loaded, lambda link: _watch(link, loaded, console, every_s=every_s, looks=looks))
+    readings = count or (None if console.is_terminal else 2)
+    one_shot.run(config, lambda link: _watch(link, config, console, every_s=every_s, readings=readings))
 
 
-async def _watch(link: Link, loaded: settings.Settings, console: Console, *, every_s: float, looks: int | None) -> None:
-    before = await take_snapshot(link, loaded)
+async def _watch(
+    link: Link, config: settings.Settings, console: Console, *, every_s: float, readings: int | None
+) -> None:
+    before = await take_snapshot(link, config)
     page: RenderableType = _page(before, {}, console)
     done = 1
     with _screen(page, console) as show:
-        while looks is None or done < looks:
+        while readings is None or done < readings:
             await anyio.sleep(every_s)
             try:
-                now = await take_snapshot(link, loaded)
+                now = await take_snapshot(link, config)
             except (*OUTAGE_ERRORS, *REFUSAL_ERRORS) as error:
-                away = Text(f"{link.to_rta_error(error)}\nWaiting for it; this is how it was:", style="bold red")
-                show(Group(away, page))
+                notice = Text(f"{link.to_rta_error(error)}\nWaiting for it; this is how it was:", style="bold red")
+                show(Group(notice, page))
                 continue
-            page = _page(now, rates(before, now), console)
+            page = _page(now, session_rates(before, now), console)
             show(page)
             before = now
             done += 1
@@ -79,73 +87,76 @@ async def _watch(link: Link, loaded: settings.Settings, console: Console, *, eve
 
 @contextlib.contextmanager
 def _screen(page: RenderableType, console: Console) -> Iterator[Callable[[RenderableType], None]]:
-    """Shows a page in place of the one before it, on a terminal. Elsewhere nothing."""
+    """Gives the function that shows a page in place of the one before it on a terminal, and does nothing elsewhere."""
     if not console.is_terminal:
         yield lambda _: None
         return
     with Live(page, console=console, screen=True, auto_refresh=False) as live:
         live.refresh()
-        yield lambda new: live.update(new, refresh=True)
+        yield lambda next_page: live.update(next_page, refresh=True)
 
 
-async def take_snapshot(link: Link, loaded: settings.Settings) -> TopSnapshot:
-    view = queries.RedisQueries(link, loaded)
+async def take_snapshot(link: Link, config: settings.Settings) -> TopSnapshot:
+    redis_queries = queries.RedisQueries(link, config)
     return TopSnapshot(
         at_s=anyio.current_time(),
-        server=await view.server(),
-        sessions=await view.sessions(),
-        lanes=await view.control_streams(),
-        nodes=len(await view.nodes()),
-        dead_letters=await view.dead_letter_count(),
+        server=await redis_queries.server(),
+        sessions=await redis_queries.sessions(),
+        control_streams=await redis_queries.control_streams(),
+        nodes=len(await redis_queries.nodes()),
+        dead_letters=await redis_queries.dead_letter_count(),
     )
 
 
-def rates(before: TopSnapshot, now: TopSnapshot) -> dict[int, Rate]:
-    """By stream session id, of those that stood there both times."""
-    was = {one.stream_session_id: one for one in before.sessions}
-    passed_s = max(now.at_s - before.at_s, 1e-9)
+def session_rates(before: TopSnapshot, now: TopSnapshot) -> dict[int, SessionRate]:
+    """Rates by stream session id, of sessions that are in both snapshots."""
+    sessions_before = {session.stream_session_id: session for session in before.sessions}
+    elapsed_s = max(now.at_s - before.at_s, 1e-9)
     return {
-        one.stream_session_id: Rate(
-            (one.samples - old.samples) / passed_s, (one.stored_bytes - old.stored_bytes) / passed_s
+        session.stream_session_id: SessionRate(
+            (session.samples - earlier.samples) / elapsed_s, (session.stored_bytes - earlier.stored_bytes) / elapsed_s
         )
-        for one in now.sessions
-        if (old := was.get(one.stream_session_id)) is not None
+        for session in now.sessions
+        if (earlier := sessions_before.get(session.stream_session_id)) is not None
     }
 
 
-def _page(found: TopSnapshot, rate_of: Mapping[int, Rate], console: Console) -> Group:
-    server, at_ms = found.server, now_ms()
-    counts = ", ".join(f"{count:,} {state}" for state, count in queries.by_state(found.sessions).items())
-    waiting = sum(lane.waiting + lane.unacknowledged for lane in found.lanes)
-    most = f" of {output.size(server.max_bytes)}" if server.max_bytes else ""
-    head = Text(
-        f"{output.format_time_ms(at_ms)}  {server.product} {server.version}, {output.size(server.used_bytes)}{most}\n"
-        f"{found.nodes} supervisors, {counts}; {waiting:,} messages waiting, the oldest for "
-        f"{output.duration(queries.oldest_age_s(found.lanes, at_ms))}; {found.dead_letters:,} dead letters\n"
-    )
+def _page(snapshot: TopSnapshot, rates: Mapping[int, SessionRate], console: Console) -> Group:
+    at_ms = now_ms()
     numbers = ("samples/s", "bytes/s", "samples", "heard")
-    made = output.table("session", "state", "stream", *numbers, right=numbers)
-    nothing = Rate(0, 0)
-    ordered = sorted(
-        found.sessions, key=lambda one: (-rate_of.get(one.stream_session_id, nothing).samples_per_s, one.identity)
+    table = output.table("session", "state", "stream", *numbers, right=numbers)
+    no_rate = SessionRate(0, 0)
+    fastest_first = sorted(
+        snapshot.sessions,
+        key=lambda session: (-rates.get(session.stream_session_id, no_rate).samples_per_s, session.identity),
     )
-    room = max(console.height - HEAD_LINES, 1) if console.is_terminal else len(ordered)
-    for one in ordered[:room]:
-        made.add_row(*_row(one, rate_of.get(one.stream_session_id), at_ms))
-    left = len(ordered) - room
-    return Group(head, made, *([f"{left:,} more"] if left > 0 else []))
+    max_rows = max(console.height - HEADER_LINES, 1) if console.is_terminal else len(fastest_first)
+    for session in fastest_first[:max_rows]:
+        table.add_row(*_row(session, rates.get(session.stream_session_id), at_ms))
+    hidden = len(fastest_first) - max_rows
+    return Group(_header(snapshot, at_ms), table, *([f"{hidden:,} more"] if hidden > 0 else []))
 
 
-def _row(one: queries.SessionSummary, rate: Rate | None, at_ms: int) -> tuple[Any, ...]:
-    speed = output.EMPTY_CELL if rate is None else f"{rate.samples_per_s:,.0f}"
-    volume = output.EMPTY_CELL if rate is None else output.size(round(rate.bytes_per_s))
-    heard = f"{output.ago(one.heard_ms, at_ms)} ago"
+def _header(snapshot: TopSnapshot, at_ms: int) -> Text:
+    server = snapshot.server
+    limit = f" of {output.size(server.max_bytes)}" if server.max_bytes else ""
+    counts = ", ".join(f"{count:,} {state}" for state, count in queries.by_state(snapshot.sessions).items())
+    waiting = sum(stream.waiting + stream.unacknowledged for stream in snapshot.control_streams)
+    oldest = output.duration(queries.oldest_age_s(snapshot.control_streams, at_ms))
+    return Text(
+        f"{output.format_time_ms(at_ms)}  {server.product} {server.version}, {output.size(server.used_bytes)}{limit}\n"
+        f"{snapshot.nodes} supervisors, {counts}; {waiting:,} messages waiting, the oldest for {oldest}; "
+        f"{snapshot.dead_letters:,} dead letters\n"
+    )
+
+
+def _row(session: queries.SessionSummary, rate: SessionRate | None, at_ms: int) -> tuple[Text | str, ...]:
     return (
-        output.escape(one.identity),
-        output.state(one.state),
-        one.stream,
-        speed,
-        volume,
-        output.count(one.samples),
-        heard,
+        output.escape(session.identity),
+        output.state(session.state),
+        session.stream,
+        output.EMPTY_CELL if rate is None else f"{rate.samples_per_s:,.0f}",
+        output.EMPTY_CELL if rate is None else output.size(round(rate.bytes_per_s)),
+        output.count(session.samples),
+        f"{output.ago(session.heard_ms, at_ms)} ago",
     )

@@ -1,1 +1,1 @@
-"""`rta-supervisor sessions`: a module for each thing that can be done with sessions."""
+"""`rta-supervisor sessions`: one module for each thing that can be done with sessions, and the group of them."""

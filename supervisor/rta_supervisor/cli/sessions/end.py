@@ -1,4 +1,4 @@
-"""`rta-supervisor sessions close` and `abandon`: the end of sessions, asked for by a person."""
+"""`rta-supervisor sessions close` and `abandon`: an operator ends sessions, whoever opened them."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -8,7 +8,7 @@ import msgspec
 from rich.progress import track
 from rich.text import Text
 
-from rta_supervisor.cli import options, output
+from rta_supervisor.cli import options, output, session_lookup
 from rta_supervisor.control import client as control_client
 from rta_supervisor.observe import queries
 from rta_supervisor.settings import settings
@@ -18,11 +18,11 @@ from rta_wire.control import messages
 from rta_wire.pb import control_pb2
 from rta_wire.session import State
 
-SHOW_PROGRESS_FROM: Final = 20
+PROGRESS_BAR_MIN_SESSIONS: Final = 20
 
 
 class EndedSession(msgspec.Struct, frozen=True):
-    """What `--json` prints for each."""
+    """One session in what `sessions close --json` and `abandon --json` print."""
 
     identity: str
     state: str
@@ -37,73 +37,73 @@ class EndedSession(msgspec.Struct, frozen=True):
     type=click.Choice([State.CLOSED.value, State.TRUNCATED.value, State.FAILED.value]),
     default=State.CLOSED.value,
     show_default=True,
-    help="What readers are told.",
+    help="The final state that readers see.",
 )
-@control_client.timeout_option
+@options.timeout
 @options.yes
 @options.as_json
 @options.with_settings
-def close(state: str, **chosen: Any) -> None:
+def close(state: str, **arguments: Any) -> None:
     """End sessions with what stands in their streams now. Writers are refused from then on; closed is final.
 
     \b
     Examples:  rta-supervisor sessions close run-17
                rta-supervisor sessions close run-17 run-18 --state failed --yes
     """
-    _end(State(state), **chosen)
+    _end(State(state), **arguments)
 
 
 @click.command()
 @click.argument("identities", metavar="IDENTITY...", nargs=-1, required=True)
-@control_client.timeout_option
+@options.timeout
 @options.yes
 @options.as_json
 @options.with_settings
-def abandon(**chosen: Any) -> None:
+def abandon(**arguments: Any) -> None:
     """End sessions whose writers are gone, without waiting for the watchdog. Closed is final.
 
     \b
     Example:  rta-supervisor sessions abandon run-17
     """
-    _end(State.ABANDONED, **chosen)
+    _end(State.ABANDONED, **arguments)
 
 
 def _end(
-    state: State, *, loaded: settings.Settings, identities: Sequence[str], timeout_s: float, yes: bool, as_json: bool
+    state: State, *, config: settings.Settings, identities: Sequence[str], timeout_s: float, yes: bool, as_json: bool
 ) -> None:
-    one_shot.run(loaded, lambda link: _check_all(link, loaded, identities))
+    one_shot.run(config, lambda link: _check_all(link, config, identities))
     names = ", ".join(map(output.escape, identities))
     options.confirm(f"End {names} as {state}? Closed is final.", yes=yes)
-    ended = one_shot.run(loaded, lambda link: _end_all(link, loaded, identities, state, timeout_s=timeout_s))
+    sessions = one_shot.run(config, lambda link: _end_all(link, config, identities, state, timeout_s=timeout_s))
     if as_json:
-        output.print_json({"sessions": ended})
+        output.print_json({"sessions": sessions})
         return
     console = output.console()
-    for one in ended:
-        how = "was closed before" if one.was_closed else "ended"
-        line = Text(f"{output.escape(one.identity)} {how}: ") + output.state(one.state)
-        console.print(line + f", {one.samples:,} samples")
+    for session in sessions:
+        verb = "was closed before" if session.was_closed else "ended"
+        sentence = Text(f"{output.escape(session.identity)} {verb}: ") + output.state(session.state)
+        console.print(sentence + f", {session.samples:,} samples")
 
 
-async def _check_all(link: Link, loaded: settings.Settings, identities: Sequence[str]) -> None:
-    """Nothing is ended where one of them is not there, or nobody would do it."""
-    view = queries.RedisQueries(link, loaded)
+async def _check_all(link: Link, config: settings.Settings, identities: Sequence[str]) -> None:
+    """Raises before any session is ended where one of them does not exist, or no supervisor would serve the request."""
+    redis_queries = queries.RedisQueries(link, config)
     for identity in identities:
-        await control_client.require_session(view, identity)
-    await control_client.OperatorClient(link, loaded).check_is_served()
+        await session_lookup.require_session(redis_queries, identity)
+    await control_client.OperatorClient(link, config).check_is_served()
 
 
 async def _end_all(
-    link: Link, loaded: settings.Settings, identities: Sequence[str], state: State, *, timeout_s: float
+    link: Link, config: settings.Settings, identities: Sequence[str], state: State, *, timeout_s: float
 ) -> list[EndedSession]:
-    view = queries.RedisQueries(link, loaded)
-    asker = control_client.OperatorClient(link, loaded, timeout_s=timeout_s)
-    ended: list[EndedSession] = []
+    redis_queries = queries.RedisQueries(link, config)
+    operator = control_client.OperatorClient(link, config, timeout_s=timeout_s)
+    sessions: list[EndedSession] = []
     console = output.console(stderr=True)
-    is_long = len(identities) >= SHOW_PROGRESS_FROM and console.is_terminal
-    for identity in track(identities, "ending sessions", console=console, transient=True, disable=not is_long):
-        before = await control_client.require_session(view, identity)
+    has_bar = len(identities) >= PROGRESS_BAR_MIN_SESSIONS and console.is_terminal
+    for identity in track(identities, "ending sessions", console=console, transient=True, disable=not has_bar):
+        before = await session_lookup.require_session(redis_queries, identity)
         request = control_pb2.CloseSession(request_id=messages.new_request_id(), identity=identity, state=state)
-        reply = await asker.request(request)
-        ended.append(EndedSession(identity, reply.state, before.state.is_closed, reply.totals.samples))
-    return ended
+        reply = await operator.request(request)
+        sessions.append(EndedSession(identity, reply.state, before.state.is_closed, reply.totals.samples))
+    return sessions

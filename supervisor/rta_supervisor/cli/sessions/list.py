@@ -1,14 +1,14 @@
-"""`rta-supervisor sessions`: what is open. Each thing that can be done with one is a module of its own."""
+"""`rta-supervisor sessions list`: live sessions out of Redis, or with `--all` every session that the catalogue has."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import click
+from rich.table import Table
 from rich.text import Text
 
-from rta_supervisor.catalogue.model import Query
-from rta_supervisor.cli import options, output, query_options
-from rta_supervisor.cli.sessions import end, export, resurrect, search, show
+from rta_supervisor.catalogue.model import Catalogue, Query
+from rta_supervisor.cli import catalogue_access, options, output, query_options
+from rta_supervisor.cli.catalogue_access import CatalogueLine
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries
 from rta_supervisor.settings import settings
@@ -17,28 +17,7 @@ from rta_wire import errors
 from rta_wire.session import State
 
 
-class SessionsGroup(click.Group):
-    """`sessions --all` is `sessions list --all`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
-            args = ["list", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group("sessions", cls=SessionsGroup)
-def command() -> None:
-    """List sessions, search all that ever were, look at one, end one, bring one back.
-
-    \b
-    Examples:  rta-supervisor sessions list
-               rta-supervisor sessions --all --text rig --since 7d
-               rta-supervisor sessions show run-17
-               rta-supervisor sessions close run-17
-    """
-
-
-@command.command("list")
+@click.command("list")
 @click.option("--all", "is_all", is_flag=True, help="Search the catalogue: all sessions that ever were.")
 @query_options.search_options
 @click.option("--before", type=click.IntRange(min=0), metavar="ID", help="Go on with sessions of lower ids.")
@@ -46,9 +25,9 @@ def command() -> None:
 @options.as_json
 @options.with_settings
 def list_(
-    *, loaded: settings.Settings, is_all: bool, query: Query, before: int | None, limit: int, as_json: bool
+    *, config: settings.Settings, is_all: bool, query: Query, before: int | None, limit: int, as_json: bool
 ) -> None:
-    """Live sessions, the one that was heard of last comes first; with --all those of the catalogue, newest first.
+    """Live sessions, the one with the latest sign of life first; with --all those of the catalogue, newest first.
 
     Closed ones leave the list of live ones as soon as they are safe in the catalogue; `show` finds them for a day.
 
@@ -58,45 +37,81 @@ def list_(
                rta-supervisor sessions --all --detail Rig=4 --since 2026-11-01 --until 2026-11-02
     """
     if is_all:
-        search.search(loaded, query, before=before, limit=limit, as_json=as_json)
+        _list_catalogue(config, query, before=before, limit=limit, as_json=as_json)
         return
     if before is not None or query != Query(states=query.states, stream=query.stream):
         raise errors.Usage(reason="Only the catalogue can be searched like that: say --all as well.")
-    found = one_shot.run(loaded, lambda link: queries.RedisQueries(link, loaded).sessions())
-    wanted = [one for one in found if one.state in (query.states or State) and query.stream in ("", one.stream)]
-    part = wanted[: limit or None]
+    _list_live(config, query, limit=limit, as_json=as_json)
+
+
+def _list_live(config: settings.Settings, query: Query, *, limit: int, as_json: bool) -> None:
+    live = one_shot.run(config, lambda link: queries.RedisQueries(link, config).sessions())
+    states = query.states or tuple(State)
+    matching = [session for session in live if session.state in states and query.stream in ("", session.stream)]
+    page = matching[: limit or None]
     if as_json:
-        output.print_json({"sessions": part, "total": len(wanted)})
+        output.print_json({"sessions": page, "total": len(matching)})
         return
     console = output.console()
-    console.print(_table(part))
-    if len(part) < len(wanted):
-        console.print(f"{len(wanted) - len(part):,} more: --limit 0 shows all")
+    console.print(_live_table(page))
+    if len(page) < len(matching):
+        console.print(f"{len(matching) - len(page):,} more: --limit 0 shows all")
 
 
-def _table(lines: Sequence[queries.SessionSummary]) -> Any:
-    numbers = ("id", "samples", "bytes", "open for", "heard")
-    made = output.table(
-        "session", "state", "stream", "id", "principal", "samples", "bytes", *numbers[3:], right=numbers
-    )
+def _live_table(sessions: Sequence[queries.SessionSummary]) -> Table:
+    columns = ("session", "state", "stream", "id", "principal", "samples", "bytes", "open for", "heard")
+    table = output.table(*columns, right=("id", "samples", "bytes", "open for", "heard"))
     at_ms = now_ms()
-    for one in lines:
-        made.add_row(
-            output.escape(one.identity),
-            output.state(one.state) + Text(" lost data", style="red") if one.lost_data else output.state(one.state),
-            one.stream,
-            str(one.stream_session_id),
-            output.escape(one.principal),
-            output.count(one.samples),
-            output.size(one.stored_bytes),
-            output.ago(one.opened_ms, at_ms),
-            f"{output.ago(one.heard_ms, at_ms)} ago" if one.heard_ms is not None else output.EMPTY_CELL,
+    for session in sessions:
+        state = output.state(session.state)
+        table.add_row(
+            output.escape(session.identity),
+            state + Text(" lost data", style="red") if session.lost_data else state,
+            session.stream,
+            str(session.stream_session_id),
+            output.escape(session.principal),
+            output.count(session.samples),
+            output.size(session.stored_bytes),
+            output.ago(session.opened_ms, at_ms),
+            f"{output.ago(session.heard_ms, at_ms)} ago" if session.heard_ms is not None else output.EMPTY_CELL,
         )
-    return made
+    return table
 
 
-command.add_command(show.show)
-command.add_command(end.close)
-command.add_command(end.abandon)
-command.add_command(resurrect.resurrect)
-command.add_command(export.export)
+def _list_catalogue(config: settings.Settings, query: Query, *, before: int | None, limit: int, as_json: bool) -> None:
+    """Prints one page of what the query finds, and the option that gives the next page."""
+    lines = catalogue_access.run(config, lambda catalogue: _search(catalogue, query, before, limit))
+    page = lines[: limit or None]
+    next_before = page[-1].stream_session_id if len(page) < len(lines) else None
+    if as_json:
+        output.print_json({"sessions": page, "next_before": next_before})
+        return
+    console = output.console()
+    console.print(_catalogue_table(page))
+    if next_before is not None:
+        console.print(f"There are more: --before {next_before}")
+
+
+async def _search(catalogue: Catalogue, query: Query, before: int | None, limit: int) -> list[CatalogueLine]:
+    """At most one line more than `limit`, which says that there is a next page."""
+    cursor = None if before is None else (before, "")
+    rows = catalogue_access.search_rows(catalogue, query, limit=limit + 1 if limit else 0, before=cursor)
+    return [CatalogueLine(**catalogue_access.line_fields(row)) async for row in rows]
+
+
+def _catalogue_table(lines: Sequence[CatalogueLine]) -> Table:
+    columns = ("session", "identifier", "state", "stream", "id", "from", "to", "samples", "bytes")
+    table = output.table(*columns, right=("id", "samples", "bytes"))
+    for line in lines:
+        table.add_row(
+            output.escape(line.identity),
+            output.escape(line.identifier),
+            output.state(line.state),
+            line.stream,
+            str(line.stream_session_id),
+            output.format_time_ns(line.start_ns),
+            output.format_time_ns(line.end_ns),
+            output.count(line.samples),
+            output.size(line.stored_bytes),
+        )
+    return table

@@ -1,4 +1,4 @@
-"""`rta-supervisor sessions resurrect`: a session that Redis forgot, published again from the catalogue."""
+"""`rta-supervisor sessions resurrect`: publishes a session that Redis no longer has, from the catalogue."""
 
 import click
 import msgspec
@@ -15,7 +15,7 @@ from rta_wire.pb import control_pb2
 
 
 class ResurrectedSession(msgspec.Struct, frozen=True):
-    """What `--json` prints."""
+    """What `sessions resurrect --json` prints."""
 
     identity: str
     state: str
@@ -27,10 +27,10 @@ class ResurrectedSession(msgspec.Struct, frozen=True):
 
 @click.command()
 @click.argument("identity")
-@control_client.timeout_option
+@options.timeout
 @options.as_json
 @options.with_settings
-def resurrect(loaded: settings.Settings, identity: str, timeout_s: float, as_json: bool) -> None:
+def resurrect(config: settings.Settings, identity: str, timeout_s: float, as_json: bool) -> None:
     """Publish a session that Redis forgot, as the catalogue of the supervisors has it.
 
     A closed one can be read for another day; one that was open goes on. One that is there stays as it is.
@@ -38,18 +38,18 @@ def resurrect(loaded: settings.Settings, identity: str, timeout_s: float, as_jso
     \b
     Example:  rta-supervisor sessions resurrect run-17
     """
-    found = one_shot.run(loaded, lambda link: _ask(link, loaded, identity, timeout_s=timeout_s))
+    session = one_shot.run(config, lambda link: _request(link, config, identity, timeout_s=timeout_s))
     if as_json:
-        output.print_json(found)
+        output.print_json(session)
         return
-    how = "was there all the time" if found.was_there else f"is back in {found.stream}"
-    output.console().print(Text(f"{output.escape(identity)} {how}: ") + output.state(found.state))
+    outcome = "was there all the time" if session.was_there else f"is back in {session.stream}"
+    output.console().print(Text(f"{output.escape(identity)} {outcome}: ") + output.state(session.state))
 
 
-async def _ask(link: Link, loaded: settings.Settings, identity: str, *, timeout_s: float) -> ResurrectedSession:
-    was_there = await queries.RedisQueries(link, loaded).session(identity) is not None
+async def _request(link: Link, config: settings.Settings, identity: str, *, timeout_s: float) -> ResurrectedSession:
+    was_there = await queries.RedisQueries(link, config).session(identity) is not None
     request = control_pb2.ResurrectSession(request_id=messages.new_request_id(), identity=identity)
-    reply = await control_client.OperatorClient(link, loaded, timeout_s=timeout_s).request(request)
+    reply = await control_client.OperatorClient(link, config, timeout_s=timeout_s).request(request)
     return ResurrectedSession(
         identity, reply.state, reply.stream, reply.stream_session_id, was_there, reply.totals.samples
     )

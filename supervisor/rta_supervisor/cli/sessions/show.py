@@ -9,12 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from rta_supervisor.catalogue.model import Catalogue, CatalogueRow, StorageLocation
-from rta_supervisor.cli import catalogue_access, options, output
-from rta_supervisor.cli.sessions import export
-from rta_supervisor.control import client as control_client
+from rta_supervisor.cli import catalogue_access, options, output, session_lookup
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries
-from rta_supervisor.session import store as sessions_
+from rta_supervisor.session import store as session_store
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
 from rta_supervisor.transport.link import Link
@@ -35,7 +33,7 @@ class SessionDetails(msgspec.Struct, frozen=True):
     """Session JSON as its readers have it."""
     units: dict[str, Totals]
     expires_s: int | None
-    """None: Redis has forgotten it, and this is what the catalogue knows."""
+    """None: Redis has forgotten the session, and all of this comes from the catalogue."""
     places: list[StorageLocation]
     catalogue_error: str
     """Why the catalogue could not be asked where else the data is; empty where it could."""
@@ -45,7 +43,7 @@ class SessionDetails(msgspec.Struct, frozen=True):
 @click.argument("identity")
 @options.as_json
 @options.with_settings
-def show(loaded: settings.Settings, identity: str, as_json: bool) -> None:
+def show(config: settings.Settings, identity: str, as_json: bool) -> None:
     """Everything about one session: its JSON, its time range, who wrote how much, where its data is.
 
     One that Redis has forgotten is looked up in the catalogue.
@@ -54,93 +52,113 @@ def show(loaded: settings.Settings, identity: str, as_json: bool) -> None:
     Examples:  rta-supervisor sessions show run-17
                rta-supervisor sessions show run-17 --json | jq .document.details
     """
-    found = one_shot.run(loaded, lambda link: load_details(link, loaded, identity))
+    details = one_shot.run(config, lambda link: load_details(link, config, identity))
     if as_json:
-        output.print_json(found)
+        output.print_json(details)
     else:
-        output.console().print(_page(found))
+        output.console().print(_page(details))
 
 
-async def load_details(link: Link, loaded: settings.Settings, identity: str) -> SessionDetails:
-    view = queries.RedisQueries(link, loaded)
-    line = await view.session(identity)
+async def load_details(link: Link, config: settings.Settings, identity: str) -> SessionDetails:
+    """Details of a session out of Redis, else out of the catalogue. NoSuchSession: neither has it."""
+    redis_queries = queries.RedisQueries(link, config)
+    summary = await redis_queries.session(identity)
     row: CatalogueRow | None = None
-    places: list[StorageLocation] = []
-    error = ""
+    locations: list[StorageLocation] = []
+    catalogue_error = ""
     try:
-        row, places = await catalogue_access.with_catalogue(
-            loaded, lambda catalogue: _catalogued(catalogue, identity, line)
+        row, locations = await catalogue_access.with_catalogue(
+            config, lambda catalogue: _read_catalogue(catalogue, identity, summary)
         )
-    except errors.CatalogueUnavailable as unavailable:
-        error = str(unavailable)
-    if line is None and row is not None:
-        is_json = export.document(row) != {}
+    except errors.CatalogueUnavailable as error:
+        catalogue_error = str(error)
+    if summary is None and row is not None:
+        is_json = catalogue_access.parse_document(row) != {}
         return SessionDetails(
-            session=_line(row),
+            session=_summary_of_row(row),
             document=msgspec.Raw(row.json.encode() if is_json else b"null"),
             units={},
             expires_s=None,
-            places=[*await _in_redis(link, loaded, row.stream), *places],
-            catalogue_error=error,
+            places=[*await _redis_locations(link, config, row.stream), *locations],
+            catalogue_error=catalogue_error,
         )
-    line = await control_client.require_session(view, identity)
-    known = await sessions_.SessionStore(link, loaded).read(identity)
-    units = {} if known is None else known.unit_totals
+    summary = await session_lookup.require_session(redis_queries, identity)
+    record = await session_store.SessionStore(link, config).read(identity)
+    unit_totals = {} if record is None else record.unit_totals
     return SessionDetails(
-        session=line,
-        document=msgspec.Raw(known.document if known is not None and known.document else b"null"),
-        units={unit: Totals.from_words(words.split(" ")) for unit, words in sorted(units.items())},
-        expires_s=await link.do("TTL", loaded.keys.session(identity)),
-        places=[*await _in_redis(link, loaded, line.stream), *places],
-        catalogue_error=error,
+        session=summary,
+        document=msgspec.Raw(record.document if record is not None and record.document else b"null"),
+        units={unit: Totals.from_words(totals.split(" ")) for unit, totals in sorted(unit_totals.items())},
+        expires_s=await link.do("TTL", config.keys.session(identity)),
+        places=[*await _redis_locations(link, config, summary.stream), *locations],
+        catalogue_error=catalogue_error,
     )
 
 
-async def _catalogued(
-    catalogue: Catalogue, identity: str, line: queries.SessionSummary | None
+async def _read_catalogue(
+    catalogue: Catalogue, identity: str, summary: queries.SessionSummary | None
 ) -> tuple[CatalogueRow | None, list[StorageLocation]]:
     """The row of a session, and where its data is besides Redis."""
     row = await catalogue.get(identity)
-    if line is not None:
-        stream, number = line.stream, line.stream_session_id
-    elif row is not None:
-        stream, number = row.stream, row.stream_session_id
-    else:
+    session = row if summary is None else summary
+    if session is None:
         return None, []
-    found = await catalogue.locations(stream)
-    return row, [place for place in found if place.stream_session_id in (0, number) and place.kind not in (LIVE, COLD)]
+    return row, [
+        location
+        for location in await catalogue.locations(session.stream)
+        if location.stream_session_id in (0, session.stream_session_id) and location.kind not in (LIVE, COLD)
+    ]
 
 
-async def _in_redis(link: Link, loaded: settings.Settings, stream: str) -> list[StorageLocation]:
-    """The stream as it is now, live and cold: what a catalogue noted of it may be gone since."""
-    info, memory, raw = await link.try_all(
+async def _redis_locations(link: Link, config: settings.Settings, stream: str) -> list[StorageLocation]:
+    """The live and the cold part of a stream as Redis has them now: what the catalogue noted of them may be gone."""
+    info, memory, raw_extent = await link.try_all(
         [
             ("XINFO", "STREAM", keys.stream(stream)),
             ("MEMORY", "USAGE", keys.stream(stream)),
-            ("HGET", loaded.keys.cold_index(), stream),
+            ("HGET", config.keys.cold_index(), stream),
         ]
     )
-    places: list[StorageLocation] = []
-    if not isinstance(raw, Exception) and (cold := cold_index.parse(raw)) is not None:
-        ends = (cold.first_id, cold.last_id)
-        places.append(
+    locations: list[StorageLocation] = []
+    if not isinstance(raw_extent, Exception) and (cold := cold_index.parse(raw_extent)) is not None:
+        locations.append(
             StorageLocation(
-                stream, 0, COLD, keys.cold_stream(stream), *ends, cold.entries, cold.size_bytes, cold.noted_ms
+                stream=stream,
+                stream_session_id=0,
+                kind=COLD,
+                location=keys.cold_stream(stream),
+                first_id=cold.first_id,
+                last_id=cold.last_id,
+                entries=cold.entries,
+                size_bytes=cold.size_bytes,
+                noted_ms=cold.noted_ms,
             )
         )
-    found: dict[bytes, Any] = {} if isinstance(info, Exception) else pairs_to_dict(info)
-    if found.get(b"length"):
-        ends = (found[b"first-entry"][0].decode(), found[b"last-entry"][0].decode())
-        size_bytes = memory if isinstance(memory, int) else 0
-        places.append(
-            StorageLocation(stream, 0, LIVE, keys.stream(stream), *ends, found[b"length"], size_bytes, now_ms())
+    live: dict[bytes, Any] = {} if isinstance(info, Exception) else pairs_to_dict(info)
+    if live.get(b"length"):
+        locations.append(
+            StorageLocation(
+                stream=stream,
+                stream_session_id=0,
+                kind=LIVE,
+                location=keys.stream(stream),
+                first_id=live[b"first-entry"][0].decode(),
+                last_id=live[b"last-entry"][0].decode(),
+                entries=live[b"length"],
+                size_bytes=memory if isinstance(memory, int) else 0,
+                noted_ms=now_ms(),
+            )
         )
-    return places
+    return locations
 
 
-def _line(row: CatalogueRow) -> queries.SessionSummary:
+def _summary_of_row(row: CatalogueRow) -> queries.SessionSummary:
     return queries.SessionSummary(
-        **{name: getattr(row, name) for name in ("identity", "state", "stream", "stream_session_id", "principal")},
+        identity=row.identity,
+        state=row.state,
+        stream=row.stream,
+        stream_session_id=row.stream_session_id,
+        principal=row.principal,
         opened_ms=row.opened_ms,
         heard_ms=None,
         lost_data=False,
@@ -148,38 +166,33 @@ def _line(row: CatalogueRow) -> queries.SessionSummary:
     )
 
 
-def _page(found: SessionDetails) -> Group:
-    one = found.session
+def _page(details: SessionDetails) -> Group:
+    session = details.session
     at_ms = now_ms()
-    raw = bytes(found.document)
-    document = msgspec.json.decode(raw) or {}
+    raw_document = bytes(details.document)
+    document = msgspec.json.decode(raw_document) or {}
+    lost_data = " (Redis lost data of it)" if session.lost_data else ""
     facts: list[tuple[str, Text | str]] = [
-        ("session", output.escape(one.identity)),
+        ("session", output.escape(session.identity)),
         ("identifier", output.escape(str(document.get("identifier", output.EMPTY_CELL)))),
-        ("state", output.state(one.state) + Text(" (Redis lost data of it)" if one.lost_data else "", style="red")),
-        ("stream", f"{one.stream}, id {one.stream_session_id}"),
-        ("principal", output.escape(one.principal)),
-        ("opened", f"{output.format_time_ms(one.opened_ms)}, {output.ago(one.opened_ms, at_ms)} ago"),
-        ("heard of", f"{output.ago(one.heard_ms, at_ms)} ago" if one.heard_ms is not None else "put away"),
-        ("from", output.format_time_ns(one.start_ns)),
-        ("to", output.format_time_ns(one.end_ns)),
-        ("samples", f"{output.count(one.samples)} in {output.count(one.bursts)} bursts"),
-        ("bytes", f"{output.size(one.stored_bytes)}, {output.size(one.raw_bytes)} before compression"),
-        ("expires", _expiry(found.expires_s)),
-        ("data", output.escape(found.catalogue_error) if found.catalogue_error else _summary(found.places)),
+        ("state", output.state(session.state) + Text(lost_data, style="red")),
+        ("stream", f"{session.stream}, id {session.stream_session_id}"),
+        ("principal", output.escape(session.principal)),
+        ("opened", f"{output.format_time_ms(session.opened_ms)}, {output.ago(session.opened_ms, at_ms)} ago"),
+        ("heard of", f"{output.ago(session.heard_ms, at_ms)} ago" if session.heard_ms is not None else "put away"),
+        ("from", output.format_time_ns(session.start_ns)),
+        ("to", output.format_time_ns(session.end_ns)),
+        ("samples", f"{output.count(session.samples)} in {output.count(session.bursts)} bursts"),
+        ("bytes", f"{output.size(session.stored_bytes)}, {output.size(session.raw_bytes)} before compression"),
+        ("expires", _expiry(details.expires_s)),
+        ("data", output.escape(details.catalogue_error) if details.catalogue_error else _kinds(details.places)),
     ]
-    units = output.table("unit", "bursts", "samples", "to", right=("bursts", "samples"))
-    for name, totals in found.units.items():
-        units.add_row(
-            output.escape(name),
-            output.count(totals.bursts),
-            output.count(totals.samples),
-            output.format_time_ns(totals.end_ns),
-        )
-    text = Text(output.pretty_json(raw))
-    tables = [*((_places(found.places), "") if found.places else ()), *((units, "") if found.units else ())]
-    parts: list[RenderableType] = [output.key_value_table(facts), "", *tables, text]
-    return Group(*parts)
+    parts: list[RenderableType] = [output.key_value_table(facts), ""]
+    if details.places:
+        parts += [_locations_table(details.places), ""]
+    if details.units:
+        parts += [_units_table(details.units), ""]
+    return Group(*parts, Text(output.pretty_json(raw_document)))
 
 
 def _expiry(expires_s: int | None) -> str:
@@ -188,15 +201,33 @@ def _expiry(expires_s: int | None) -> str:
     return f"in {output.duration(expires_s)}, renewed while it is open"
 
 
-def _summary(places: list[StorageLocation]) -> str:
-    return "nowhere any more" if not places else ", ".join(dict.fromkeys(place.kind for place in places))
+def _kinds(locations: list[StorageLocation]) -> str:
+    kinds = dict.fromkeys(location.kind for location in locations)
+    return ", ".join(kinds) if kinds else "nowhere any more"
 
 
-def _places(places: list[StorageLocation]) -> Table:
-    made = output.table("data", "where", "of", "entries", "bytes", "first", "last", right=("entries", "bytes"))
-    for place in places:
-        made.add_row(
-            *(place.kind, output.escape(place.location), "this session" if place.stream_session_id else "the stream"),
-            *(output.count(place.entries), output.size(place.size_bytes), place.first_id, place.last_id),
+def _locations_table(locations: list[StorageLocation]) -> Table:
+    table = output.table("data", "where", "of", "entries", "bytes", "first", "last", right=("entries", "bytes"))
+    for location in locations:
+        table.add_row(
+            location.kind,
+            output.escape(location.location),
+            "this session" if location.stream_session_id else "the stream",
+            output.count(location.entries),
+            output.size(location.size_bytes),
+            location.first_id,
+            location.last_id,
         )
-    return made
+    return table
+
+
+def _units_table(units: dict[str, Totals]) -> Table:
+    table = output.table("unit", "bursts", "samples", "to", right=("bursts", "samples"))
+    for unit, totals in units.items():
+        table.add_row(
+            output.escape(unit),
+            output.count(totals.bursts),
+            output.count(totals.samples),
+            output.format_time_ns(totals.end_ns),
+        )
+    return table
