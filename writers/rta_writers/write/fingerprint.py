@@ -1,11 +1,10 @@
 """A fingerprint of rows: tells a retry that computes other rows from one that repeats them."""
 
+import operator
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-
-from rta_wire.codec import columns
 
 BITS: Final = 2**64 - 1
 """Fingerprints are sums of 64 bits: those of parts are added and masked with this."""
@@ -16,8 +15,9 @@ _UNSIGNED_BY_BYTES: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint
 def fingerprint(batch: pa.RecordBatch) -> int:
     """A sum over all rows: the same for the same rows in any order, and almost never for others."""
     total = 0
-    for index, name in enumerate(sorted(batch.schema.names)):
-        total += (2 * index + 1) * _column_sum(columns.get_column(batch, name))
+    by_name = sorted(zip(batch.schema.names, batch.columns, strict=True), key=operator.itemgetter(0))
+    for index, (_, column) in enumerate(by_name):
+        total += (2 * index + 1) * _column_sum(column)
     return total & BITS
 
 
