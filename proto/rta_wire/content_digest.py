@@ -7,14 +7,12 @@ mistake; it is no protection against somebody who wants to deceive.
 import hashlib
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
+from rta_wire.arrays import F64, I64, U64, Array, Bools
 
 PART_ROWS: Final = 16_384
 """Rows that are mixed at a time: what stays near the processor costs a third."""
@@ -50,16 +48,14 @@ class Int64Values(msgspec.Struct, frozen=True):
     """Whole numbers of 64 bits beside their nearest doubles: the low bits, and which are below 0."""
 
     low: U64
-    negative: npt.NDArray[np.bool_]
+    negative: Bools
 
     @classmethod
-    def from_values(cls, values: npt.NDArray[Any]) -> "Int64Values":
+    def from_values(cls, values: Array) -> "Int64Values":
         return cls(values.astype(values.dtype, copy=False).view(np.uint64), values < 0)
 
 
-def of_samples(
-    channels: npt.NDArray[Any], times_ns: I64, values: npt.NDArray[np.float64], whole: Int64Values | None = None
-) -> Digest:
+def of_samples(channels: Array, times_ns: I64, values: F64, whole: Int64Values | None = None) -> Digest:
     """Of samples. Values count bit by bit: 0.0 is not -0.0, and one NaN is not another."""
     bits = np.ascontiguousarray(values).view(np.uint64)
     times = np.ascontiguousarray(times_ns).view(np.uint64)

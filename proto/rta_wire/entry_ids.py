@@ -1,41 +1,48 @@
-"""Ids of stream entries, `<ms>-<seq>`: compared, counted on, and bounded."""
+"""Ids of stream entries, `<ms>-<seq>`: reads, writes and compares them, and finds their neighbours and bounds."""
 
 from typing import Final
 
 PART_MAX: Final = 2**64 - 1
+"""The largest time and the largest sequence number that Redis takes."""
+
 MIN: Final = "0-0"
-"""Before every entry: no entry can have it."""
+"""The id below those of all entries: Redis refuses to add an entry with it."""
 
 MAX: Final = f"{PART_MAX}-{PART_MAX}"
 
 
-def parse(text: str) -> tuple[int, int]:
-    """The two numbers of an entry id, which compare as entries follow each other."""
-    ms, _, seq = text.partition("-")
+def parse(entry_id: str) -> tuple[int, int]:
+    """Time in ms and sequence number, which compare as entries follow each other. A missing sequence number is 0."""
+    ms, _, seq = entry_id.partition("-")
     return int(ms), int(seq or 0)
 
 
-def ms_of(text: str) -> int:
-    """The time in an entry id: when it was added, where the server made the id."""
-    return int(text.partition("-")[0])
+def format_id(ms: int, seq: int = 0) -> str:
+    """The id of a time in ms and a sequence number."""
+    return f"{ms}-{seq}"
 
 
-def is_after(one: str, other: str) -> bool:
-    """Whether one entry came later than the other."""
-    return parse(one) > parse(other)
+def ms_of(entry_id: str) -> int:
+    """The time in an entry id, in ms: when the entry was added, where the server made the id."""
+    return int(entry_id.partition("-")[0])
+
+
+def is_after(entry_id: str, other_id: str) -> bool:
+    """Whether the first id is higher than the second: its entry was added later."""
+    return parse(entry_id) > parse(other_id)
 
 
 def next_id(entry_id: str) -> str:
-    """The next id that there can be; the last of all ids has none and stays."""
+    """The lowest id above this one. `MAX` has none and is returned itself."""
     ms, seq = parse(entry_id)
     if seq < PART_MAX:
-        return f"{ms}-{seq + 1}"
-    return f"{ms + 1}-0" if ms < PART_MAX else entry_id
+        return format_id(ms, seq + 1)
+    return format_id(ms + 1) if ms < PART_MAX else MAX
 
 
 def previous_id(entry_id: str) -> str:
-    """The id before; the first of all has none and stays."""
+    """The highest id below this one. `MIN` has none and is returned itself."""
     ms, seq = parse(entry_id)
     if seq:
-        return f"{ms}-{seq - 1}"
-    return f"{ms - 1}-{PART_MAX}" if ms else MIN
+        return format_id(ms, seq - 1)
+    return format_id(ms - 1, PART_MAX) if ms else MIN

@@ -25,8 +25,29 @@ JSON: Final = "json"
 T_START: Final = "tStart"
 T_END: Final = "tEnd"
 
+# Fields of the folded state of a session.
+STATE: Final = "state"
+PRINCIPAL: Final = "principal"
+VERSION: Final = "version"
+OPENED_MS: Final = "openedMs"
 TOTALS: Final = "totals"
-"""Field of the folded state that holds the totals of a session."""
+LOST: Final = "lost"
+"""That Redis lost data of the session."""
+
+SAFE: Final = "safe"
+"""The version that the catalogue has."""
+
+UNIT_PREFIX: Final = "u:"
+"""Before the name of a unit: its totals."""
+
+PROPERTY_PREFIX: Final = "p:"
+"""Before the name of a property: the entry id of the request that set it last."""
+
+CHANGE_PREFIX: Final = "t:"
+"""Before a version: a change of state that no webhook's queue has yet."""
+
+EVICTED: Final = "evicted"
+"""Field of the counters of a control stream."""
 
 COLD_FIELD: Final = b"b"
 
@@ -55,7 +76,12 @@ def cold_stream(name: str) -> str:
 
 def unit_field(unit: str) -> str:
     """Field of the folded state that holds the totals of a unit."""
-    return f"u:{unit}"
+    return f"{UNIT_PREFIX}{unit}"
+
+
+def property_field(name: str) -> str:
+    """Field of the folded state that says which request set a property last."""
+    return f"{PROPERTY_PREFIX}{name}"
 
 
 class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

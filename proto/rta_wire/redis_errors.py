@@ -96,6 +96,11 @@ def classify(error: BaseException) -> ClassifiedError | None:
     return ClassifiedError(code, row.kind, row.meaning, first_line(error))
 
 
+def is_no_such_key(error: object) -> bool:
+    """Whether an error is the answer of XINFO about a key that does not exist: it has no code of its own."""
+    return "no such key" in str(error)
+
+
 def first_line(error: BaseException) -> str:
     """What an error says, for a sentence to go on after it."""
     return (str(error) or type(error).__name__).splitlines()[0].rstrip(".")

@@ -65,7 +65,7 @@ async def _frozen(link: Link, call: commands.Command, share: float) -> Any:
     """Some of the bytes, then nothing for a long time, then the rest."""
     raw = transport_pipeline.pack(call)
     cut = round(len(raw) * share)
-    pool = link.route.pool  # type: ignore[attr-defined]
+    pool = link.topology.pool  # type: ignore[attr-defined]
     connection: Any = await pool.get_connection()
     try:
         await connection.send_packed_command(raw[:cut])

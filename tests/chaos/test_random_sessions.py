@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rta_supervisor.embedded import server
-from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.silence_watchdog import SilenceWatchdog
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
@@ -29,7 +28,7 @@ from rta_wire.pb import control_pb2
 from rta_writers.connection import redis_client
 from rta_writers.options.target import Target
 from rta_writers.write.exactly_once import ExactlyOnceAppender
-from tests.support import samples
+from tests.support import samples, supervisor_parts
 
 EXAMPLES = 5000 if os.environ.get("RTA_SOAK") else 300
 STEPS = 15
@@ -108,8 +107,8 @@ class Lives(RuleBasedStateMachine):
         config = settings.Settings(redis=settings.RedisSettings(url=self.url))
         self.link.lives = 0
         self.sessions = SessionStore(self.link, config, clock=lambda: self.now_ms)
-        self.life = SessionService(self.link, config, self.sessions, lambda _: None, clock=lambda: self.now_ms)
-        self.watchdog = SilenceWatchdog(self.sessions, self.life, config.session, lambda: 0, clock=lambda: self.now_ms)
+        self.life = supervisor_parts.service(self.link, config, self.sessions, clock=lambda: self.now_ms)
+        self.watchdog = SilenceWatchdog(self.sessions, self.life, config, lambda: 0, clock=lambda: self.now_ms)
 
     def serve(self, work: Any, lives: int) -> Any:
         """Do it; a supervisor that dies on the way is followed by another that does it again."""

@@ -11,12 +11,12 @@ from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.embedded import server
 from rta_supervisor.recovery.restore import Recovery
-from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_wire import limits
 from rta_writers.options.target import Target
+from tests.support import supervisor_parts
 from tests.support.supervisor_parts import World
 
 
@@ -82,8 +82,8 @@ async def world(url: str, tmp_path: Path) -> AsyncIterator[World]:
     sessions = SessionStore(link, made)
     catalogue = SqliteCatalogue(tmp_path / "catalogue.sqlite")
     archivist = CatalogueWriter(link, catalogue, made)
-    life = SessionService(link, made, sessions, archivist.mark_changed)
-    recovery = Recovery(link, sessions, life, catalogue, is_catalogue_required=True, prepare=())
+    life = supervisor_parts.service(link, made, sessions, archivist.mark_changed)
+    recovery = Recovery(link, sessions, life, catalogue, config=supervisor_parts.required(made), prepare=())
     yield World(link, sessions, catalogue, archivist, life, recovery)
     await catalogue.close()
     await link.close()

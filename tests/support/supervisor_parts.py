@@ -1,12 +1,15 @@
 """Parts of a supervisor without its loops, on a real server."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
 
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.catalogue.writer import CatalogueWriter
+from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.recovery.restore import Recovery
+from rta_supervisor.session.effects import SessionEffects
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore
@@ -20,9 +23,26 @@ def config(lease_s: float = 0.3, **changes: Any) -> settings.Settings:
     return settings.Settings(node=settings.NodeSettings(lease_s=lease_s), **changes)
 
 
+def required(base: settings.Settings) -> settings.Settings:
+    """The same settings, with a catalogue that has to be there."""
+    return msgspec.structs.replace(base, catalogue=msgspec.structs.replace(base.catalogue, required=True))
+
+
+def service(
+    link: Link,
+    own: settings.Settings,
+    sessions: SessionStore,
+    on_change: Callable[[str], None] = lambda _: None,
+    clock: Clock = now_ms,
+) -> SessionService:
+    """What serves requests about sessions, with its effects."""
+    effects = SessionEffects(link, own, sessions, on_change, clock=clock)
+    return SessionService(link, own, sessions, effects, clock=clock)
+
+
 async def opened(link: Link, identity: str = "run-1") -> tuple[SessionStore, SessionService]:
     sessions = SessionStore(link, config())
-    life = SessionService(link, config(), sessions, lambda _: None)
+    life = service(link, config(), sessions)
     text = session.dump(session.build(identity)).decode()
     await life.open("default", control_pb2.OpenSession(identity=identity, stream="rig", session_json=text))
     return sessions, life

@@ -8,11 +8,9 @@ from typing import Final, NamedTuple
 import lz4.block
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from rta_wire import errors, limits
-
-I64 = npt.NDArray[np.int64]
+from rta_wire.arrays import I64
 
 
 class Framing(enum.StrEnum):

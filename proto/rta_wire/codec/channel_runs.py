@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from rta_wire.arrays import I64, U32, Bools
 from rta_wire.codec import row_order
-from rta_wire.codec.row_order import I64, U32, RowOrder
+from rta_wire.codec.row_order import RowOrder
 
 
 class Runs(NamedTuple):
@@ -61,7 +61,7 @@ def _has_late(runs: Runs) -> bool:
     return bool(late.any())
 
 
-def select(runs: Runs, chosen: npt.NDArray[np.bool_]) -> Runs:
+def select(runs: Runs, chosen: Bools) -> Runs:
     """Some of the runs, without the rows of the others."""
     if chosen.all():
         return runs

@@ -5,16 +5,11 @@ an error that names its row. The one exception is asked for: a double in a chann
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from rta_wire import errors, limits
+from rta_wire.arrays import I64, U32, Array, Bools
 from rta_wire.codec import layout
-
-Array = npt.NDArray[Any]
-I64 = npt.NDArray[np.int64]
-U32 = npt.NDArray[np.uint32]
-Bools = npt.NDArray[np.bool_]
 
 _NS_PER_UNIT: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _NUMBERS: Final = "fiub"

@@ -7,13 +7,11 @@ one byte, a matrix of bytes where all take the same width, and only the rest is 
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from rta_wire.codec.protobuf import proto_fields, varint
+from rta_wire.arrays import I64, Indices, Unsigned
+from rta_wire.codec import memory_views
+from rta_wire.codec.protobuf import varint
 
-I64 = npt.NDArray[np.int64]
-Unsigned = npt.NDArray[np.unsignedinteger]
-Indices = npt.NDArray[np.intp]
 RunBounds = tuple[I64, I64]
 """Starts and lengths of runs."""
 
@@ -113,7 +111,7 @@ def _put_alike(packed: PackedDeltas, scaled: Unsigned, runs: Indices, where: Run
     table = varint.matrix(scaled, width)
     if table.shape[1] != width:
         table = np.ascontiguousarray(table[:, :width])
-    view = proto_fields.as_memoryview(table.reshape(-1))
+    view = memory_views.of_array(table.reshape(-1))
     firsts = starts * width + (width - 1)
     lasts = (starts + lens) * width
     for run, first, last in zip(runs.tolist(), firsts.tolist(), lasts.tolist(), strict=True):
@@ -125,7 +123,7 @@ def _put_mixed(packed: PackedDeltas, scaled: Unsigned, runs: Indices, where: Run
     """Deltas that take what they take."""
     width = varint.widths(scaled)
     sizes = np.add.reduceat(width, where[0], dtype=np.int64)
-    parts = proto_fields.split_buffer(varint.encode(scaled, width), sizes)
+    parts = memory_views.split(varint.encode(scaled, width), sizes)
     for run, part in zip(runs.tolist(), parts, strict=True):
         packed.pieces[run] = part
     packed.sizes[runs] = sizes

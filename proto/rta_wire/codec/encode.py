@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from rta_wire import errors, limits
+from rta_wire.arrays import F64, I64, U32
 from rta_wire.codec import burst, channel_runs, columns, event_messages, row_order, sample_messages, wide
 from rta_wire.codec import layout as codec_layout
 from rta_wire.pb import data_pb2, stream_pb2
@@ -63,9 +63,9 @@ def _alone(item: stream_pb2.StreamData, options: Options) -> bytes:
 
 
 def encode_doubles(
-    channels: npt.NDArray[np.uint32],
-    times_ns: npt.NDArray[np.int64],
-    values: npt.NDArray[np.float64],
+    channels: U32,
+    times_ns: I64,
+    values: F64,
     *,
     target_bytes: int = limits.BURST_TARGET_BYTES,
 ) -> Iterator[Burst]:

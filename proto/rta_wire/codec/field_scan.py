@@ -5,15 +5,12 @@ from typing import TypeVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from google.protobuf.message import DecodeError
 
 from rta_wire.codec import burst as codec_burst
 from rta_wire.codec import layout, sample_columns
-from rta_wire.codec.protobuf import varint
+from rta_wire.codec.protobuf import field_sizes
 from rta_wire.pb import data_pb2, scan_pb2, stream_pb2
-
-I64 = npt.NDArray[np.int64]
 
 
 class DecodedBursts(msgspec.Struct, frozen=True):
@@ -43,15 +40,26 @@ class _Gathered:
         bodies.append(np.array([len(text.encode()) for text in self.json], np.int64))
         if self.timestamped:
             _, channels, starts, scales, deltas, buffers = zip(*self.timestamped, strict=True)
-            bodies.append(_number(channels) + _fixed(starts) + _number(scales) + _bytes(deltas) + _bytes(buffers))
+            bodies.append(
+                field_sizes.varints(channels)
+                + field_sizes.fixed64s(starts)
+                + field_sizes.varints(scales)
+                + field_sizes.byte_strings(deltas)
+                + field_sizes.byte_strings(buffers)
+            )
         if self.periodic:
             _, channels, starts, intervals, counts, buffers = zip(*self.periodic, strict=True)
-            numbers = _number(channels) + _number(intervals) + _number(counts)
-            bodies.append(_fixed(starts) + numbers + _bytes(buffers))
+            numbers = field_sizes.varints(channels) + field_sizes.varints(intervals) + field_sizes.varints(counts)
+            bodies.append(field_sizes.fixed64s(starts) + numbers + field_sizes.byte_strings(buffers))
         if self.rows:
             _, times, ids, buffers = zip(*self.rows, strict=True)
-            bodies.append(_bytes(ids) + _fixed(times) + _bytes(buffers))
-        return int(_sized(_sized(np.concatenate(bodies))).sum()) + 2 * self.empty
+            bodies.append(
+                field_sizes.byte_strings(ids) + field_sizes.fixed64s(times) + field_sizes.byte_strings(buffers)
+            )
+        return (
+            int(field_sizes.length_delimited(field_sizes.length_delimited(np.concatenate(bodies))).sum())
+            + 2 * self.empty
+        )
 
     def add(self, burst: int, items: Iterable[scan_pb2.Item]) -> None:
         """Takes all messages of a burst."""
@@ -120,26 +128,3 @@ def _parsed(cls: type[_Parsed], data: bytes, label: str) -> _Parsed:
         return cls.FromString(data)
     except DecodeError as error:
         raise codec_burst.bad_burst(label, f"not a message of type {cls.DESCRIPTOR.name}: {error}") from error
-
-
-def _sized(lengths: I64) -> I64:
-    """Bytes of fields that start with their length, tag included."""
-    return 1 + varint.widths(lengths.astype(np.uint64)) + lengths
-
-
-def _optional(sizes: I64, values: I64) -> I64:
-    return np.where(values == 0, 0, sizes)
-
-
-def _number(values: Sequence[int]) -> I64:
-    array = np.array(values, np.int64)
-    return _optional(1 + varint.widths(array.view(np.uint64)).astype(np.int64), array)
-
-
-def _fixed(values: Sequence[int]) -> I64:
-    return _optional(np.full(len(values), 9), np.array(values, np.int64))
-
-
-def _bytes(values: Sequence[bytes]) -> I64:
-    lengths = np.array([len(value) for value in values], np.int64)
-    return _optional(_sized(lengths), lengths)

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from rta_wire import errors, limits
+from rta_wire.arrays import U32, Indices
 
 
 class SampleType(enum.StrEnum):
@@ -91,7 +91,7 @@ class Plan:
         """The layout of one channel."""
         return self.channels.get(channel, self.default)
 
-    def codes(self, channels: npt.NDArray[np.uint32]) -> npt.NDArray[np.intp]:
+    def codes(self, channels: U32) -> Indices:
         """For each of `channels`, where in `layouts` its layout is."""
         found = np.zeros(len(channels), np.intp)
         if len(self._ids):

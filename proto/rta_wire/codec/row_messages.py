@@ -1,18 +1,14 @@
 """Row data: one sample of each of several channels at one time, in one packed buffer."""
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rta_wire import limits
-from rta_wire.codec import burst
+from rta_wire.arrays import I64, U8, U32, Array, Bools, Indices
+from rta_wire.codec import burst, memory_views, message_tags
 from rta_wire.codec.protobuf import proto_fields, varint
-
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
-U32 = npt.NDArray[np.uint32]
 
 SLOT_BYTES: Final = 8
 """Room for a sample of any type."""
@@ -27,7 +23,7 @@ class Cells(NamedTuple):
     widths: U8
 
 
-def cells(channels: U32, times: I64, made: npt.NDArray[Any]) -> Cells:
+def cells(channels: U32, times: I64, made: Array) -> Cells:
     """Samples of one type, each with its channel and time."""
     width = made.dtype.itemsize
     slots = np.zeros((len(made), SLOT_BYTES), np.uint8)
@@ -55,21 +51,21 @@ def blocks(these: Cells) -> Iterator[burst.MessageBlock]:
         first = last
 
 
-def _block(these: Cells, order: npt.NDArray[np.intp], starts: I64) -> burst.MessageBlock:
+def _block(these: Cells, order: Indices, starts: I64) -> burst.MessageBlock:
     channels, times, widths = these.channels[order], these.times[order], these.widths[order]
     id_widths = varint.widths(channels)
     id_sizes = np.add.reduceat(id_widths, starts, dtype=np.int64)
     buffer_sizes = np.add.reduceat(widths, starts, dtype=np.int64)
-    ids = proto_fields.split_buffer(varint.encode(channels, id_widths), id_sizes)
-    buffers = proto_fields.split_buffer(_compact(these.slots[order], widths), buffer_sizes)
+    ids = memory_views.split(varint.encode(channels, id_widths), id_sizes)
+    buffers = memory_views.split(_compact(these.slots[order], widths), buffer_sizes)
     pieces: list[bytes | memoryview] = []
     sizes = []
     for time, id_part, buffer in zip(times[starts].tolist(), ids, buffers, strict=True):
-        head = proto_fields.cached_varint_field(proto_fields.ROW_CHANNEL_IDS, len(id_part))
-        middle = proto_fields.fixed64_field(proto_fields.ROW_TIMESTAMP, time) if time else b""
-        middle += proto_fields.cached_varint_field(proto_fields.ROW_BUFFER, len(buffer))
+        head = proto_fields.cached_varint_field(message_tags.ROW_CHANNEL_IDS, len(id_part))
+        middle = proto_fields.fixed64_field(message_tags.ROW_TIMESTAMP, time) if time else b""
+        middle += proto_fields.cached_varint_field(message_tags.ROW_BUFFER, len(buffer))
         rest_bytes = len(id_part) + len(middle) + len(buffer)
-        before = proto_fields.message_prefix(proto_fields.ITEM_ROW, len(head) + rest_bytes)
+        before = message_tags.message_prefix(message_tags.ITEM_ROW, len(head) + rest_bytes)
         message = b"".join((before, head, id_part, middle, buffer))
         pieces += (message, b"", b"", b"")
         sizes.append(len(message))
@@ -77,7 +73,7 @@ def _block(these: Cells, order: npt.NDArray[np.intp], starts: I64) -> burst.Mess
     return burst.MessageBlock(pieces, np.array(sizes), lens, times[starts], times[starts])
 
 
-def _messages(these: Cells) -> tuple[npt.NDArray[np.intp], I64]:
+def _messages(these: Cells) -> tuple[Indices, I64]:
     """The order of cells by time and channel, and where messages start in it."""
     order = np.lexsort((these.channels, these.times))
     channels, times = these.channels[order], these.times[order]
@@ -91,7 +87,7 @@ def _messages(these: Cells) -> tuple[npt.NDArray[np.intp], I64]:
     return order, np.flatnonzero(np.r_[True, later])
 
 
-def _repeats(same: npt.NDArray[np.bool_]) -> I64:
+def _repeats(same: Bools) -> I64:
     """How many cells right before each are of the same channel and time; `same` says it of neighbours."""
     firsts = np.flatnonzero(np.r_[True, ~same])
     lens = np.diff(firsts, append=len(same) + 1)

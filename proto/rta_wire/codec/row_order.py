@@ -1,14 +1,11 @@
 """In which order rows go out: channel by channel. Rows that came in rounds, or channel by channel, need no sorting."""
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
-U32 = npt.NDArray[np.uint32]
-Indices = npt.NDArray[np.intp]
+from rta_wire.arrays import I64, U32, Array, Indices
 
 COUNTED: Final = 1 << 16
 """Channels below this are counted directly, which is faster than to compare them in order."""
@@ -24,7 +21,7 @@ LOOK_ROWS: Final = 1024
 class RowOrder(Protocol):
     """Where each row comes from."""
 
-    def apply(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def apply(self, values: Array) -> Array:
         """Values in this order."""
 
     @property
@@ -37,7 +34,7 @@ class IndexOrder(NamedTuple):
 
     rows: Indices
 
-    def apply(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def apply(self, values: Array) -> Array:
         """The copy brings them near the processor, which halves the time of the jumps."""
         return values.copy().take(self.rows, mode="clip")
 
@@ -47,7 +44,7 @@ class IdentityOrder(NamedTuple):
 
     size: int
 
-    def apply(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def apply(self, values: Array) -> Array:
         return np.ascontiguousarray(values)
 
     @property
@@ -70,7 +67,7 @@ class RoundRobinOrder(NamedTuple):
     width: int
     stretches: tuple[Stretch, ...]
 
-    def apply(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def apply(self, values: Array) -> Array:
         step = values.strides[0]
         tables = [
             np.lib.stride_tricks.as_strided(values[one.first :], (one.channels, one.rounds), (step, step * self.width))
@@ -82,18 +79,18 @@ class RoundRobinOrder(NamedTuple):
     def rows(self) -> Indices:
         return self.apply(np.arange(self.size))
 
-    def has_shared_values(self, values: npt.NDArray[Any]) -> bool:
+    def has_shared_values(self, values: Array) -> bool:
         """Whether all channels of a stretch have the same values: as times do where each round is one moment."""
         begins = np.zeros(self.width, np.bool_)
         begins[[0, *(one.first for one in self.stretches)]] = True
         changes = np.flatnonzero(values[1:] != values[:-1]) + 1
         return bool(begins[changes % self.width].all())
 
-    def segment_values(self, values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    def segment_values(self, values: Array) -> list[Array]:
         """The values of the first channel of each stretch."""
         return [values[one.first :: self.width][: one.rounds].copy() for one in self.stretches]
 
-    def assemble(self, tables: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    def assemble(self, tables: Sequence[Array]) -> Array:
         """What `of` gives, from a table for each stretch; one row of it where its channels are alike."""
         made = np.empty(self.size, tables[0].dtype)
         at = 0

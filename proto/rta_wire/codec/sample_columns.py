@@ -1,19 +1,16 @@
 """Samples of many messages to columns, all at once. Checks every count against the bytes that are there."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rta_wire import errors, limits
+from rta_wire.arrays import I64, U32, Array, Indices
 from rta_wire.codec import burst as codec_burst
 from rta_wire.codec import layout as codec_layout
 from rta_wire.codec.protobuf import varint
 
-I64 = npt.NDArray[np.int64]
-U32 = npt.NDArray[np.uint32]
-Array = npt.NDArray[Any]
 TypedColumns = tuple[codec_layout.SampleType, "SampleColumns"]
 
 _SAFE: Final = float(limits.TIME_NS_MAX // 2)
@@ -76,7 +73,7 @@ class _Runs(NamedTuple):
 
     bursts: Sequence[int]
     channels: U32
-    codes: npt.NDArray[np.intp]
+    codes: Indices
     counts: I64
     buffers: Sequence[bytes]
 

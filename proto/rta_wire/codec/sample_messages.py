@@ -1,24 +1,23 @@
 """Runs of samples to messages: timestamped ones with packed deltas, periodic ones where the plan says so."""
 
+import functools
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rta_wire import limits
-from rta_wire.codec import burst, channel_runs, delta_times, row_messages, row_order
+from rta_wire.arrays import I64, U32, Array, Bools
+from rta_wire.codec import burst, channel_runs, delta_times, memory_views, message_tags, row_messages
 from rta_wire.codec import layout as codec_layout
 from rta_wire.codec.protobuf import proto_fields
-
-I64 = npt.NDArray[np.int64]
 
 
 class TypedRuns(NamedTuple):
     """Samples of one layout in their final type, run by run."""
 
     runs: channel_runs.Runs
-    values: npt.NDArray[Any]
+    values: Array
     layout: codec_layout.Layout
 
 
@@ -41,16 +40,16 @@ def _all_but_rows(parts: Iterable[TypedRuns], cells: list[row_messages.Cells]) -
             yield encode_timestamped(these, made)
 
 
-def sample_bytes(made: npt.NDArray[Any]) -> memoryview:
+def sample_bytes(made: Array) -> memoryview:
     """The bytes of samples."""
-    return proto_fields.as_memoryview(np.ascontiguousarray(made).view(np.uint8))
+    return memory_views.of_array(np.ascontiguousarray(made).view(np.uint8))
 
 
-def encode_timestamped(these: channel_runs.Runs, made: npt.NDArray[Any]) -> burst.MessageBlock:
+def encode_timestamped(these: channel_runs.Runs, made: Array) -> burst.MessageBlock:
     """One message per run, or several where a run is long."""
     these = channel_runs.split(these, limits.ENCODE_RUN_SAMPLES)
     width = made.dtype.itemsize
-    buffers = slices(sample_bytes(made), these.starts * width, these.lens * width)
+    buffers = memory_views.slices(sample_bytes(made), these.starts * width, these.lens * width)
     covers, packed = _covered(these) if these.shared_times is None else _covered_alike(these.shared_times)
     return timestamped_block(these.channels, covers, packed, buffers)
 
@@ -85,8 +84,33 @@ def spans(these: channel_runs.Runs) -> Spans:
     return Spans(these.lens, these.times[these.starts], start_ns, end_ns)
 
 
+class TimestampedFrame(NamedTuple):
+    """What a message holds besides its start, its deltas and its samples, and the size of all of it."""
+
+    before_start: bytes
+    before_deltas: bytes
+    before_buffer: bytes
+    size: int
+
+
+@functools.lru_cache(maxsize=proto_fields.CACHED_FIELDS)
+def timestamped_frame(
+    channel: int, has_start: bool, scale: int, delta_bytes: int, buffer_bytes: int
+) -> TimestampedFrame:
+    """The frame of a message: the same again for each channel, group after group."""
+    channel_field = proto_fields.optional_varint_field(message_tags.CHANNEL_ID, channel)
+    before_deltas = proto_fields.cached_varint_field(
+        message_tags.DELTAS_SCALE, scale
+    ) + proto_fields.cached_varint_field(message_tags.DELTAS, delta_bytes)
+    before_buffer = proto_fields.cached_varint_field(message_tags.BUFFER, buffer_bytes)
+    body = len(channel_field) + proto_fields.FIXED64_FIELD_BYTES * has_start + len(before_deltas) + delta_bytes
+    body += len(before_buffer) + buffer_bytes
+    lead = message_tags.message_prefix(message_tags.ITEM_TIMESTAMPED, body)
+    return TimestampedFrame(lead + channel_field, before_deltas, before_buffer, len(lead) + body)
+
+
 def timestamped_block(
-    channels: row_order.U32, covers: Spans, packed: delta_times.PackedDeltas, buffers: list[memoryview]
+    channels: U32, covers: Spans, packed: delta_times.PackedDeltas, buffers: list[memoryview]
 ) -> burst.MessageBlock:
     """Messages from deltas that are packed already."""
     pieces: list[bytes | memoryview] = []
@@ -100,14 +124,14 @@ def timestamped_block(
         buffers,
         strict=True,
     ):
-        frame = proto_fields.timestamped_frame(channel, first_ns != 0, scale, delta_bytes, len(buffer))
-        start = proto_fields.fixed64_field(proto_fields.START_TIMESTAMP, first_ns) if first_ns else b""
+        frame = timestamped_frame(channel, first_ns != 0, scale, delta_bytes, len(buffer))
+        start = proto_fields.fixed64_field(message_tags.START_TIMESTAMP, first_ns) if first_ns else b""
         pieces += (frame.before_start + start + frame.before_deltas, deltas_, frame.before_buffer, buffer)
         sizes.append(frame.size)
     return burst.MessageBlock(pieces, np.array(sizes), covers.samples, covers.start_ns, covers.end_ns)
 
 
-def encode_periodic(these: channel_runs.Runs, made: npt.NDArray[Any], interval_ns: int) -> Iterator[burst.MessageBlock]:
+def encode_periodic(these: channel_runs.Runs, made: Array, interval_ns: int) -> Iterator[burst.MessageBlock]:
     """One message per stretch of samples with one interval."""
     for some, first, last in channel_runs.portions(
         channel_runs.split(these, limits.ENCODE_RUN_SAMPLES), limits.ENCODE_BLOCK_CELLS
@@ -116,7 +140,7 @@ def encode_periodic(these: channel_runs.Runs, made: npt.NDArray[Any], interval_n
         yield _periodic_block(stretches, made[first:last], intervals)
 
 
-def _periodic_block(these: channel_runs.Runs, made: npt.NDArray[Any], intervals: I64) -> burst.MessageBlock:
+def _periodic_block(these: channel_runs.Runs, made: Array, intervals: I64) -> burst.MessageBlock:
     width = made.dtype.itemsize
     starts, lens = these.starts, these.lens
     first_ns = these.times[starts]
@@ -127,19 +151,19 @@ def _periodic_block(these: channel_runs.Runs, made: npt.NDArray[Any], intervals:
         first_ns.tolist(),
         intervals.tolist(),
         lens.tolist(),
-        slices(sample_bytes(made), starts * width, lens * width),
+        memory_views.slices(sample_bytes(made), starts * width, lens * width),
         strict=True,
     ):
         head = (
-            proto_fields.optional_varint_field(proto_fields.CHANNEL_ID, channel)
-            + (proto_fields.fixed64_field(proto_fields.START_TIMESTAMP, time) if time else b"")
-            + (proto_fields.varint_field(proto_fields.INTERVAL, interval) if interval else b"")
-            + proto_fields.cached_varint_field(proto_fields.SAMPLES, count)
-            + proto_fields.cached_varint_field(proto_fields.BUFFER, len(buffer))
+            proto_fields.optional_varint_field(message_tags.CHANNEL_ID, channel)
+            + (proto_fields.fixed64_field(message_tags.START_TIMESTAMP, time) if time else b"")
+            + (proto_fields.varint_field(message_tags.INTERVAL, interval) if interval else b"")
+            + proto_fields.cached_varint_field(message_tags.SAMPLES, count)
+            + proto_fields.cached_varint_field(message_tags.BUFFER, len(buffer))
         )
         # In one piece: where stretches are short, messages are many and views are larger than what they show.
         message = b"".join(
-            (proto_fields.message_prefix(proto_fields.ITEM_PERIODIC, len(head) + len(buffer)), head, buffer)
+            (message_tags.message_prefix(message_tags.ITEM_PERIODIC, len(head) + len(buffer)), head, buffer)
         )
         pieces += (message, b"", b"", b"")
         sizes.append(len(message))
@@ -163,7 +187,7 @@ def _stretches(these: channel_runs.Runs, interval_ns: int) -> tuple[channel_runs
     return these._replace(channels=these.channels[owner], starts=starts, lens=lens), intervals
 
 
-def _found(steps: I64, inside: npt.NDArray[np.bool_], count: int) -> tuple[I64, I64, I64]:
+def _found(steps: I64, inside: Bools, count: int) -> tuple[I64, I64, I64]:
     """Walks over groups of equal steps. The step from one stretch to the next belongs to neither."""
     change = np.flatnonzero(np.r_[True, (steps[1:] != steps[:-1]) | ~inside[1:] | ~inside[:-1]][: len(steps)])
     stops = np.r_[change[1:], len(steps)][: len(change)]
@@ -185,8 +209,3 @@ def _found(steps: I64, inside: npt.NDArray[np.bool_], count: int) -> tuple[I64, 
         lens.append(count - sample)
         intervals.append(0)
     return np.array(starts), np.array(lens), np.array(intervals)
-
-
-def slices(data: memoryview, starts: I64, sizes: I64) -> list[memoryview]:
-    """Parts of `data`."""
-    return [data[first:last] for first, last in zip(starts.tolist(), (starts + sizes).tolist(), strict=True)]

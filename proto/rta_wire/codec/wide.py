@@ -6,20 +6,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rta_wire import errors, limits
+from rta_wire.arrays import I64, U32, Array, Indices
 from rta_wire.codec import burst, channel_runs, columns, delta_times, row_messages, row_order, sample_messages
 from rta_wire.codec import layout as codec_layout
-
-I64 = npt.NDArray[np.int64]
 
 
 class Table(NamedTuple):
     """The times of all rows in the order in which they are sent, and which row each was; None if none moved."""
 
     times: I64
-    order: npt.NDArray[np.intp] | None
+    order: Indices | None
     first_row: int
     in_time_order: bool
 
@@ -29,8 +27,8 @@ class ChannelSamples(NamedTuple):
 
     channel: int
     layout: codec_layout.Layout
-    values: npt.NDArray[Any]
-    row_indices: npt.NDArray[np.intp] | None
+    values: Array
+    row_indices: Indices | None
 
 
 def group_rows(channels: int, options: burst.EncodeOptions) -> int:
@@ -114,7 +112,7 @@ def _shared(series: list[ChannelSamples], table: Table) -> burst.MessageBlock:
 _ONE_CHANNEL: Final = np.zeros(1, np.uint32)
 
 
-def _as_runs(times: I64, channels: row_order.U32, lens: list[int], table: Table) -> channel_runs.Runs:
+def _as_runs(times: I64, channels: U32, lens: list[int], table: Table) -> channel_runs.Runs:
     counts = np.array(lens, np.int64)
     return channel_runs.Runs(
         row_order.NO_ORDER, times, channels, np.cumsum(counts) - counts, counts, table.in_time_order

@@ -15,10 +15,10 @@ import lz4
 import lz4.block
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from rta_wire import entry_ids, errors, limits
+from rta_wire.arrays import Array
 from rta_wire.cold import byte_split
 from rta_wire.cold.lz4_roundtrip import NOT_UNPACKED, RECIPE_MAX, RawEntry, UnpackedEntry, repack
 
@@ -224,7 +224,8 @@ def _parts(found: Header, body: memoryview) -> Iterator[bytes]:
 
 def _entries(table: _Table, parts: Sequence[bytes]) -> Iterator[UnpackedEntry]:
     ms = np.cumsum(_numbers(table.ms, _U64), dtype=np.uint64)
-    ids = [f"{one}-{seq}" for one, seq in zip(ms.tolist(), _numbers(table.seq, _U64).tolist(), strict=True)]
+    seqs = _numbers(table.seq, _U64)
+    ids = [entry_ids.format_id(*numbers) for numbers in zip(ms.tolist(), seqs.tolist(), strict=True)]
     shape = _numbers(table.shape, _U32)
     if len(shape) != len(ids) or (len(shape) and int(shape.max()) >= len(table.shapes)):
         raise ValueError("an entry has fields that there are not")
@@ -264,7 +265,7 @@ def _apart(table: _Table, parts: Sequence[bytes]) -> byte_split.SplitValues:
     )
 
 
-def _numbers(data: bytes, kind: np.dtype[Any]) -> npt.NDArray[Any]:
+def _numbers(data: bytes, kind: np.dtype[Any]) -> Array:
     return np.frombuffer(data, kind)
 
 

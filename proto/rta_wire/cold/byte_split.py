@@ -9,14 +9,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from rta_wire import limits
+from rta_wire.arrays import U32
+from rta_wire.codec import message_tags
 from rta_wire.pb import scan_pb2
-
-U32 = npt.NDArray[np.uint32]
 
 UNSPLIT: Final = 1
 WIDTHS: Final = (8, 4, 2)
@@ -36,7 +35,6 @@ WORTH: Final = 0.97
 GOOD_ENOUGH: Final = 0.8
 """One that is this much smaller is taken without trying others."""
 
-_BURST_TAG: Final = 0x0A
 _quick: Final = pa.Codec("zstd", 1)
 
 
@@ -69,7 +67,7 @@ def find_buffers(raw: bytes) -> list[Cut]:
 def _found(raw: bytes, items: Sequence[scan_pb2.Item]) -> Iterator[Cut]:
     at, end = 0, len(raw)
     for item in items:
-        if at >= end or raw[at] != _BURST_TAG:
+        if at >= end or raw[at] != message_tags.BURST_DATA:
             return
         size, shift, at = 0, 0, at + 1
         while at < end:

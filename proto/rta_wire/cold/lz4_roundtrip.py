@@ -31,6 +31,10 @@ class RawEntry(NamedTuple):
     fields: tuple[bytes, ...]
     """Names and values in turn, as Redis has them: a name may come twice."""
 
+    def by_name(self) -> dict[bytes, bytes]:
+        """Values by the names of their fields; of a name that comes twice the last one."""
+        return dict(zip(self.fields[::2], self.fields[1::2], strict=True))
+
 
 class UnpackedEntry(NamedTuple):
     """An entry whose LZ4 blocks are unpacked."""

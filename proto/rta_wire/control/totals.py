@@ -8,7 +8,7 @@ from typing import Final, Self
 import msgspec
 
 from rta_wire import errors, limits
-from rta_wire.codec.encode import Burst
+from rta_wire.codec.burst import Burst
 from rta_wire.pb import control_pb2
 
 _NONE: Final = "-"

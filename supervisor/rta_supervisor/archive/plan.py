@@ -22,7 +22,7 @@ PASS_SESSIONS: Final = 1000
 """One pass is one job of Spark: many short sessions share it, and what it left is not much work to do again."""
 
 _STATE_FIELDS: Final = (
-    *(keys.STREAM_SESSION_ID, keys.STREAM_NAME, "state", "version", "openedMs", keys.TOTALS),
+    *(keys.STREAM_SESSION_ID, keys.STREAM_NAME, keys.STATE, keys.VERSION, keys.OPENED_MS, keys.TOTALS),
     *("archived", "archivedVersion", "cut"),
 )
 _HASH_FIELDS: Final = (keys.STREAM_POSITION, keys.LAST_UPDATED, keys.JSON)

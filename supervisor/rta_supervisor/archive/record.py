@@ -23,13 +23,10 @@ class ArchiveRecorder:
         self._link = link
         self._keys = config.keys
         self._operators = config.control.operators
-        self._closed_ttl_s = config.session.closed_ttl_s
+        self._config = config
         self._sessions = sessions
         self._catalogue = catalogue
         self._log = log.get()
-
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._closed_ttl_s = config.session.closed_ttl_s
 
     async def record(self, principal: str, request: control_pb2.NoteArchived) -> control_pb2.SessionReply:
         """The catalogue first: it is where people look for files, and a mark lets everything else go."""
@@ -42,7 +39,9 @@ class ArchiveRecorder:
             )
         await self._catalogue.save_locations([_place(known, request)])
         outcome = (
-            await self._link.do(*retention_functions.mark_archived(self._keys, request, ttl_s=self._closed_ttl_s))
+            await self._link.do(
+                *retention_functions.mark_archived(self._keys, request, ttl_s=self._config.session.closed_ttl_s)
+            )
         ).decode()
         if outcome == "unknown":
             raise errors.UnknownSession(identity=request.identity)

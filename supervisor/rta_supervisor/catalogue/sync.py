@@ -8,11 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from rta_supervisor.catalogue.model import Catalogue
-from rta_supervisor.diagnostics import log, loop_watch
-from rta_supervisor.nodes import leases
+from rta_supervisor.diagnostics import log
+from rta_supervisor.nodes import periodic
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.transport.link import Link
 from rta_wire import errors
 
@@ -45,26 +44,24 @@ class CatalogueSync:
         self._every_s = min(SYNC_INTERVAL_S, config.session.closed_ttl_s / SYNCS_PER_CLOSED_TTL)
         self._note = on_stale
         self._end_again = close_again
+        self._is_new_turn = True
         self._log = log.get()
 
-    async def run(self, turns: leases.DutyTurns = leases.UNLEASED) -> None:
-        """Until cancelled. First of all what happened while we were away, or while it was not our turn."""
-        is_first, pause_s = True, 0.0
-        while True:
-            loop_watch.report_alive(self._every_s)
-            is_our_turn = await turns.next(pause_s) is not None
-            pause_s = self._every_s
-            if not is_our_turn:
-                is_first = True
-                continue
-            try:
-                if is_first or await self._link.do("ZCARD", self._keys.nodes()) > 1:
-                    await self.sync()
-                is_first = False
-            except RETRIABLE_ERRORS as error:
-                self._link.outage_log.log_failure(error)
-            except errors.CatalogueUnavailable as error:
-                self._log.debug("catalogue_not_followed", error=str(error))  # the archivist complains loudly enough
+    async def run(self, turns: periodic.DutyTurns = periodic.UNLEASED) -> None:
+        """Sync until cancelled: at once, at the beginning of each turn, and then while there are other supervisors."""
+        await periodic.in_turns(turns, lambda: self._every_s, self._sync_in_turn, self._link.outage_log, at_once=True)
+
+    async def _sync_in_turn(self, until_ms: int | None) -> None:
+        if until_ms is None:
+            self._is_new_turn = True
+            return
+        try:
+            if self._is_new_turn or await self._link.do("ZCARD", self._keys.nodes()) > 1:
+                await self.sync()
+            self._is_new_turn = False
+        except errors.CatalogueUnavailable as error:
+            # The catalogue writer reports it as an error.
+            self._log.debug("catalogue_not_followed", error=str(error))
 
     async def sync(self) -> None:
         """One round."""

@@ -6,7 +6,8 @@ from typing import Final
 import anyio
 
 from rta_supervisor.catalogue.model import Catalogue, CatalogueRow
-from rta_supervisor.diagnostics import log, loop_watch
+from rta_supervisor.diagnostics import log
+from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.retention import functions as retention_functions
 from rta_supervisor.retention.archive_queue import JSON_ONLY, UnarchivedSession
@@ -20,7 +21,15 @@ from rta_wire import errors, keys
 from rta_wire.session import State
 
 PAGE: Final = 500
-ROW_FIELDS: Final = (keys.STREAM_NAME, keys.STREAM_SESSION_ID, "principal", "state", "version", "openedMs", keys.TOTALS)
+ROW_FIELDS: Final = (
+    keys.STREAM_NAME,
+    keys.STREAM_SESSION_ID,
+    keys.PRINCIPAL,
+    keys.STATE,
+    keys.VERSION,
+    keys.OPENED_MS,
+    keys.TOTALS,
+)
 
 
 class CatalogueWriter:
@@ -30,18 +39,12 @@ class CatalogueWriter:
         self._link = link
         self._catalogue = catalogue
         self._keys = config.keys
-        self._config = config.catalogue
-        self._session = config.session
-        self._is_archive_required = config.archive.required
+        self._config = config
         self._changed: set[str] = set()
         self._progress: dict[SessionRef, bytes] = {}
+        self._progress_due_s = 0.0
         self._is_failing = False
         self._log = log.get()
-
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._config = config.catalogue
-        self._session = config.session
-        self._is_archive_required = config.archive.required
 
     def mark_changed(self, identity: str) -> None:
         """A session has changed."""
@@ -52,15 +55,14 @@ class CatalogueWriter:
         self._progress.update(published)
 
     async def run(self) -> None:
-        """Until cancelled."""
-        due_s = 0.0
-        while True:
-            loop_watch.report_alive(self._config.flush_s)
-            await anyio.sleep(self._config.flush_s)
-            await self.flush_changes()
-            if anyio.current_time() >= due_s:
-                due_s = anyio.current_time() + self._config.progress_flush_s
-                await self.flush_progress()
+        """Write what changed every `flush_s` and the progress every `progress_flush_s`, until cancelled."""
+        await periodic.every(lambda: self._config.catalogue.flush_s, self._flush_due, self._link.outage_log)
+
+    async def _flush_due(self) -> None:
+        await self.flush_changes()
+        if anyio.current_time() >= self._progress_due_s:
+            self._progress_due_s = anyio.current_time() + self._config.catalogue.progress_flush_s
+            await self.flush_progress()
 
     async def flush(self) -> None:
         """Write everything that is waiting."""
@@ -119,8 +121,8 @@ class CatalogueWriter:
         between is put away anew. Who waits is listed before it leaves the index: trimming looks there, then here."""
         if not closed:
             return
-        held_ttl_s = self._session.open_ttl_s if self._is_archive_required else 0
-        ttls = {"ttl_s": self._session.closed_ttl_s, "held_ttl_s": held_ttl_s}
+        held_ttl_s = self._config.session.open_ttl_s if self._config.archive.required else 0
+        ttls = {"ttl_s": self._config.session.closed_ttl_s, "held_ttl_s": held_ttl_s}
         scores, *answers = await self._link.do_all(
             [
                 ("ZMSCORE", self._keys.session_index(), *(one.identity for one in closed)),

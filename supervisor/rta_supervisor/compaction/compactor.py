@@ -17,7 +17,7 @@ from rta_supervisor.compaction.bounds import trim_cold
 from rta_supervisor.compaction.mover import MoveResult, StreamMover
 from rta_supervisor.compaction.store import CompactionStore
 from rta_supervisor.diagnostics import counters, log, loop_watch
-from rta_supervisor.nodes import leases
+from rta_supervisor.nodes import leases, periodic
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.retention.archive_floor import ArchiveFloor, ArchiveFloors
 from rta_supervisor.retention.trimmer import UNLIMITED_ENTRIES
@@ -25,7 +25,6 @@ from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections.compaction import HOUR_S
 from rta_supervisor.transport import commands
-from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import entry_ids, errors, keys
@@ -44,29 +43,22 @@ class Compactor:
         self._catalogue = catalogue
         self._config = config
         self._floors = ArchiveFloors(link, config)
-        self._turns: leases.DutyTurns = leases.UNLEASED
+        self._turns: periodic.DutyTurns = periodic.UNLEASED
         self._began_s: deque[float] = deque()
         self._log = log.get(duty="compact")
 
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._config = config
-        self._floors.reconfigure(config)
-
-    async def run(self, turns: leases.DutyTurns = leases.UNLEASED) -> None:
-        """Until cancelled. What an outage interrupts is gone on with in the next pass."""
+    async def run(self, turns: periodic.DutyTurns = periodic.UNLEASED) -> None:
+        """Sweep every `compact.every_s` until cancelled. What is interrupted goes on in the next pass."""
         self._turns = turns
-        while True:
-            every_s = self._config.compact.every_s
-            loop_watch.report_alive(every_s)
-            until_ms = await turns.next(every_s)
-            if until_ms is None:
-                continue
-            try:
-                await self.sweep(until_ms)
-            except leases.LeaseExpired:
-                self._log.info("compaction_interrupted")
-            except RETRIABLE_ERRORS as error:
-                self._link.outage_log.log_failure(error)
+        await periodic.in_turns(turns, lambda: self._config.compact.every_s, self._sweep_in_turn, self._link.outage_log)
+
+    async def _sweep_in_turn(self, until_ms: int | None) -> None:
+        if until_ms is None:
+            return
+        try:
+            await self.sweep(until_ms)
+        except leases.LeaseExpired:
+            self._log.info("compaction_interrupted")
 
     async def sweep(self, until_ms: int = commands.FOREVER) -> dict[str, MoveResult]:
         """Every stream once: what was moved, by stream."""

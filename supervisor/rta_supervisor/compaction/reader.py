@@ -1,56 +1,38 @@
-"""Reads the cold part of a stream for those who see live and cold as one. A batch at a time is held in memory."""
+"""Reads the cold part of a stream for readers that see live and cold as one. Holds one batch in memory at a time.
+
+Which part holds the next entries is decided by `rta_wire.stream.live_then_cold`; this module reads from Redis.
+"""
 
 from collections.abc import AsyncIterator
 
 from rta_supervisor.compaction import store
 from rta_supervisor.transport.link import Link
-from rta_wire import entry_ids, keys
+from rta_wire import keys
 from rta_wire.cold.lz4_roundtrip import RawEntry
 from rta_wire.stream import cursor, live_then_cold
-from rta_wire.stream.cold_index import ColdExtent
 
 
 class ColdReader:
-    """The cold part of one stream, as the index has it now. Who asks has looked at the live stream before."""
+    """The cold part of one stream. Callers read the live part before they ask for this one."""
 
     def __init__(self, link: Link, names: keys.Keys, stream: str) -> None:
         self._store = store.CompactionStore(link, names, stream)
 
-    async def index_entry(self) -> ColdExtent | None:
-        return await self._store.index()
+    async def next_page(self, live: cursor.StreamPage, after: str) -> cursor.StreamPage:
+        """The entries after an id: those of the next batch where they are cold, else the page that was read live."""
+        read = live_then_cold.ForwardRead(after)
+        while (id_range := read.take_index(await self._store.index())) is not None:
+            read.take_batch(await self._store.batch_after(*id_range))
+        if read.batch is None:
+            return read.live_page(live)
+        entries = await store.unpack_entries(read.batch[1], *read.entry_range)
+        return read.cold_page([(entry.id.encode(), entry.by_name()) for entry in entries])
 
-    async def next_part(self, live: cursor.StreamPage, position: str) -> cursor.StreamPage:
-        """What comes after a place, given what was found live a moment before."""
-        found = await self.index_entry()
-        if found is not None and found.is_ahead_of(position):
-            return await self.cold_part_after(position) or live
-        return live if found is None else live_then_cold.live_page(live, found)
-
-    async def cold_part_after(self, position: str) -> cursor.StreamPage | None:
-        """The entries of a batch that come after a place. None where what comes next is live."""
-        found = await self.index_entry()
-        while found is not None and found.is_ahead_of(position):
-            batch = await self._store.batch_after(position, found.last_id)
-            # Looked at again: old batches may go at any moment, and the index is told before they do.
-            now = await self.index_entry()
-            if now == found:
-                if batch is None:
-                    return None
-                entries = await store.unpack_entries(batch[1], position, found.last_id)
-                return live_then_cold.cold_page(found, [(one.id, one.fields) for one in entries])
-            found = now
-        return None
-
-    async def pages_backwards(self, below: str, above: str) -> AsyncIterator[list[RawEntry]]:
-        """Entries between two ids, newest first, those of a batch at a time."""
-        found = await self.index_entry()
-        if found is None or not found.is_ahead_of(above):
-            return
-        at = found.last_id
-        while (batch := await self._store.batch_before(at)) is not None:
-            at = f"({batch[0]}"
-            entries = await store.unpack_entries(batch[1], above, found.last_id)
-            if inside := [one for one in entries if entry_ids.parse(one.id) < entry_ids.parse(below)]:
-                yield inside[::-1]
-            if entry_ids.parse(batch[0]) <= entry_ids.parse(above):
-                return
+    async def pages_backwards(self, read: live_then_cold.BackwardRead) -> AsyncIterator[list[RawEntry]]:
+        """Entries below those that were read live, newest first, those of one batch at a time."""
+        upper = read.take_index(await self._store.index())
+        while upper is not None and (batch := await self._store.batch_before(upper)) is not None:
+            upper = read.take_batch(batch)
+            entries = await store.unpack_entries(batch[1], *read.entry_range)
+            if page := [entry for entry in reversed(entries) if not read.was_live(entry.id)]:
+                yield page

@@ -4,11 +4,12 @@ from typing import Final
 
 import anyio
 
-from rta_supervisor.observe import queries
+from rta_supervisor.nodes import registry
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.failures import OUTAGE_ERRORS
-from rta_supervisor.transport.link import Link, safe_url
-from rta_wire import errors, keys, limits
+from rta_supervisor.transport.link import Link
+from rta_supervisor.transport.replies import pairs_to_dict
+from rta_wire import errors, keys, limits, redis_url
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2
 
@@ -23,7 +24,6 @@ class OperatorClient:
     def __init__(self, link: Link, loaded: settings.Settings, *, timeout_s: float = TIMEOUT_S) -> None:
         self._link = link
         self._keys = loaded.keys
-        self._view = queries.RedisQueries(link, loaded)
         self._timeout_s = timeout_s
         if not loaded.control.operators:
             raise errors.BadConfiguration(where="control.operators", reason="it names nobody who could ask for this")
@@ -54,12 +54,18 @@ class OperatorClient:
 
     async def check_is_served(self) -> None:
         """Find out at once, not after the timeout."""
-        if not await self._view.nodes():
-            raise errors.NoSupervisor(url=safe_url(self._link.config.url))
-        lane = self._keys.requests(self.principal)
-        if not any(line.is_read for line in await self._view.control_streams() if line.key == lane):
+        if not await registry.running_nodes(self._link, self._keys):
+            raise errors.NoSupervisor(url=redis_url.redact(self._link.config.url))
+        if not await self._is_read(self._keys.requests(self.principal)):
             raise errors.BadConfiguration(
                 where="control.operators",
                 reason=f"no running supervisor reads requests of {self.principal!r}. "
                 "Name it in their settings and start them again",
             )
+
+    async def _is_read(self, control_stream: str) -> bool:
+        """Whether supervisors have made their consumer group on a control stream."""
+        [groups] = await self._link.try_all([("XINFO", "GROUPS", control_stream)])
+        if isinstance(groups, Exception):
+            return False
+        return any(pairs_to_dict(group)[b"name"] == keys.CONTROL_GROUP.encode() for group in groups)

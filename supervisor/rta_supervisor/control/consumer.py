@@ -19,7 +19,7 @@ from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.failures import OUTAGE_ERRORS, REFUSAL_ERRORS, RETRIABLE_ERRORS, DataLost
 from rta_supervisor.transport.link import Link
-from rta_wire import errors, keys, limits
+from rta_wire import errors, keys
 
 BLOCK_MS: Final = int(settings.CONTROL_BLOCK_S * 1000)
 BLOCK_DEFERRED_MS: Final = 100
@@ -56,7 +56,7 @@ class ControlConsumer:
         self._gather_max = gather_batches * config.control.batch
         self._is_gathering = gather_batches > 1
         self._link = link
-        self._config = config.control
+        self._config = config
         self._lease_s = config.node.lease_s
         self._block_ms = min(BLOCK_MS, int(self._lease_s * 1000 / BLOCKS_PER_LEASE))
         self._keys = config.keys
@@ -69,9 +69,6 @@ class ControlConsumer:
     def note_outage(self) -> None:
         """Nobody could be heard until now: Redis was away, or so full that nobody could write."""
         self.listening_since_ms = now_ms()
-
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._config = msgspec.structs.replace(config.control, batch=self._config.batch)
 
     async def create_groups(self) -> None:
         """Make the groups, from the beginning of each stream: what was sent before we came counts too."""
@@ -91,7 +88,7 @@ class ControlConsumer:
                 if is_look_due and not ahead:
                     await self._claim_and_find_gaps(consumer, hooks)
                     leftovers_first = True
-                    next_look_s = anyio.current_time() + self._config.retry_s
+                    next_look_s = anyio.current_time() + self._config.control.retry_s
                 if anyio.current_time() >= next_heir_s and not ahead:
                     leftovers_first |= await self._take_over(consumer)
                     next_heir_s = anyio.current_time() + self._lease_s / leases.LOOKS_PER_LEASE
@@ -134,11 +131,11 @@ class ControlConsumer:
 
     async def _claim(self, key: str, consumer: str) -> None:
         start: str | bytes = "0-0"
-        idle_ms = int(self._config.retry_s * 1000)
+        idle_ms = int(self._config.control.retry_s * 1000)
         while True:
             start, claimed, *_ = await self._link.do(
                 *("XAUTOCLAIM", key, keys.CONTROL_GROUP, consumer, idle_ms, start),
-                *("COUNT", self._config.batch, "JUSTID"),
+                *("COUNT", self._config.control.batch, "JUSTID"),
             )
             if claimed:
                 counters.counts.redelivered += len(claimed)
@@ -164,7 +161,7 @@ class ControlConsumer:
             self._deferred = [*deferred, *self._deferred]
 
     async def _read_new(self, consumer: str) -> list[control_entry.ControlEntry]:
-        if len(self._deferred) >= self._config.max_unacknowledged:
+        if len(self._deferred) >= self._config.control.max_unacknowledged:
             await anyio.sleep(BLOCK_DEFERRED_MS / 1000)
             return []
         block_ms = BLOCK_DEFERRED_MS if self._deferred else self._block_ms
@@ -174,7 +171,7 @@ class ControlConsumer:
         """New messages, a batch or more of them."""
         new = dict.fromkeys(self._principals, ">")
         entries = part = await self._read(consumer, new, is_first_delivery=True, block_ms=block_ms)
-        while len(part) >= self._config.batch:
+        while len(part) >= self._config.control.batch:
             self.listening_since_ms = now_ms()
             if len(entries) >= self._gather_max:
                 break
@@ -221,7 +218,7 @@ class ControlConsumer:
     def _read_call(self, consumer: str, after: dict[str, str], block_ms: int | None) -> commands.Command:
         wait = () if block_ms is None else ("BLOCK", block_ms)
         return (
-            *("XREADGROUP", "GROUP", keys.CONTROL_GROUP, consumer, "COUNT", self._config.batch, *wait),
+            *("XREADGROUP", "GROUP", keys.CONTROL_GROUP, consumer, "COUNT", self._config.control.batch, *wait),
             *("STREAMS", *after.keys(), *after.values()),
         )
 
@@ -274,16 +271,4 @@ class ControlConsumer:
                 for key, ids in handled.items()
                 for at in range(0, len(ids), ACKNOWLEDGE_MAX)
             ]
-        )
-
-    async def dead_letter(self, entry: control_entry.ControlEntry, error: errors.RtaError) -> None:
-        """Put a message that can't be applied where a person can look at it."""
-        counters.counts.dead_letters[type(error).__name__] += 1
-        self._log.warning("message_refused", entry=entry.id, principal=entry.principal, reason=str(error))
-        words: tuple[commands.Argument, ...] = (
-            *("source", entry.key, "entry", entry.id, "code", type(error).__name__, "reason", str(error)),
-            *("m", (entry.raw or b"")[: limits.CONTROL_MAX_BYTES]),
-        )
-        await self._link.do(
-            "XADD", self._keys.dead_letters(), "MAXLEN", "~", self._config.dead_letters_max, "*", *words
         )

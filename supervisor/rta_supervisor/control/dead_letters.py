@@ -1,4 +1,4 @@
-"""Dead letters: control messages that could not be applied. Lists them, sends one again, removes one."""
+"""Dead letters: messages that could not be applied, kept with the reason. Written by the supervisor, read by people."""
 
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -8,10 +8,12 @@ import msgspec
 from google.protobuf import json_format
 
 from rta_supervisor.control import functions
+from rta_supervisor.control.entry import ControlEntry
+from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict
-from rta_wire import errors, keys
+from rta_wire import entry_ids, errors, keys, limits
 from rta_wire.control import messages
 
 PAGE: Final = 100
@@ -55,8 +57,35 @@ class ResentLetter(msgspec.Struct, frozen=True):
     entry: str
 
 
+class DeadLetterWriter:
+    """Keeps the messages of one control stream that could not be applied."""
+
+    def __init__(self, link: Link, config: settings.Settings, *, lane: str) -> None:
+        """`lane`: the kind of control stream, `requests` or `reports`, for the log."""
+        self._link = link
+        self._config = config
+        self._log = log.get(lane=lane)
+
+    async def add(self, entry: ControlEntry, error: errors.RtaError) -> None:
+        """Put a message that can't be applied where a person can look at it."""
+        code = type(error).__name__
+        counters.counts.dead_letters[code] += 1
+        self._log.warning("message_refused", entry=entry.id, principal=entry.principal, reason=str(error))
+        await self._link.do(
+            *functions.add_dead_letter(
+                self._config.keys,
+                source=entry.key,
+                entry=entry.id,
+                code=code,
+                reason=str(error),
+                message=(entry.raw or b"")[: limits.CONTROL_MAX_BYTES],
+                max_entries=self._config.control.dead_letters_max,
+            )
+        )
+
+
 class DeadLetters:
-    """All of one deployment."""
+    """The dead letters of one deployment, for people: listed, looked into, sent again, removed."""
 
     def __init__(self, link: Link, config: settings.Settings) -> None:
         self._link = link
@@ -119,7 +148,7 @@ def _letter(letter_id: bytes, fields: dict[bytes, bytes]) -> DeadLetter:
     message = _message(raw)
     return DeadLetter(
         letter=letter_id.decode(),
-        buried_ms=int(letter_id.partition(b"-")[0]),
+        buried_ms=entry_ids.ms_of(letter_id.decode()),
         lane=fields.get(b"source", b"").decode(errors="replace"),
         entry=fields.get(b"entry", b"").decode(errors="replace"),
         code=fields.get(b"code", b"").decode(errors="replace"),

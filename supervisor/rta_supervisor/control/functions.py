@@ -32,5 +32,13 @@ def resend_letter(names: keys.Keys, key: str, letter_id: str, raw: bytes, *, ttl
     return ("FCALL", "rtas_again_1", 2, key, names.resent_marker(key, letter_id), *words)
 
 
+def add_dead_letter(
+    names: keys.Keys, *, source: str, entry: str, code: str, reason: str, message: bytes, max_entries: int
+) -> commands.Command:
+    """Keep a message that could not be applied. `source`: the key it came from, `entry`: its id there."""
+    fields = ("source", source, "entry", entry, "code", code, "reason", reason, keys.CONTROL_FIELD, message)
+    return ("XADD", names.dead_letters(), "MAXLEN", "~", max_entries, "*", *fields)
+
+
 def reply(names: keys.Keys, request_id: str, raw: bytes, *, ttl_s: int) -> commands.Command:
     return ("FCALL", "rtas_reply_1", 1, names.reply(request_id), raw, ttl_s)

@@ -5,14 +5,14 @@ afterwards: a supervisor that stood still and wakes up finds out from Redis, not
 """
 
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Final
 
 import anyio
 
-from rta_supervisor.diagnostics import log, loop_watch
+from rta_supervisor.diagnostics import log
+from rta_supervisor.nodes import periodic
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
-from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.transport.link import Link
 
 LOOKS_PER_LEASE: Final = 10
@@ -21,24 +21,6 @@ DUTIES: Final = ("trim", "watchdog", "idle_refresh", "compact")
 
 class LeaseExpired(Exception):
     """The lease under which this was to be done is over."""
-
-
-class DutyTurns(Protocol):
-    """When it is our turn to do a duty."""
-
-    async def next(self, every_s: float) -> int | None:
-        """Wait for the next turn: until when it may be acted on, or None where somebody else does the duty."""
-
-
-class Unleased:
-    """Turns of one who shares a duty with nobody."""
-
-    async def next(self, every_s: float) -> int | None:
-        await anyio.sleep(every_s)
-        return commands.FOREVER
-
-
-UNLEASED: Final = Unleased()
 
 
 class Lease:
@@ -113,14 +95,8 @@ class Leases:
         )
 
     async def run(self) -> None:
-        """Until cancelled."""
-        while True:
-            loop_watch.report_alive(self._ttl_s)
-            await anyio.sleep(self._ttl_s / LOOKS_PER_LEASE)
-            try:
-                await self.renew()
-            except RETRIABLE_ERRORS as error:
-                self._link.outage_log.log_failure(error)
+        """Renew until cancelled."""
+        await periodic.every(lambda: self._ttl_s / LOOKS_PER_LEASE, self.renew, self._link.outage_log)
 
 
 def take_lease(key: str, owner: str, *, ttl_ms: int) -> commands.Command:

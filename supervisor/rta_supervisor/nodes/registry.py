@@ -4,18 +4,23 @@ import os
 import socket
 import uuid
 
-import anyio
-
-from rta_supervisor.diagnostics import loop_watch
+from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.transport.link import Link
-from rta_wire import __version__
+from rta_supervisor.transport.replies import pairs_to_dict
+from rta_wire import __version__, keys
+
+
+async def running_nodes(link: Link, names: keys.Keys) -> dict[str, dict[bytes, bytes]]:
+    """Supervisors that are registered and alive: what each says of itself, by its id."""
+    ids = [raw.decode() for raw in await link.do("ZRANGE", names.nodes(), 0, -1)]
+    replies = await link.do_all([("HGETALL", names.node(node_id)) for node_id in ids])
+    return {node_id: pairs_to_dict(reply) for node_id, reply in zip(ids, replies, strict=True) if reply}
 
 
 class Node:
-    """One running supervisor."""
+    """This supervisor in the registry."""
 
     def __init__(self, link: Link, config: settings.Settings) -> None:
         self.id = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
@@ -47,10 +52,4 @@ class Node:
 
     async def run(self) -> None:
         """Renew the registration until cancelled."""
-        while True:
-            loop_watch.report_alive(self._config.renew_s)
-            await anyio.sleep(self._config.renew_s)
-            try:
-                await self.register()
-            except RETRIABLE_ERRORS as error:
-                self._link.outage_log.log_failure(error)
+        await periodic.every(lambda: self._config.renew_s, self.register, self._link.outage_log)

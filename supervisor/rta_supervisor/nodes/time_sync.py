@@ -4,11 +4,8 @@ Entry ids are the server's time, so whoever compares with them needs the same cl
 agree on who was silent for how long.
 """
 
-import anyio
-
-from rta_supervisor.diagnostics import log, loop_watch
-from rta_supervisor.nodes import server_clock
-from rta_supervisor.transport.failures import RETRIABLE_ERRORS
+from rta_supervisor.diagnostics import log
+from rta_supervisor.nodes import periodic, server_clock
 from rta_supervisor.transport.link import Link
 
 
@@ -27,12 +24,9 @@ class TimeSync:
         return self._clock.adjust_to(int(seconds) * 1000 + int(microseconds) // 1000)
 
     async def run(self) -> None:
-        """Until cancelled."""
-        while True:
-            loop_watch.report_alive(self._every_s)
-            await anyio.sleep(self._every_s)
-            try:
-                if await self.sync():
-                    self._log.warning("clock_jumped", clock_ms=self._clock())
-            except RETRIABLE_ERRORS as error:
-                self._link.outage_log.log_failure(error)
+        """Follow the server's time until cancelled."""
+        await periodic.every(lambda: self._every_s, self._sync_and_report, self._link.outage_log)
+
+    async def _sync_and_report(self) -> None:
+        if await self.sync():
+            self._log.warning("clock_jumped", clock_ms=self._clock())

@@ -11,6 +11,7 @@ import msgspec
 import redis.exceptions
 
 from rta_supervisor.diagnostics import counters
+from rta_supervisor.nodes import periodic
 from rta_supervisor.observe.sampler import Observation
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
@@ -67,9 +68,7 @@ class Health:
     async def run(self) -> None:
         """Until cancelled."""
         try:
-            while True:
-                await self.probe()
-                await anyio.sleep(EVERY_S)
+            await periodic.every(lambda: EVERY_S, self.probe, self._link.outage_log, at_once=True)
         finally:
             with anyio.CancelScope(shield=True):
                 await self._link.close()

@@ -8,10 +8,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import anyio
 import msgspec
 
-from rta_supervisor.diagnostics import counters, log, loop_watch
+from rta_supervisor.diagnostics import counters, log
+from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
@@ -56,11 +56,12 @@ class HistoryRecorder:
         self._log = log.get(duty="slots")
 
     async def run(self) -> None:
-        """Until cancelled."""
-        while True:
-            loop_watch.report_alive(EVERY_S)
-            await anyio.sleep(EVERY_S - self._clock() / 1000 % EVERY_S)
-            await self.flush(at_ms=self._clock() - 1000)
+        """Add at the end of each of the shortest slots until cancelled."""
+        await periodic.every(
+            lambda: EVERY_S - self._clock() / 1000 % EVERY_S,
+            lambda: self.flush(at_ms=self._clock() - 1000),
+            self._link.outage_log,
+        )
 
     async def flush(self, at_ms: int | None = None) -> None:
         """`at_ms`: a moment in the span that the counts are of."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 import redis.exceptions
 
+from rta_supervisor.nodes import registry
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.session import model as session_model
 from rta_supervisor.settings import settings
@@ -107,7 +108,15 @@ class ServerSummary(msgspec.Struct, frozen=True):
     """By how much its clock is ahead of ours."""
 
 
-_FIELDS: Final = (keys.STREAM_NAME, keys.STREAM_SESSION_ID, "principal", "state", "openedMs", "lost", keys.TOTALS)
+_FIELDS: Final = (
+    keys.STREAM_NAME,
+    keys.STREAM_SESSION_ID,
+    keys.PRINCIPAL,
+    keys.STATE,
+    keys.OPENED_MS,
+    keys.LOST,
+    keys.TOTALS,
+)
 
 
 class RedisQueries:
@@ -207,7 +216,7 @@ class RedisQueries:
                 for call in (
                     ("XINFO", "STREAM", key),
                     ("XINFO", "GROUPS", key),
-                    ("HGET", self._keys.control_counters(key), "evicted"),
+                    ("HGET", self._keys.control_counters(key), keys.EVICTED),
                 )
             ]
         )
@@ -216,12 +225,9 @@ class RedisQueries:
 
     async def nodes(self) -> list[NodeSummary]:
         """Supervisors that are registered and alive."""
-        ids = [raw.decode() for raw in await self._link.do("ZRANGE", self._keys.nodes(), 0, -1)]
-        answers = await self._link.do_all([("HGETALL", self._keys.node(one)) for one in ids])
+        nodes = await registry.running_nodes(self._link, self._keys)
         pending = await self._pending_by_consumer()
-        return [
-            _node(one, pairs_to_dict(flat), pending.get(one, 0)) for one, flat in zip(ids, answers, strict=True) if flat
-        ]
+        return [_node(node_id, fields, pending.get(node_id, 0)) for node_id, fields in nodes.items()]
 
     async def _pending_by_consumer(self) -> dict[str, int]:
         lanes = [lane for lane in await self.control_streams() if lane.is_read]

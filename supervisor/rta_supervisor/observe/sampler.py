@@ -5,15 +5,14 @@ Asking for metrics costs Redis nothing: what is shown was seen at the last look.
 
 from typing import Any, Final
 
-import anyio
 import msgspec
 import redis.exceptions
 
-from rta_supervisor.diagnostics import counters, log, loop_watch
+from rta_supervisor.diagnostics import counters, log
+from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.transport.link import Link
 from rta_wire import keys
 from rta_wire.session import State
@@ -57,16 +56,17 @@ class Sampler:
         self.latest = Observation()
 
     async def run(self) -> None:
-        while True:
-            loop_watch.report_alive(self._config.metrics.survey_s)
-            try:
-                await self.observe()
-            except RETRIABLE_ERRORS as error:
-                self._link.outage_log.log_failure(error)
-            except redis.exceptions.ResponseError as error:
-                # A key of a wrong type spoils a look, not the daemon.
-                self._log.error("survey_failed", error=str(error))
-            await anyio.sleep(self._config.metrics.survey_s)
+        """Observe every `metrics.survey_s` until cancelled."""
+        await periodic.every(
+            lambda: self._config.metrics.survey_s, self._observe_or_log, self._link.outage_log, at_once=True
+        )
+
+    async def _observe_or_log(self) -> None:
+        try:
+            await self.observe()
+        except redis.exceptions.ResponseError as error:
+            # A key of a wrong type spoils an observation, not the daemon.
+            self._log.error("survey_failed", error=str(error))
 
     async def observe(self) -> Observation:
         streams, stream_count = await self._streams()
@@ -90,7 +90,7 @@ class Sampler:
         found = dict.fromkeys((state.value for state in (State.WAITING, State.OPEN)), 0)
         for at in range(0, len(identities), queries.SLICE):
             part = identities[at : at + queries.SLICE]
-            for raw in await self._link.do_all([("HGET", names.session_state(one), "state") for one in part]):
+            for raw in await self._link.do_all([("HGET", names.session_state(one), keys.STATE) for one in part]):
                 if raw is not None:
                     found[raw.decode()] = found.get(raw.decode(), 0) + 1
         return found

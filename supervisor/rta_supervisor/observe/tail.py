@@ -1,7 +1,8 @@
-"""Follows one session in its stream, live and cold alike: every entry of it once, gaps where entries were trimmed,
-outages waited out.
+"""Follows one session in its stream, live and cold alike: every entry of it once, gaps where entries were trimmed.
+Waits for new entries, and for a Redis that does not answer.
 
-How places and gaps are found is `rta_wire.stream.cursor`'s; this reads from Redis and waits.
+Positions and gaps are found by `rta_wire.stream.cursor`, and which part holds the next entries by
+`rta_wire.stream.live_then_cold`; this module reads from Redis.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from rta_supervisor.transport import commands
 from rta_supervisor.transport.failures import OUTAGE_ERRORS, REFUSAL_ERRORS, classify
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import last_generated_id, pairs_to_dict, stream_info_command
-from rta_wire import errors, keys
+from rta_wire import errors, keys, redis_errors
 from rta_wire.session import State
 from rta_wire.stream import cursor
 
@@ -25,44 +26,44 @@ READ_ENTRIES: Final = 100
 BLOCK_MS: Final = 1000
 OUTAGE_PAUSE_S: Final = 0.2
 GONE_PATIENCE_S: Final = 30.0
-"""How long a session may be unknown: a supervisor publishes it again where Redis lost it."""
+"""How long Redis may not know the session: a supervisor publishes it again where Redis lost it."""
 
 
 class Away(msgspec.Struct, frozen=True):
-    """Redis does not answer. Comes once for an outage."""
+    """Redis does not answer. Yielded once for each outage."""
 
     reason: str
 
 
 class CaughtUp(msgspec.Struct, frozen=True):
-    """Everything that there was has been read."""
+    """All entries that the stream has at this moment have been read."""
 
 
 TailItem = cursor.StreamEntry | cursor.Gap | errors.BadBurst | Away | CaughtUp
 
 
 class SessionTail:
-    """A place in the stream of one session."""
+    """Reads the entries of one session from its stream, as they are added."""
 
     def __init__(self, link: Link, config: settings.Settings, identity: str) -> None:
         self._link = link
         self._keys = config.keys
         self._identity = identity
-        self._found = cursor.EMPTY_PAGE
+        self._page = cursor.EMPTY_PAGE
         self._stream_key = ""
         self._cold = ColdReader(link, config.keys, "")
         self.stream_session_id = 0
 
     async def follow(self, *, from_start: bool) -> AsyncIterator[TailItem]:
-        """Until the session has ended and everything of it was read. The caller ends it sooner where it likes to."""
-        follower = await self._begin(from_start=from_start)
+        """Yields entries until the session has ended and all of them were read. The caller may stop sooner."""
+        stream_cursor = await self._begin(from_start=from_start)
         is_away = is_over = False
         gone_since_s: float | None = None
         while True:
             try:
                 # The state first: what a closed session has is in its stream by then, but for its last entry.
                 state = await self._state()
-                self._found = await self._read(follower.position)
+                self._page = await self._read(stream_cursor.position)
             except (*OUTAGE_ERRORS, *REFUSAL_ERRORS) as error:
                 if not is_away:
                     yield Away(str(error).splitlines()[0])
@@ -70,10 +71,10 @@ class SessionTail:
                 await anyio.sleep(OUTAGE_PAUSE_S)
                 continue
             is_away = False
-            for one in _step(follower):
-                if not isinstance(one, cursor.StreamEntry) or one.stream_session_id == self.stream_session_id:
-                    yield one
-            if not self._found.is_complete:
+            for item in _step(stream_cursor):
+                if not isinstance(item, cursor.StreamEntry) or item.stream_session_id == self.stream_session_id:
+                    yield item
+            if not self._page.is_complete:
                 continue
             if is_over:
                 return
@@ -82,7 +83,7 @@ class SessionTail:
             gone_since_s = None if state is not None else gone_since_s or anyio.current_time()
             if gone_since_s is not None and anyio.current_time() - gone_since_s > GONE_PATIENCE_S:
                 raise errors.NoSuchSession(identity=self._identity, nearest=": it expired or Redis lost it")
-            await self._wait(follower.position)
+            await self._wait(stream_cursor.position)
 
     async def _begin(self, *, from_start: bool) -> cursor.StreamCursor:
         fields = pairs_to_dict(await self._link.do("HGETALL", self._keys.session(self._identity)))
@@ -97,49 +98,49 @@ class SessionTail:
         else:
             [info] = await self._link.try_all([stream_info_command(stream)])
             after = last_generated_id(info)
-        return cursor.StreamCursor(lambda _: self._found, after)
+        return cursor.StreamCursor(lambda _: self._page, after)
 
     async def _read(self, after: str) -> cursor.StreamPage:
-        """What comes next: live unless the index, which is asked after that, says that it is cold."""
+        """The next entries, live or cold. The live stream is read first, as `live_then_cold` demands."""
         live = await self._read_live(after)
-        return await self._cold.next_part(live, after)
+        return await self._cold.next_page(live, after)
 
     async def _read_live(self, after: str) -> cursor.StreamPage:
-        """Entries and counters from one moment: looked at again where the stream grew in between."""
-        about: commands.Command = ("XINFO", "STREAM", self._stream_key)
-        words = ("XRANGE", self._stream_key, f"({after}", "+", "COUNT", READ_ENTRIES)
+        """Live entries and counters from one moment: read again where the stream changed in between."""
+        get_info: commands.Command = ("XINFO", "STREAM", self._stream_key)
+        get_entries: commands.Command = ("XRANGE", self._stream_key, f"({after}", "+", "COUNT", READ_ENTRIES)
         while True:
-            before, entries, info = await self._link.try_all([about, words, about])
+            info_before, entries, info = await self._link.try_all([get_info, get_entries, get_info])
             if isinstance(info, redis.exceptions.ResponseError):
-                if "no such key" not in str(info):
+                if not redis_errors.is_no_such_key(info):
                     raise classify(info)
                 return cursor.EMPTY_PAGE
             if isinstance(entries, redis.exceptions.ResponseError):
                 raise classify(entries)
-            if info == before:
-                part = [(entry_id, pairs_to_dict(flat)) for entry_id, flat in entries]
-                return cursor.parse_page(_named(info), part, asked=READ_ENTRIES)
+            if info == info_before:
+                parsed = [(entry_id, pairs_to_dict(flat)) for entry_id, flat in entries]
+                return cursor.parse_page(_named(info), parsed, asked=READ_ENTRIES)
 
     async def _state(self) -> State | None:
         raw = await self._link.do("HGET", self._keys.session_state(self._identity), "state")
         return None if raw is None else State(raw.decode())
 
     async def _wait(self, after: str) -> None:
-        """For an entry, or a moment: the stream may have been made again with lower ids, which wakes nobody."""
+        """Waits for a new entry, but not long: a stream that was made again with lower ids wakes no XREAD."""
         try:
             await self._link.do("XREAD", "COUNT", 1, "BLOCK", BLOCK_MS, "STREAMS", self._stream_key, after)
         except (*OUTAGE_ERRORS, *REFUSAL_ERRORS):
             await anyio.sleep(OUTAGE_PAUSE_S)
 
 
-def _step(follower: cursor.StreamCursor) -> list[cursor.StreamEntry | cursor.Gap | errors.BadBurst]:
-    """One step, a bad entry included: what comes after it is read again in the next one."""
-    found: list[cursor.StreamEntry | cursor.Gap | errors.BadBurst] = []
+def _step(stream_cursor: cursor.StreamCursor) -> list[cursor.StreamEntry | cursor.Gap | errors.BadBurst]:
+    """Entries and gaps of one step. A bad entry ends it with its error: entries behind it are read in the next step."""
+    items: list[cursor.StreamEntry | cursor.Gap | errors.BadBurst] = []
     try:
-        found.extend(follower.step())
+        items.extend(stream_cursor.step())
     except errors.BadBurst as error:
-        found.append(error)
-    return found
+        items.append(error)
+    return items
 
 
 def _named(flat: Sequence[Any]) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ import redis.exceptions
 
 from rta_supervisor.catalogue.model import Catalogue, CatalogueRow
 from rta_supervisor.diagnostics import counters, log, loop_watch
+from rta_supervisor.nodes import periodic
 from rta_supervisor.recovery.loss_detector import LossDetector
 from rta_supervisor.session import functions as session_functions
 from rta_supervisor.session import state_machine
@@ -19,12 +20,15 @@ from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore
+from rta_supervisor.settings import settings
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS, classify, is_key_specific
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.paging import pages
+from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import errors, keys, redis_url, session
 from rta_wire.control.totals import Totals
 from rta_wire.session import State
+from rta_wire.stream import cold_index
 
 PAGE: Final = 500
 
@@ -42,40 +46,45 @@ class Recovery:
         self,
         link: Link,
         sessions: SessionStore,
-        life: SessionService,
+        service: SessionService,
         catalogue: Catalogue,
         *,
-        is_catalogue_required: bool,
+        config: settings.Settings,
         prepare: Sequence[Callable[[], Awaitable[None]]],
         on_outage: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_trouble`: told each time that the counter could not be raised, because Redis is away or full."""
+        """`on_outage`: called each time that the counter could not be raised, because Redis is away or full."""
         self._link = link
         self._sessions = sessions
-        self._life = life
+        self._service = service
+        self._effects = service.effects
         self._catalogue = catalogue
         self.recent_reports = RecentReports()
-        self._is_catalogue_required = is_catalogue_required
+        self._config = config
         self._prepare = prepare
-        self._on_trouble = on_outage
+        self._on_outage = on_outage
         self._lock = anyio.Lock()
         self._log = log.get()
 
     async def run(self, detector: LossDetector, every_s: float) -> None:
-        """Watch the counter until cancelled."""
-        while True:
-            loop_watch.report_alive(every_s)
-            pause_s = every_s
+        """Look for lost data until cancelled, more often while Redis is away."""
+        is_away = False
+
+        async def look() -> None:
+            nonlocal is_away
+            is_away = True
             try:
                 if reason := await detector.find_loss():
                     await self.recover(reason)
-            except RETRIABLE_ERRORS as error:
-                self._on_trouble()
-                self._link.outage_log.log_failure(error)
-                pause_s = min(every_s, AWAY_PAUSE_S)
-            else:
-                self._link.outage_log.log_recovery()
-            await anyio.sleep(pause_s)
+            except RETRIABLE_ERRORS:
+                self._on_outage()
+                raise
+            is_away = False
+            self._link.outage_log.log_recovery()
+
+        await periodic.every(
+            lambda: min(every_s, AWAY_PAUSE_S) if is_away else every_s, look, self._link.outage_log, at_once=True
+        )
 
     async def recover(self, reason: str) -> None:
         """Redis lost something: put back what we know."""
@@ -98,7 +107,7 @@ class Recovery:
             await self.close_again()
             rows = await self._catalogue.unfinished()
         except errors.CatalogueUnavailable as error:
-            if self._is_catalogue_required:
+            if self._config.catalogue.required:
                 raise
             self._log.error("catalogue_unavailable", error=str(error))
             await self._raise_floor(0)
@@ -148,7 +157,7 @@ class Recovery:
         try:
             await self._catalogue.save([msgspec.structs.replace(row, state=State.ABANDONED) for row in ended])
         except errors.CatalogueUnavailable as error:
-            if self._is_catalogue_required:
+            if self._config.catalogue.required:
                 raise
             self._log.error("catalogue_unavailable", error=str(error))
 
@@ -157,9 +166,20 @@ class Recovery:
         streams = [raw.decode() for raw in await self._link.do("SMEMBERS", keys.STREAMS)]
         tails = await self._link.try_all([("XREVRANGE", keys.stream(name), "+", "-", "COUNT", 1) for name in streams])
         seen = [_id_in(name, tail) for name, tail in zip(streams, tails, strict=True)]
-        await self._link.do(
-            *session_functions.raise_floor(max([floor, await self._sessions.highest_cold_session_id(), *seen]))
-        )
+        await self._link.do(*session_functions.raise_floor(max([floor, await self._highest_cold_session_id(), *seen])))
+
+    async def _highest_cold_session_id(self) -> int:
+        """The highest stream session id in the index of cold streams."""
+        extents = pairs_to_dict(await self._link.do("HGETALL", self._config.keys.cold_index()))
+        highest = 0
+        for stream, raw in extents.items():
+            try:
+                extent = cold_index.parse(raw)
+            except errors.BadBatch as error:
+                self._log.error("stream_spoilt", stream=stream.decode(), error=str(error))
+                continue
+            highest = max(highest, extent.number if extent is not None else 0)
+        return highest
 
     async def close_again(self) -> None:
         """Closed is final: what an old snapshot shows as open ends as it has ended."""
@@ -178,9 +198,9 @@ class Recovery:
 
     async def close_as(self, known: SessionRecord, row: CatalogueRow) -> None:
         """What Redis has as open, or with older JSON, ends as the catalogue says."""
-        await self._life.replace_json(known, row.json, row.version)
+        await self._effects.replace_json(known, row.json, row.version)
         if not known.state.is_closed:
-            await self._life.end(
+            await self._service.end(
                 await self._sessions.read(row.identity) or known, state_machine.CLOSING_EVENTS[row.state]
             )
 
@@ -190,21 +210,21 @@ class Recovery:
         position = await self._sessions.last_entry_id(row.stream)
         told = await self._sessions.published_version(ref)
         document = session.parse(row.json)
-        is_new = await self._life.create(
-            *(ref, document),
+        is_new = await self._effects.create(
+            ref,
+            document,
             state=row.state,
             principal=row.principal,
             position=position,
-            openedMs=row.opened_ms,
-            version=max(row.version, told) + 1,
+            extra_fields={keys.OPENED_MS: row.opened_ms, keys.VERSION: max(row.version, told) + 1},
         )
         known = await self._sessions.read(row.identity)
         if known is None or known.ref != ref or known.state.is_closed:
             return False
         if known.version < row.version:
-            await self._life.replace_json(known, row.json, row.version)
+            await self._effects.replace_json(known, row.json, row.version)
             known = await self._sessions.read(row.identity) or known
-        await self._life.publish_opening(known)
+        await self._effects.publish_opening(known)
         if is_new:
             self._log.warning("session_restored", session=row.identity, stream=row.stream, id=row.stream_session_id)
         return is_new

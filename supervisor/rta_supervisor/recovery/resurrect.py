@@ -11,14 +11,13 @@ import anyio
 from rta_supervisor.catalogue.model import Catalogue, CatalogueRow
 from rta_supervisor.diagnostics import log, loop_watch
 from rta_supervisor.nodes.server_clock import Clock, now_ms
-from rta_supervisor.session import patch
 from rta_supervisor.session import service as session_service
 from rta_supervisor.session.model import SessionRecord
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
-from rta_wire import errors, keys
+from rta_wire import entry_ids, errors, keys
 from rta_wire.pb import control_pb2
 
 ANSWERS_MAX: Final = 1000
@@ -53,16 +52,13 @@ class Resurrection:
         self._restoring = restorer
         self._catalogue = catalogue
         self._keys = config.keys
-        self._config = config.session
+        self._config = config
         self._operators = config.control.operators
         self._clock = clock
         self._asked: dict[str, str] = {}
         self._answers: dict[str, CatalogueAnswer] = {}
         self._some = anyio.Event()
         self._log = log.get()
-
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._config = config.session
 
     async def run(self) -> None:
         """Ask the catalogue for those that are asked for, until cancelled."""
@@ -119,15 +115,15 @@ class Resurrection:
 
     async def _put_closed(self, row: CatalogueRow) -> bool:
         """The catalogue has it: from its first moment on it may expire. Whether it was not there."""
-        position = row.position if await self._is_in_stream(row) else "0-0"
+        position = row.position if await self._is_in_stream(row) else entry_ids.MIN
         call = resurrect_closed(
-            self._keys, row, position=position, now_ms=self._clock(), ttl_s=self._config.closed_ttl_s
+            self._keys, row, position=position, now_ms=self._clock(), ttl_s=self._config.session.closed_ttl_s
         )
         return bool(await self._link.do(*call))
 
     async def _is_in_stream(self, row: CatalogueRow) -> bool:
         """Whether its stream goes on from where it was: one that was made anew begins with lower ids."""
-        return patch.order(row.position) <= patch.order(await self._sessions.last_entry_id(row.stream))
+        return not entry_ids.is_after(row.position, await self._sessions.last_entry_id(row.stream))
 
 
 def resurrect_closed(
@@ -136,12 +132,12 @@ def resurrect_closed(
     """A session that is closed and in the catalogue, with all that Redis once knew of it but for its units."""
     totals = row.totals.words()
     ours = {
-        "state": row.state.value,
-        "principal": row.principal,
-        "version": row.version,
-        "openedMs": row.opened_ms,
+        keys.STATE: row.state.value,
+        keys.PRINCIPAL: row.principal,
+        keys.VERSION: row.version,
+        keys.OPENED_MS: row.opened_ms,
         keys.TOTALS: " ".join(totals),
-        "safe": row.version,
+        keys.SAFE: row.version,
     }
     readers = (row.stream_session_id, row.stream, position, row.json, now_ms)
     pairs = (word for pair in ours.items() for word in pair)

@@ -36,18 +36,13 @@ class ArchiveFloors:
     def __init__(self, link: Link, config: settings.Settings) -> None:
         self._link = link
         self._keys = config.keys
-        self._config = config.archive
-        self._session = config.session
+        self._config = config
         self._alarmed: set[str] = set()
         self._log = log.get(duty="trim")
 
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._config = config.archive
-        self._session = config.session
-
     async def read(self) -> dict[str, ArchiveFloor]:
         """By stream. None where nothing has to wait."""
-        if not self._config.required:
+        if not self._config.archive.required:
             return {}
         found: dict[str, list[UnarchivedSession]] = {}
         for one in [*await self._live(), *await self._waiting()]:
@@ -80,19 +75,24 @@ class ArchiveFloors:
 
     async def is_over_limit(self, stream: str, floor: ArchiveFloor) -> bool:
         """Whether a stream takes more memory than waiting may cost. Says so before it does."""
-        if not self._config.max_bytes:
+        if not self._config.archive.max_bytes:
             return False
         sizes = await self._link.do_all(
             [("MEMORY", "USAGE", key, "SAMPLES", 1000) for key in (keys.stream(stream), keys.cold_stream(stream))]
         )
         used = sum(size or 0 for size in sizes)
-        share = used / self._config.max_bytes
+        share = used / self._config.archive.max_bytes
         counters.counts.archive_held[stream] = share
-        facts = {"stream": stream, "bytes": used, "max_bytes": self._config.max_bytes, "sessions": len(floor.sessions)}
-        if share >= self._config.alarm_at and stream not in self._alarmed:
+        facts = {
+            "stream": stream,
+            "bytes": used,
+            "max_bytes": self._config.archive.max_bytes,
+            "sessions": len(floor.sessions),
+        }
+        if share >= self._config.archive.alarm_at and stream not in self._alarmed:
             self._alarmed.add(stream)
             self._log.warning("archive_behind", **facts)
-        elif share < self._config.alarm_at:
+        elif share < self._config.archive.alarm_at:
             self._alarmed.discard(stream)
         return share >= 1
 
@@ -119,8 +119,8 @@ class ArchiveFloors:
 
     async def renew_queue(self) -> None:
         """Keep sessions that wait from expiring, and forget those that are gone."""
-        ttl_s = self._session.open_ttl_s if self._config.required else 0
-        due_ms = now_ms() - min(self._session.open_ttl_s, self._session.closed_ttl_s) * 500
+        ttl_s = self._config.session.open_ttl_s if self._config.archive.required else 0
+        due_ms = now_ms() - min(self._config.session.open_ttl_s, self._config.session.closed_ttl_s) * 500
         members: list[bytes] = await self._link.do("ZRANGEBYSCORE", self._keys.unarchived(), "-inf", due_ms)
         for at in range(0, len(members), READ_MAX_SESSIONS):
             some = [UnarchivedSession.parse(member) for member in members[at : at + READ_MAX_SESSIONS]]
@@ -140,5 +140,5 @@ class ArchiveFloors:
             if gone:
                 await self._link.do("ZREM", self._keys.unarchived(), *(one.member for one in gone))
                 lost = [one.identity for one in gone if one.holds_data]
-                if lost and self._config.required:
+                if lost and self._config.archive.required:
                     self._log.error("archive_lost", sessions=len(lost), some=lost[:LOGGED_SESSIONS_MAX])

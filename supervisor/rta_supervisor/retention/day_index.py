@@ -5,10 +5,9 @@ Redis, so clocks, stragglers and several supervisors can't reorder. A stream tha
 is divided by days belongs to that source.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Final
 
-from rta_supervisor.catalogue.model import Catalogue
 from rta_supervisor.diagnostics import log
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.settings import settings
@@ -26,18 +25,15 @@ class DayIndex:
     def __init__(self, link: Link, config: settings.Settings, clock: Clock = now_ms) -> None:
         self._link = link
         self._keys = config.keys
-        self._config = config.days
+        self._config = config
         self._clock = clock
         self._log = log.get()
 
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._config = config.days
-
     async def stream_for(self, source: str) -> str:
         """The stream of a new session of a source."""
-        if source not in self._config.sources and (day := self._config.day_of(source)) is not None:
+        if source not in self._config.days.sources and (day := self._config.days.day_of(source)) is not None:
             raise errors.StreamOfDay(stream=source, source=day.source)
-        if not self._config.rules_for(source).is_by_day:
+        if not self._config.days.rules_for(source).is_by_day:
             return source
         today = day_streams.Day(day_streams.check_source(source), day_streams.number_at(self._clock()))
         name, begins = await self._link.do(*choose_call(self._keys, today))
@@ -66,22 +62,23 @@ class DayIndex:
         """Take days out of the index of their source. The newest stays, to be remembered."""
         await self._link.do_all([drop_call(self._keys, day) for day in some])
 
-    async def restore(self, catalogue: Catalogue) -> None:
-        """What an index that Redis lost should hold: the streams that are there, and the newest day that ever was."""
-        if not self._config.is_used:
+    async def restore(self, read_streams: Callable[[], Awaitable[Iterable[str]]]) -> None:
+        """Put in what an index that Redis lost should hold: the streams that are there, and the newest day that ever
+        was. `read_streams`: every stream that the catalogue knows."""
+        if not self._config.days.is_used:
             return
-        there = self._ours(raw.decode() for raw in await self._link.do("SMEMBERS", keys.STREAMS))
+        present = self._days_among(raw.decode() for raw in await self._link.do("SMEMBERS", keys.STREAMS))
         try:
-            ever = self._ours(await catalogue.streams())
+            ever = self._days_among(await read_streams())
         except errors.CatalogueUnavailable as error:
             # Recovery, which comes next, decides whether that is a reason not to go on.
             self._log.error("days_not_restored", error=str(error))
             ever = []
-        known: dict[str, set[day_streams.Day]] = {}
-        for day in (*there, *{day.source: day for day in ever}.values()):
-            known.setdefault(day.source, set()).add(day)
-        await self.add_missing(known)
-        await self.track_streams(there)
+        by_source: dict[str, set[day_streams.Day]] = {}
+        for day in (*present, *{day.source: day for day in ever}.values()):
+            by_source.setdefault(day.source, set()).add(day)
+        await self.add_missing(by_source)
+        await self.track_streams(present)
 
     async def track_streams(self, some: Collection[day_streams.Day]) -> None:
         """See that streams are looked after, whoever used them."""
@@ -89,9 +86,9 @@ class DayIndex:
             scores = (word for day in some for word in (day.start_ms, day.stream))
             await self._link.do("ZADD", self._keys.streams_used(), "NX", *scores)
 
-    def _ours(self, streams: Iterable[str]) -> list[day_streams.Day]:
+    def _days_among(self, streams: Iterable[str]) -> list[day_streams.Day]:
         """Days among streams, oldest first."""
-        return sorted(day for name in streams if (day := self._config.day_of(name)) is not None)
+        return sorted(day for name in streams if (day := self._config.days.day_of(name)) is not None)
 
 
 def choose_call(names: keys.Keys, today: day_streams.Day) -> commands.Command:

@@ -50,23 +50,19 @@ class DaySweep:
         steady_since_ms: Clock = lambda: now_ms.steady_since_ms,
     ) -> None:
         self._link = link
-        self._config = config.days
+        self._config = config
         self._clock = clock
         self._steady_since_ms = steady_since_ms
         self._days = DayIndex(link, config, clock)
         self._removal = DayRemover(link, config.keys)
         self._log = log.get(duty="trim")
 
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._config = config.days
-        self._days.reconfigure(config)
-
     async def sweep(self, used_ms: Mapping[str, float], busy: Collection[str], until_ms: int) -> DaySweepResult:
         """`used_ms`: streams that are looked after. `busy`: those with an open session, which stay."""
         there = [day for name in used_ms if (day := day_streams.parse(name)) is not None]
         listed = await self._days.days_by_source({day.source for day in there})
         known = {day for some in listed.values() for day in some}
-        ours = [day for day in there if day in known or self._config.day_of(day.stream) is not None]
+        ours = [day for day in there if day in known or self._config.days.day_of(day.stream) is not None]
         missing: dict[str, list[day_streams.Day]] = {day.source: [] for day in ours}
         for day in ours:
             missing[day.source] += [day] if day not in known else []
@@ -82,10 +78,10 @@ class DaySweep:
     async def _remove(self, day: day_streams.Day, used_ms: float, until_ms: int) -> bool:
         """Whether the day was too old and is gone."""
         at_ms = self._clock()
-        first_kept = self._config.rules_for(day.source).first_kept(day_streams.number_at(at_ms))
+        first_kept = self._config.days.rules_for(day.source).first_kept(day_streams.number_at(at_ms))
         if first_kept is None or day.number >= first_kept or at_ms - self._steady_since_ms() < STEADY_CLOCK_MS:
             return False
-        keep_ms = self._config.rules_for(day.source).keep_days * day_streams.DAY_MS
+        keep_ms = self._config.days.rules_for(day.source).keep_days * day_streams.DAY_MS
         terms = RemovalTerms(
             before_ms=at_ms - keep_ms, plausible_until_ms=at_ms + PLAUSIBLE_AHEAD_MS, until_ms=until_ms
         )

@@ -1,18 +1,21 @@
 """Calls of the server functions that trim streams, remove keys, and hold sessions for the archive."""
 
 from collections.abc import Iterable
+from typing import Final
 
-from rta_supervisor.retention import trimmer
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
 from rta_wire import keys
 from rta_wire.pb import control_pb2
 
+CALL_MAX_ENTRIES: Final = 1000
+"""Removed in one call at most: more would keep Redis from serving others for too long."""
+
 
 def trim(name: str, limits: settings.TrimLimits, below: str, *, until_ms: int = commands.FOREVER) -> commands.Command:
     """Gives how many entries it removed; 0 means that there is nothing more to do."""
     bounds = (limits.max_entries, limits.max_bytes, int(limits.max_age_s * 1000))
-    way = (below, trimmer.CALL_MAX_ENTRIES, int(limits.exact), until_ms)
+    way = (below, CALL_MAX_ENTRIES, int(limits.exact), until_ms)
     return ("FCALL", "rtas_trim_1", 1, keys.stream(name), *bounds, *way)
 
 

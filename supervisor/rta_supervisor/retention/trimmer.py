@@ -17,20 +17,16 @@ import msgspec
 import redis.exceptions
 
 from rta_supervisor.diagnostics import counters, log, loop_watch
-from rta_supervisor.nodes import leases
+from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.retention import day_sweep as days_sweep
 from rta_supervisor.retention import functions, seen_ids
 from rta_supervisor.retention.archive_floor import ArchiveFloor, ArchiveFloors
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
-from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import entry_ids, keys
-
-CALL_MAX_ENTRIES: Final = 1000
-"""Removed in one call at most: more would keep Redis from serving others for too long."""
 
 READ_MAX_SESSIONS: Final = 1000
 UNLIMITED_ENTRIES: Final = 2**53
@@ -62,36 +58,23 @@ class Trimmer:
     ) -> None:
         self._link = link
         self._keys = config.keys
-        self._config = config.trim
-        self._archive = config.archive
+        self._config = config
         self._floors = ArchiveFloors(link, config)
         self._clock_s = clock_s
         self._days = days or days_sweep.DaySweep(link, config)
         self._retention: dict[str, seen_ids.SeenIds] = {}
         self._log = log.get(duty="trim")
 
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._config = config.trim
-        self._days.reconfigure(config)
-        self._archive = config.archive
-        self._floors.reconfigure(config)
-
-    async def run(self, turns: leases.DutyTurns = leases.UNLEASED) -> None:
-        """Until cancelled. What an outage interrupts is done in the next pass."""
-        while True:
-            loop_watch.report_alive(self._config.every_s)
-            until_ms = await turns.next(self._config.every_s)
-            try:
-                await self.sweep(until_ms)
-            except RETRIABLE_ERRORS as error:
-                self._link.outage_log.log_failure(error)
+    async def run(self, turns: periodic.DutyTurns = periodic.UNLEASED) -> None:
+        """Sweep every `trim.every_s` until cancelled."""
+        await periodic.in_turns(turns, lambda: self._config.trim.every_s, self.sweep, self._link.outage_log)
 
     async def sweep(self, until_ms: int | None = commands.FOREVER) -> TrimResult:
         """Look at every stream once. Without a lease (None) that is all: an heir has to know how long entries stand."""
         used = await self._link.do("ZRANGE", self._keys.streams_used(), 0, -1, "WITHSCORES")
         last_use_ms = {name.decode(): float(score) for name, score in zip(used[::2], used[1::2], strict=True)}
         # Before the sessions are read: what comes later is of one that may not be among them.
-        ends = {name: await self._last_id(name) for name in last_use_ms} if self._archive.required else {}
+        ends = {name: await self._last_id(name) for name in last_use_ms} if self._config.archive.required else {}
         busy = await self._busy_streams()
         floors = await self._floors.read()
         if busy and until_ms is not None:
@@ -105,14 +88,16 @@ class Trimmer:
         trimmed: dict[str, int] = {}
         removed = [*days.removed]
         for name, used_ms in last_use_ms.items():
-            limits = self._config.of(name)
+            limits = self._config.trim.of(name)
             loop_watch.report_alive()
             try:
                 may_go = name not in {*busy, *floors, *days.streams}
                 is_idle = may_go and 0 < limits.idle_stream_s * 1000 <= now_ms() - used_ms
                 if is_idle and until_ms is not None and await self._remove(name, limits, used_ms, until_ms):
                     removed.append(name)
-                elif self._config.enabled and (below := await self._trim_boundary(name, limits, is_busy=name in busy)):
+                elif self._config.trim.enabled and (
+                    below := await self._trim_boundary(name, limits, is_busy=name in busy)
+                ):
                     if until_ms is None:
                         continue
                     if (floor := floors.get(name)) is not None:
@@ -153,7 +138,7 @@ class Trimmer:
         count = await self._trim(name, limits, _lower(below, floor.position), until_ms)
         if await self._floors.is_over_limit(name, floor):
             enough = msgspec.structs.replace(
-                limits, max_entries=UNLIMITED_ENTRIES, max_bytes=self._archive.max_bytes, max_age_s=0
+                limits, max_entries=UNLIMITED_ENTRIES, max_bytes=self._config.archive.max_bytes, max_age_s=0
             )
             if cut := await self._trim(name, enough, below, until_ms):
                 await self._floors.note_cut(name, floor, cut, await self._floors.first_id(name))

@@ -1,7 +1,9 @@
 """Calls of the server functions on a session: its hash, its folded state, its gate and its stream."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import msgspec
 
 from rta_supervisor.transport import commands
 from rta_wire import keys
@@ -21,13 +23,30 @@ def _stream_call(
     return ("FCALL", function, len(guarded), *guarded, *args)
 
 
-def open_session(
-    names: keys.Keys, identity: str, *, extra_fields: Mapping[str, commands.Argument], **new: Any
-) -> commands.Command:
-    """`further`: more fields of our own state, for a session that is restored."""
-    order = ("stream_session_id", "stream", "position", "json", "state", "principal", "now_ms", "ttl_s", "channel")
-    pairs = (word for pair in extra_fields.items() for word in pair)
-    return commands.session_call("rtas_open_1", names, identity, *(new[name] for name in order), *pairs)
+class NewSession(msgspec.Struct, frozen=True):
+    """What a session begins with."""
+
+    identity: str
+    stream_session_id: int
+    stream: str
+    position: str
+    """Entry id at which its stream ended when it began."""
+
+    json: bytes
+    state: str
+    principal: str
+    now_ms: int
+    ttl_s: int
+    extra_fields: Mapping[str, commands.Argument] = {}
+    """More fields of the folded state."""
+
+
+def open_session(names: keys.Keys, new: NewSession) -> commands.Command:
+    """Write a session, if there is none of its identity."""
+    channel = names.state_channel(new.identity)
+    readers = (new.stream_session_id, new.stream, new.position, new.json, new.state, new.principal)
+    pairs = (argument for pair in new.extra_fields.items() for argument in pair)
+    return commands.session_call("rtas_open_1", names, new.identity, *readers, new.now_ms, new.ttl_s, channel, *pairs)
 
 
 def fold(

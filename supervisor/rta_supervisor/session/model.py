@@ -1,5 +1,6 @@
 """What stands in Redis of a session, as values: read here from the words of Redis, and nowhere else."""
 
+import enum
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -49,18 +50,39 @@ class SessionRecord(msgspec.Struct, frozen=True):
         return functions.VersionedJson(self.document, self.version)
 
 
+class FoldOutcome(enum.StrEnum):
+    """What became of the reports for one session."""
+
+    CHANGED = "changed"
+    SAME = "same"
+    """Everything in them was known."""
+
+    CLOSED = "closed"
+    """The session has ended: nothing is folded any more."""
+
+    UNKNOWN = "unknown"
+    FOREIGN = "foreign"
+    """The session belongs to another principal than the one that reported."""
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the reports are in the folded state now."""
+        return self in (FoldOutcome.CHANGED, FoldOutcome.SAME)
+
+
 class FoldResult(msgspec.Struct, frozen=True):
-    """What became of the reports for one session: 'changed', 'same', 'closed', 'unknown' or 'foreign'."""
+    """The answer to the reports for one session."""
 
     ref: SessionRef
-    outcome: str
+    outcome: FoldOutcome
     implausible_units: tuple[str, ...] = ()
     owner: str = ""
-    """The principal of a session that is foreign to the one who reported."""
+    """The principal of a foreign session."""
 
 
-def parse_fold_result(ref: SessionRef, outcome: str, names: Sequence[bytes]) -> FoldResult:
-    if outcome == "foreign":
+def parse_fold_result(ref: SessionRef, outcome: FoldOutcome, names: Sequence[bytes]) -> FoldResult:
+    """`names`: the owner of a foreign session, else units whose totals are implausible."""
+    if outcome is FoldOutcome.FOREIGN:
         return FoldResult(ref, outcome, owner=names[0].decode())
     return FoldResult(ref, outcome, tuple(unit.decode() for unit in names))
 
@@ -74,14 +96,18 @@ def parse_record(identity: str, raw: Mapping[bytes, bytes], document: bytes | No
     fields = {name.decode(): value.decode() for name, value in raw.items()}
     return SessionRecord(
         ref=SessionRef(identity, fields[keys.STREAM_NAME], int(fields[keys.STREAM_SESSION_ID])),
-        state=State(fields["state"]),
-        principal=fields["principal"],
-        version=int(fields["version"]),
-        opened_ms=int(fields["openedMs"]),
+        state=State(fields[keys.STATE]),
+        principal=fields[keys.PRINCIPAL],
+        version=int(fields[keys.VERSION]),
+        opened_ms=int(fields[keys.OPENED_MS]),
         totals=parse_totals(raw.get(keys.TOTALS.encode())),
         document=document or b"",
-        property_entry_ids={name[2:]: value for name, value in fields.items() if name.startswith("p:")},
-        lost_data="lost" in fields,
-        unit_totals={name[2:]: value for name, value in fields.items() if name.startswith("u:")},
-        unqueued_changes={name[2:]: value for name, value in fields.items() if name.startswith("t:")},
+        property_entry_ids=_prefixed(fields, keys.PROPERTY_PREFIX),
+        lost_data=keys.LOST in fields,
+        unit_totals=_prefixed(fields, keys.UNIT_PREFIX),
+        unqueued_changes=_prefixed(fields, keys.CHANGE_PREFIX),
     )
+
+
+def _prefixed(fields: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {name.removeprefix(prefix): value for name, value in fields.items() if name.startswith(prefix)}

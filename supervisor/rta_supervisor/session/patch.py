@@ -5,12 +5,10 @@ from typing import Final
 
 import msgspec
 
-from rta_wire import session
+from rta_wire import entry_ids, session
 
 STATE: Final = "state"
 """What a pause or its end changes, among the properties that are updated."""
-
-NEVER: Final = "0-0"
 
 
 class Patch(msgspec.Struct, frozen=True):
@@ -28,10 +26,4 @@ class Patch(msgspec.Struct, frozen=True):
         return {name: value for name, value in self.properties.items() if self._is_newer(updated, name)}
 
     def _is_newer(self, updated: Mapping[str, str], name: str) -> bool:
-        return order(self.entry_id) > order(updated.get(name, NEVER))
-
-
-def order(entry_id: str) -> tuple[int, int]:
-    """The place of an entry in its stream."""
-    milliseconds, _, number = entry_id.partition("-")
-    return int(milliseconds), int(number or 0)
+        return entry_ids.is_after(self.entry_id, updated.get(name, entry_ids.MIN))

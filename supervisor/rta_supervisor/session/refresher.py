@@ -7,7 +7,7 @@ import anyio
 import redis.exceptions
 
 from rta_supervisor.diagnostics import counters, log, loop_watch
-from rta_supervisor.nodes import leases
+from rta_supervisor.nodes import periodic
 from rta_supervisor.session.model import Published, SessionRecord, SessionRef
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore
@@ -28,7 +28,7 @@ class Refresher:
         self,
         sessions: SessionStore,
         life: SessionService,
-        config: settings.SessionSettings,
+        config: settings.Settings,
         on_progress: Callable[[Sequence[Published]], None],
     ) -> None:
         self._sessions = sessions
@@ -41,9 +41,6 @@ class Refresher:
         self._since_s = 0.0
         self._some = anyio.Event()
         self._log = log.get()
-
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._config = config.session
 
     def mark_changed(self, ref: SessionRef) -> None:
         """Note that a session has news for its readers."""
@@ -59,7 +56,7 @@ class Refresher:
             await self._some.wait()
             loop_watch.report_alive()
             await self.flush()
-            await anyio.sleep(self._config.refresh_ms / 1000)
+            await anyio.sleep(self._config.session.refresh_ms / 1000)
 
     async def flush(self) -> None:
         """Send out what is waiting now. What an outage interrupts goes out after it."""
@@ -76,38 +73,39 @@ class Refresher:
             for ref in touched:
                 self.mark_changed(ref)
 
-    async def run_idle(self, turns: leases.DutyTurns = leases.UNLEASED) -> None:
+    async def run_idle(self, turns: periodic.DutyTurns = periodic.UNLEASED) -> None:
         """Renew `lastUpdated` and the lifetime of every open session, until cancelled."""
-        while True:
-            pause_s = self._config.idle_refresh_s / IDLE_PASSES
-            loop_watch.report_alive(pause_s)
-            until_ms = await turns.next(pause_s)
-            refreshed, self._refreshed = self._refreshed, set()
-            if until_ms is None:
-                continue
-            try:
-                idle, closed = await self._sessions.open_and_closed(besides={ref.identity for ref in refreshed})
-                await self._sessions.refresh(idle)
-                self._refreshed.update(idle)
-                await self._keep([*idle, *refreshed], closed)
-                # A supervisor that was killed while it closed these has left them.
-                for known in await self._sessions.read_all([ref.identity for ref in closed]):
-                    if known is not None:
-                        await self._finish_off(known)
-            except RETRIABLE_ERRORS as error:
-                self._sessions.outage_log.log_failure(error)
+        await periodic.in_turns(
+            turns,
+            lambda: self._config.session.idle_refresh_s / IDLE_PASSES,
+            self._refresh_idle,
+            self._sessions.outage_log,
+        )
 
-    async def _finish_off(self, known: SessionRecord) -> None:
+    async def _refresh_idle(self, until_ms: int | None) -> None:
+        refreshed, self._refreshed = self._refreshed, set()
+        if until_ms is None:
+            return
+        idle, closed = await self._sessions.open_and_closed(besides={ref.identity for ref in refreshed})
+        await self._sessions.refresh(idle)
+        self._refreshed.update(idle)
+        await self._keep([*idle, *refreshed], closed)
+        # A supervisor that was killed while it closed these has left them.
+        for record in await self._sessions.read_all([ref.identity for ref in closed]):
+            if record is not None:
+                await self._complete_close(record)
+
+    async def _complete_close(self, record: SessionRecord) -> None:
         try:
-            await self._life.complete_close(known)
+            await self._life.complete_close(record)
         except redis.exceptions.ResponseError as error:
-            self._sessions.log_spoilt_or_raise(known.ref.identity, error)
+            self._sessions.log_spoilt_or_raise(record.ref.identity, error)
 
     async def _keep(self, live: Sequence[SessionRef], closed: Sequence[SessionRef]) -> None:
         """Gates live as long as sessions, and so do closed sessions that no catalogue has yet. They are looked at
         seldom: each look costs a call."""
         if anyio.current_time() >= self._next_keep_s:
-            self._next_keep_s = anyio.current_time() + self._config.open_ttl_s / KEEPS_PER_LIFE
+            self._next_keep_s = anyio.current_time() + self._config.session.open_ttl_s / KEEPS_PER_LIFE
             await self._sessions.extend_gates(live)
             await self._sessions.extend_closed(closed)
 

@@ -5,15 +5,14 @@ from collections.abc import Callable
 import redis.exceptions
 
 from rta_supervisor.control import deadlines
-from rta_supervisor.diagnostics import log, loop_watch
-from rta_supervisor.nodes import leases
+from rta_supervisor.diagnostics import log
+from rta_supervisor.nodes import leases, periodic
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.state_machine import SessionEvent
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
-from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 
 LOOKS_PER_DEADLINE = 6
 
@@ -25,7 +24,7 @@ class SilenceWatchdog:
         self,
         sessions: SessionStore,
         life: SessionService,
-        config: settings.SessionSettings,
+        config: settings.Settings,
         listening_since_ms: Callable[[], int],
         clock: Clock = now_ms,
     ) -> None:
@@ -36,31 +35,30 @@ class SilenceWatchdog:
         self._clock = clock
         self._log = log.get()
 
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._config = config.session
+    async def run(self, turns: periodic.DutyTurns = periodic.UNLEASED) -> None:
+        """Look for silent writers until cancelled."""
+        await periodic.in_turns(
+            turns,
+            lambda: self._config.session.writer_silent_s / LOOKS_PER_DEADLINE,
+            self._check_in_turn,
+            self._sessions.outage_log,
+        )
 
-    async def run(self, turns: leases.DutyTurns = leases.UNLEASED) -> None:
-        """Until cancelled."""
-        while True:
-            pause_s = self._config.writer_silent_s / LOOKS_PER_DEADLINE
-            loop_watch.report_alive(pause_s)
-            until_ms = await turns.next(pause_s)
-            if until_ms is None:
-                continue
-            try:
-                await self.check(until_ms)
-            except leases.LeaseExpired:
-                self._log.warning("lease_lost", duty="watchdog")
-            except RETRIABLE_ERRORS as error:
-                self._sessions.outage_log.log_failure(error)
+    async def _check_in_turn(self, until_ms: int | None) -> None:
+        if until_ms is None:
+            return
+        try:
+            await self.check(until_ms)
+        except leases.LeaseExpired:
+            self._log.warning("lease_lost", duty="watchdog")
 
     async def check(self, until_ms: int = commands.FOREVER) -> None:
         """One round, under a lease that ends then."""
         at_ms = self._clock()
-        silent = await self._sessions.silent_since(at_ms - int(self._config.writer_silent_s * 1000))
+        silent = await self._sessions.silent_since(at_ms - int(self._config.session.writer_silent_s * 1000))
         for identity, heard_ms in silent.items():
             silence = deadlines.Silence(heard_ms, self._listening_since_ms())
-            if deadlines.is_abandoned(silence, at_ms, self._config):
+            if deadlines.is_abandoned(silence, at_ms, self._config.session):
                 try:
                     await self._abandon(identity, silent_ms=at_ms - heard_ms, until_ms=until_ms)
                 except redis.exceptions.ResponseError as error:

@@ -1,7 +1,7 @@
-"""The life of a session as a table: (state, event) -> (state, effects). Pure: decides, does nothing.
+"""All rules of a session's life. Pure: decides what an event does and in which order, and does nothing.
 
-Effects stand in the order in which they have to happen. Each may be repeated: a supervisor that is killed between two
-of them is followed by one that does all of them again.
+A transition lists its effects in the order in which they have to happen; `effects` brings them about. Each may be
+repeated: a supervisor that is killed between two of them is followed by one that does all of them again.
 """
 
 import enum
@@ -24,40 +24,47 @@ class SessionEvent(enum.StrEnum):
 
 
 class Effect(enum.StrEnum):
-    """What has to happen in Redis."""
+    """A change in Redis."""
 
     SEAL = "seal"
-    """Shut the gate: no burst gets in any more. Count what got in."""
+    """Shut the gate: no burst is taken any more. Count what was taken."""
 
     PUBLISH_TIME_RANGE = "show"
-    """Show readers the time range."""
+    """Publish the time range in the hash and in the stream."""
 
     PUT_JSON = "put_json"
-    """Write the new state and JSON."""
+    """Write the new state and JSON into the hash."""
 
     PUBLISH_JSON = "stream_json"
-    """Put the JSON into the stream."""
+    """Publish the JSON in the stream."""
 
     PUBLISH_END = "finish"
-    """Put the JSON into the stream as the session's last entry, once."""
+    """Publish the JSON in the stream as the session's last entry, once."""
 
 
 class Transition(NamedTuple):
-    """Where an event leads, and how."""
+    """The state to which an event leads, and the effects that lead there."""
 
     state: State
     effects: tuple[Effect, ...]
 
 
-_CHANGE: Final = (Effect.PUT_JSON, Effect.PUBLISH_JSON)
-_END: Final = (Effect.SEAL, Effect.PUBLISH_TIME_RANGE, Effect.PUT_JSON, Effect.PUBLISH_END)
-_LIVE: Final = (State.WAITING, State.OPEN)
+INITIAL_STATES: Final = (State.WAITING, State.OPEN)
+"""States in which a session can begin, and which are not final."""
+
+REQUESTED_EVENTS: Final = {State.WAITING: SessionEvent.PAUSE, State.OPEN: SessionEvent.RESUME}
+"""The event of an update that asks for a state."""
+
 CLOSING_EVENTS: Final = {
     State.CLOSED: SessionEvent.CLOSE,
     State.TRUNCATED: SessionEvent.TRUNCATE,
     State.FAILED: SessionEvent.FAIL,
     State.ABANDONED: SessionEvent.ABANDON,
 }
+"""The event that leads to each final state."""
+
+_CHANGE: Final = (Effect.PUT_JSON, Effect.PUBLISH_JSON)
+_END: Final = (Effect.SEAL, Effect.PUBLISH_TIME_RANGE, Effect.PUT_JSON, Effect.PUBLISH_END)
 
 TRANSITIONS: Final[dict[tuple[State, SessionEvent], Transition]] = {
     (State.OPEN, SessionEvent.PAUSE): Transition(State.WAITING, _CHANGE),
@@ -65,20 +72,70 @@ TRANSITIONS: Final[dict[tuple[State, SessionEvent], Transition]] = {
     (State.WAITING, SessionEvent.RESUME): Transition(State.OPEN, _CHANGE),
     (State.OPEN, SessionEvent.RESUME): Transition(State.OPEN, ()),
     # Metadata may change at any time, even after closing; the state may not.
-    **{(state, SessionEvent.DESCRIBE): Transition(state, _CHANGE) for state in (*_LIVE, *CLOSING_EVENTS)},
-    **{(state, event): Transition(ended, _END) for state in _LIVE for ended, event in CLOSING_EVENTS.items()},
+    **{(state, SessionEvent.DESCRIBE): Transition(state, _CHANGE) for state in (*INITIAL_STATES, *CLOSING_EVENTS)},
+    **{(state, event): Transition(final, _END) for state in INITIAL_STATES for final, event in CLOSING_EVENTS.items()},
 }
 
 
-def transition(state: State, event: SessionEvent) -> Transition:
-    """What an event does to a session. Closed is final."""
+class Gate(enum.StrEnum):
+    """Whether bursts of a session are taken, as the key `gate` says it. Writers watch it."""
+
+    OPEN = "open"
+    SEALED = "sealed"
+    """Closing: no burst is taken any more, and the last entry is still to come."""
+
+    FINISHED = "finished"
+    """The last entry is in the stream."""
+
+
+GATE_EFFECTS: Final[dict[tuple[Gate | None, Effect], Gate]] = {
+    (Gate.OPEN, Effect.SEAL): Gate.SEALED,
+    (Gate.SEALED, Effect.SEAL): Gate.SEALED,
+    (Gate.FINISHED, Effect.SEAL): Gate.FINISHED,
+    # A gate that Redis lost is shut all the same: no writer may go on.
+    (None, Effect.SEAL): Gate.SEALED,
+    (Gate.OPEN, Effect.PUBLISH_END): Gate.FINISHED,
+    (Gate.SEALED, Effect.PUBLISH_END): Gate.FINISHED,
+    (Gate.FINISHED, Effect.PUBLISH_END): Gate.FINISHED,
+}
+"""What effects do to the gate; None: there is no key. No other pair changes it. `stream.lua` does it in Redis."""
+
+
+def check_initial(state: State) -> None:
+    """Refuse a session that would begin in a final state."""
+    if state not in INITIAL_STATES:
+        raise errors.BadSessionJson(where="$.state", reason=f"a session can't begin as {state}")
+
+
+def transition(state: State, event: SessionEvent, *, is_stale: bool = False) -> Transition:
+    """What an event does to a session. Closed is final.
+
+    `is_stale`: a request that a newer one has overtaken, or that another supervisor applied without publishing it. It
+    changes nothing, and the JSON as it stands is published.
+    """
     try:
-        return TRANSITIONS[state, event]
+        step = TRANSITIONS[state, event]
     except KeyError:
         raise errors.NoSuchTransition(state=state.value, event=event.value) from None
+    return Transition(state, (Effect.PUBLISH_JSON,)) if is_stale else step
 
 
-def closing_event(asked: State, *, complete: bool) -> SessionEvent:
-    """What a request to close amounts to: one that misses data can't end as plainly closed."""
-    event = CLOSING_EVENTS[asked]
-    return SessionEvent.TRUNCATE if event is SessionEvent.CLOSE and not complete else event
+def closing_event(requested: State, *, is_complete: bool) -> SessionEvent:
+    """The event of a request to close: one that misses data can't end as plainly closed."""
+    return after_loss(CLOSING_EVENTS[requested], has_loss=not is_complete)
+
+
+def after_loss(event: SessionEvent, *, has_loss: bool) -> SessionEvent:
+    """A session that misses data ends as truncated instead of closed. Other ends say as much already."""
+    return SessionEvent.TRUNCATE if has_loss and event is SessionEvent.CLOSE else event
+
+
+def waits_for_data(*, is_complete: bool, is_within_grace: bool) -> bool:
+    """Whether a close waits for data that it expects."""
+    return not is_complete and is_within_grace
+
+
+def was_closed_meanwhile(before: State, now: State, event: SessionEvent) -> bool:
+    """Whether another supervisor closed the session while this event was applied: its end counts, and nothing is left
+    to do. A description can still be applied."""
+    return now.is_closed and not before.is_closed and event is not SessionEvent.DESCRIBE

@@ -21,7 +21,6 @@ from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import errors, keys
 from rta_wire.control.totals import Mark, Totals
 from rta_wire.session import State
-from rta_wire.stream import cold_index
 
 UNCHANGED_WORDS: Final = 3
 """Words of an answer to a fold that held no news."""
@@ -39,13 +38,10 @@ class SessionStore:
     def __init__(self, link: Link, config: settings.Settings, clock: Clock = now_ms) -> None:
         self._link = link
         self._keys = config.keys
-        self._config = config.session
+        self._config = config
         self._clock = clock
         self._log = log.get()
         self.outage_log = link.outage_log
-
-    def reconfigure(self, config: settings.Settings) -> None:
-        self._config = config.session
 
     @property
     def _at_once(self) -> int:
@@ -89,7 +85,9 @@ class SessionStore:
         answers = [answer for some in folded for answer in some]
         _count(answers)
         return [
-            model.parse_fold_result(SessionRef(identity, answer[1].decode(), number), answer[0].decode(), answer[2])
+            model.parse_fold_result(
+                SessionRef(identity, answer[1].decode(), number), model.FoldOutcome(answer[0].decode()), answer[2]
+            )
             for ((identity, number), _), answer in zip(reports, answers, strict=True)
         ]
 
@@ -115,7 +113,7 @@ class SessionStore:
         [folded] = await self.fold({(ref.identity, ref.stream_session_id): units})
         if folded.implausible_units:
             self._log.error("marks_implausible", session=ref.identity, units=folded.implausible_units)
-        return folded.outcome == "changed"
+        return folded.outcome is model.FoldOutcome.CHANGED
 
     def _totals(self, ref: SessionRef, marks: Sequence[bytes]) -> dict[str, Totals]:
         """Marks are the writers' to write: one that makes no sense is left out, and keeps nobody from anything."""
@@ -150,7 +148,7 @@ class SessionStore:
         return await map_pages(list(refs), functools.partial(self._refresh_slice, renewed))
 
     async def _refresh_slice(self, renewed: Container[SessionRef], refs: Sequence[SessionRef]) -> list[Published]:
-        ttl_s = self._config.open_ttl_s
+        ttl_s = self._config.session.open_ttl_s
         wanted = [(ref.identity, ref.stream_session_id, 0 if ref in renewed else ttl_s) for ref in refs]
         answers = await self._link.do_all(
             [functions.refresh(self._keys, some) for some in pages(wanted, self._at_once)]
@@ -176,7 +174,7 @@ class SessionStore:
                         for ref, totals in some
                         for _, start, end in (totals.rsplit(b" ", 2),)
                     ],
-                    ttl_s=self._config.open_ttl_s,
+                    ttl_s=self._config.session.open_ttl_s,
                 )
                 for stream, some in parts
             ]
@@ -191,21 +189,21 @@ class SessionStore:
 
     async def extend_gates(self, refs: Iterable[SessionRef]) -> None:
         """Keep the gates of open sessions from expiring."""
-        ttl_s = self._config.open_ttl_s
+        ttl_s = self._config.session.open_ttl_s
         await self._link.do_all(
             [functions.extend_gate(self._keys, ref.stream, ref.stream_session_id, ttl_s=ttl_s) for ref in refs]
         )
 
     async def extend_closed(self, closed: Iterable[SessionRef]) -> None:
         """Keep closed sessions that no catalogue has yet, for as long as that takes."""
-        ttl_s = self._config.open_ttl_s
+        ttl_s = self._config.session.open_ttl_s
         await self._link.do_all([functions.extend_closed(self._keys, ref.identity, ttl_s=ttl_s) for ref in closed])
 
     async def open_and_closed(self, besides: Container[str] = ()) -> tuple[list[SessionRef], list[SessionRef]]:
         """Every session in the index: those that are open, and those that are closed and still have to be put away."""
         scores = pairs_to_dict(await self._link.do("ZRANGE", self._keys.session_index(), 0, -1, "WITHSCORES"))
         identities = [identity for identity in map(bytes.decode, scores) if identity not in besides]
-        names = (keys.STREAM_NAME, keys.STREAM_SESSION_ID, "state")
+        names = (keys.STREAM_NAME, keys.STREAM_SESSION_ID, keys.STATE)
         places = await self._link.do_all(
             [("HMGET", self._keys.session_state(identity), *names) for identity in identities]
         )
@@ -254,18 +252,6 @@ class SessionStore:
         told = await self._link.do("GET", self._keys.published(ref.stream, ref.stream_session_id))
         version: bytes = (told or b"").partition(b" ")[0]
         return int(version) if version.isdigit() else 0
-
-    async def highest_cold_session_id(self) -> int:
-        """The highest stream session id that the index of cold streams remembers."""
-        found: list[int] = [0]
-        for stream, raw in pairs_to_dict(await self._link.do("HGETALL", self._keys.cold_index())).items():
-            try:
-                one = cold_index.parse(raw)
-            except errors.BadBatch as error:
-                self._log.error("stream_spoilt", stream=stream.decode(), error=str(error))
-                continue
-            found.append(one.number if one is not None else 0)
-        return max(found)
 
     async def last_entry_id(self, stream: str) -> str:
         """Where a stream ends now; `0-0` if it is new."""

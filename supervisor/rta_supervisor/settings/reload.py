@@ -1,10 +1,10 @@
 """Which settings can change while the supervisor runs, and what a changed file means for it."""
 
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
-from rta_supervisor.settings import settings
+from rta_supervisor.settings import settings as settings_
 
 RELOADABLE: Final = (
     *("log", "trim", "days", "compact", "archive", "session", "node.drain_s"),
@@ -15,24 +15,19 @@ RELOADABLE: Final = (
 """Settings, or whole sections. Everything else is built into connections, keys and files when the supervisor starts."""
 
 
-class Reconfigurable(Protocol):
-    """Something that goes on with other settings."""
-
-    def reconfigure(self, config: settings.Settings) -> None: ...
-
-
 class SettingsChange(msgspec.Struct, frozen=True):
     """What a new configuration brings."""
 
-    config: settings.Settings
-    """To go on with: new where that can be, as it was elsewhere."""
+    settings: settings_.Settings
+    """The settings after it: new where that can be, as they were elsewhere."""
     applied: tuple[str, ...]
     needs_restart: tuple[str, ...]
 
 
-def compare(old: settings.Settings, new: settings.Settings) -> SettingsChange:
+def compare(old: settings_.Settings, new: settings_.Settings) -> SettingsChange:
+    """What a reload would change, and what waits for a restart."""
     document: dict[str, Any] = msgspec.to_builtins(old)
-    taken: list[str] = []
+    applied: list[str] = []
     needs_restart: list[str] = []
     for section, values in msgspec.to_builtins(new).items():
         for name, value in values.items():
@@ -41,7 +36,13 @@ def compare(old: settings.Settings, new: settings.Settings) -> SettingsChange:
                 continue
             if section in RELOADABLE or dotted in RELOADABLE:
                 document[section][name] = value
-                taken.append(dotted)
+                applied.append(dotted)
             else:
                 needs_restart.append(dotted)
-    return SettingsChange(msgspec.convert(document, settings.Settings), tuple(taken), tuple(needs_restart))
+    return SettingsChange(msgspec.convert(document, settings_.Settings), tuple(applied), tuple(needs_restart))
+
+
+def apply(current: settings_.Settings, change: SettingsChange) -> None:
+    """Put a change into force: everybody reads sections from `current`."""
+    for section in current.__struct_fields__:
+        setattr(current, section, getattr(change.settings, section))

@@ -147,7 +147,9 @@ class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: str = "auto"
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Settings(msgspec.Struct, forbid_unknown_fields=True):
+    """The settings in force. A reload replaces sections (`reload.apply`): read one where it is used, and keep none."""
+
     redis: RedisSettings = RedisSettings()
     keys: keys_.Keys = keys_.Keys()
     control: ControlSettings = ControlSettings()

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import anyio
 
+from rta_supervisor.control import functions as control_functions
 from rta_supervisor.diagnostics import counters, log, loop_watch
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.settings import settings
@@ -52,12 +53,12 @@ class Deliverer:
         self._link = link
         self._name = name
         self._queue = queue
-        self._dead_letters = config.keys.dead_letters()
-        self._dead_letters_max = config.control.dead_letters_max
-        self._config = config.webhooks
+        self._config = config
         self._target = config.webhooks.to[name]
         self._secret = self._target.key_bytes(name)
-        self._breaker = Breaker(failures=self._config.breaker_failures, open_s=self._config.breaker_open_s)
+        self._breaker = Breaker(
+            failures=self._config.webhooks.breaker_failures, open_s=self._config.webhooks.breaker_open_s
+        )
         self._some = anyio.Event()
         self._log = log.get(webhook=name)
 
@@ -69,7 +70,7 @@ class Deliverer:
         """Until cancelled."""
         while True:
             pause_s = self._breaker.wait_s(anyio.current_time())
-            loop_watch.report_alive(pause_s + self._config.timeout_s + LOOK_S)
+            loop_watch.report_alive(pause_s + self._config.webhooks.timeout_s + LOOK_S)
             await anyio.sleep(pause_s)
             try:
                 await self._once()
@@ -81,7 +82,7 @@ class Deliverer:
 
     async def _once(self) -> None:
         self._some = anyio.Event()
-        for_ms = int(self._config.timeout_s * TAKE_FACTOR * 1000)
+        for_ms = int(self._config.webhooks.timeout_s * TAKE_FACTOR * 1000)
         taken = await self._queue.take(now_ms(), for_ms=for_ms)
         if isinstance(taken, WebhookDelivery):
             await self._deliver(taken)
@@ -98,7 +99,7 @@ class Deliverer:
         except http_post.PostFailed as error:
             self._count("failed")
             if self._breaker.record_failure(anyio.current_time()):
-                self._log.warning("webhook_paused", reason=str(error), pause_s=self._config.breaker_open_s)
+                self._log.warning("webhook_paused", reason=str(error), pause_s=self._config.webhooks.breaker_open_s)
             await self._try_later(delivery, error)
             return
         await self._queue.complete(delivery)
@@ -115,12 +116,12 @@ class Deliverer:
             "Rta-Attempt": str(delivery.attempt),
             change.SIGNATURE_HEADER: change.sign(self._secret, delivery.body, at_s),
         }
-        await http_post.post(self._target.url, delivery.body, headers, timeout_s=self._config.timeout_s)
+        await http_post.post(self._target.url, delivery.body, headers, timeout_s=self._config.webhooks.timeout_s)
 
     async def _try_later(self, delivery: WebhookDelivery, error: errors.RtaError) -> None:
         facts = {"delivery": delivery.id, "attempt": delivery.attempt, "reason": str(error)}
-        if delivery.attempt < self._config.tries:
-            pause_s = backoff_s(delivery.attempt, self._config.first_retry_s, random.random())  # noqa: S311 - jitter
+        if delivery.attempt < self._config.webhooks.tries:
+            pause_s = backoff_s(delivery.attempt, self._config.webhooks.first_retry_s, random.random())  # noqa: S311 - jitter
             await self._queue.reschedule(delivery, due_ms=now_ms() + int(pause_s * 1000))
             self._log.info("webhook_not_taken", **facts, retry_s=round(pause_s, 1))
             return
@@ -134,10 +135,17 @@ class Deliverer:
 
     async def _dead_letter(self, delivery: WebhookDelivery, error: errors.RtaError) -> None:
         """Keep it where a person can look at it."""
-        sentence = f"A webhook was not taken in {delivery.attempt} tries: {error}"
-        words = ("source", self._queue.key, "entry", delivery.id, "code", "WebhookNotTaken", "reason", sentence)
-        most = ("MAXLEN", "~", self._dead_letters_max)
-        await self._link.do("XADD", self._dead_letters, *most, "*", *words, "m", delivery.body)
+        await self._link.do(
+            *control_functions.add_dead_letter(
+                self._config.keys,
+                source=self._queue.key,
+                entry=delivery.id,
+                code="WebhookNotTaken",
+                reason=f"A webhook was not taken in {delivery.attempt} tries: {error}",
+                message=delivery.body,
+                max_entries=self._config.control.dead_letters_max,
+            )
+        )
 
 
 def backoff_s(attempt: int, first_s: float, chance: float) -> float:

@@ -241,7 +241,7 @@ from rta_supervisor.settings import settings
 from tests.support.catalogue_rows import named
 async def main(config, first, count):
     own = msgspec.json.decode(config, type=settings.CatalogueSettings)
-    catalogue = factory.configured(settings.Settings(catalogue=own))
+    catalogue = factory.create(settings.Settings(catalogue=own))
     print("ready", flush=True)
     sys.stdin.readline()
     for number in range(first, first + count):

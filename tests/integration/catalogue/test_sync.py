@@ -8,7 +8,6 @@ from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.catalogue.sync import CatalogueSync
 from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.recovery.restore import Recovery
-from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.state_machine import SessionEvent
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
@@ -16,6 +15,7 @@ from rta_supervisor.transport.link import Link
 from rta_wire import keys, session
 from rta_wire.pb import control_pb2
 from rta_wire.session import State
+from tests.support import supervisor_parts
 from tests.support.supervisor_parts import World, config
 
 NAMES = keys.Keys()
@@ -27,8 +27,8 @@ async def test_a_host_hears_of_what_others_ended(link: Link, tmp_path: Path) -> 
     sessions = SessionStore(link, shared)
     catalogue = SqliteCatalogue(tmp_path / "here.sqlite")
     archivist = CatalogueWriter(link, catalogue, shared)
-    here = SessionService(link, shared, sessions, archivist.mark_changed)
-    elsewhere = SessionService(link, shared, sessions, lambda _: None)
+    here = supervisor_parts.service(link, shared, sessions, archivist.mark_changed)
+    elsewhere = supervisor_parts.service(link, shared, sessions)
     for identity in ("seen", "expired"):
         text = session.dump(session.build(identity)).decode()
         await here.open("default", control_pb2.OpenSession(identity=identity, stream="rig", session_json=text))
@@ -40,7 +40,7 @@ async def test_a_host_hears_of_what_others_ended(link: Link, tmp_path: Path) -> 
         await elsewhere.end(known, SessionEvent.FAIL)
     await link.do("UNLINK", NAMES.session("expired"))
     await link.do("UNLINK", NAMES.session_state("expired"))
-    recovery = Recovery(link, sessions, here, catalogue, is_catalogue_required=True, prepare=())
+    recovery = Recovery(link, sessions, here, catalogue, config=supervisor_parts.required(shared), prepare=())
     follower = CatalogueSync(
         link, sessions, catalogue, shared, on_stale=archivist.mark_changed, close_again=recovery.close_again
     )
@@ -57,7 +57,7 @@ async def test_a_host_follows_in_both_directions(client: redis.Redis, world: Wor
     """What another one ended and let go is over here too, and what only this one knows to be over ends there."""
     for identity in ("let-go", "over-here"):
         await world.open(identity)
-    elsewhere = SessionService(world.link, settings.Settings(), world.sessions, lambda _: None)
+    elsewhere = supervisor_parts.service(world.link, settings.Settings(), world.sessions)
     await elsewhere.end(await world.known("let-go"), SessionEvent.CLOSE)
     client.zrem(NAMES.session_index(), "let-go")
     await world.save("over-here", state=State.FAILED)

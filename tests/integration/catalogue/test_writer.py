@@ -24,7 +24,14 @@ from tests.support.waiting import wait_until
 Config = settings.CatalogueSettings
 CLOSED_TTL_S = 1000
 OPEN_TTL_S = 5000
-NEW = {"stream_session_id": 1, "stream": "rig", "position": "0-0", "json": "{}", "state": "closed", "principal": "p"}
+NEW: dict[str, Any] = {
+    "stream_session_id": 1,
+    "stream": "rig",
+    "position": "0-0",
+    "json": b"{}",
+    "state": "closed",
+    "principal": "p",
+}
 
 
 @contextlib.contextmanager
@@ -115,7 +122,7 @@ def test_what_was_let_go_is_not_held(raw: redis.Redis) -> None:
     names = keys.Keys()
     raw.execute_command(
         *session_functions.open_session(
-            names, "held", **NEW, now_ms=1, ttl_s=50, channel="c", extra_fields={"version": 7}
+            names, session_functions.NewSession("held", **NEW, now_ms=1, ttl_s=50, extra_fields={"version": 7})
         )
     )
     assert raw.execute_command(*session_functions.extend_closed(names, "held", ttl_s=500)) == 1
@@ -158,8 +165,12 @@ async def test_a_session_that_changes_while_its_row_is_written(
     )
     link = Link(config.redis)
     await link.load_functions()
-    life = {"now_ms": 1, "ttl_s": OPEN_TTL_S, "channel": "c"}
-    await link.do(*session_functions.open_session(config.keys, "run-1", **NEW, **life, extra_fields={}))
+    ttl_s = OPEN_TTL_S
+    await link.do(
+        *session_functions.open_session(
+            config.keys, session_functions.NewSession("run-1", **NEW, now_ms=1, ttl_s=ttl_s)
+        )
+    )
     await link.do("ZADD", config.keys.session_index(), 1, "run-1")
     catalogue = factory.create(config)
 
@@ -187,8 +198,12 @@ async def test_a_write_that_fails_deletes_nothing(url: str, client: redis.Redis,
     config = settings.Settings(redis=settings.RedisSettings(url=url), catalogue=catalogue_settings)
     link = Link(config.redis)
     await link.load_functions()
-    life = {"now_ms": 1, "ttl_s": config.session.open_ttl_s, "channel": "c"}
-    await link.do(*session_functions.open_session(config.keys, "run-1", **NEW, **life, extra_fields={}))
+    ttl_s = config.session.open_ttl_s
+    await link.do(
+        *session_functions.open_session(
+            config.keys, session_functions.NewSession("run-1", **NEW, now_ms=1, ttl_s=ttl_s)
+        )
+    )
     catalogue = factory.create(config)
     reasons = iter(["the disk is full", "it is read-only", "the file can't be opened"])
 

@@ -158,13 +158,12 @@ async def test_a_cursor_in_the_middle_of_a_batch(
     catalogue = SqliteCatalogue(cold_streams.scratch())
     await compactor(link, catalogue).sweep()
     left = entries[3:]
-    view = ColdReader(link, NAMES, "rig")
+    reader = ColdReader(link, NAMES, "rig")
     for at, entry in enumerate(left[:-1]):
         assert cold_streams.view(client, "rig", entry.id) == cold_streams.shown(left[at + 1 :])
-        part = await view.cold_part_after(entry.id)
-        assert part is not None
-        assert part.entries[0][0].decode() == left[at + 1].id
-    assert await view.cold_part_after(left[-1].id) is None
+        page = await reader.next_page(cursor.EMPTY_PAGE, entry.id)
+        assert page.entries[0][0].decode() == left[at + 1].id
+    assert not (await reader.next_page(cursor.EMPTY_PAGE, left[-1].id)).entries
     place: Any = {"streamName": "rig", "streamSessionId": "7", "streamPosition": "0-0"}
     client.hset("sessions:run", mapping=place)
     client.hset(NAMES.session_state("run"), mapping={**place, "state": "closed"})
@@ -203,10 +202,9 @@ async def test_batches_that_go_while_somebody_reads(link: Link, fewer: Compactor
             return await super().try_all(batch)
 
     late = Late(link.config)
-    part = await ColdReader(late, NAMES, "rig").cold_part_after("0-0")
-    assert part is not None
-    assert part.entries[0][0].decode() == part.first_id == entries[10].id
-    assert (part.length, part.entries_added) == (15, 25)
+    page = await ColdReader(late, NAMES, "rig").next_page(cursor.EMPTY_PAGE, entry_ids.MIN)
+    assert page.entries[0][0].decode() == page.first_id == entries[10].id
+    assert (page.length, page.entries_added) == (15, 25)
     await late.close()
 
 

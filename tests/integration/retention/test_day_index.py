@@ -25,7 +25,7 @@ from rta_wire.pb import control_pb2
 from rta_wire.session import State
 from rta_writers.options import read as options_read
 from rta_writers.read import plan as read_plan
-from tests.support import samples
+from tests.support import samples, supervisor_parts
 from tests.support.control import fields
 from tests.support.day_streams import NAMES, TODAY, TODAY_MS, Clock, config, listed
 
@@ -37,7 +37,8 @@ def clock() -> Clock:
 
 def life(link: Link, clock: Clock, made: settings.Settings | None = None) -> SessionService:
     made = made or config()
-    return SessionService(link, made, SessionStore(link, made, clock), lambda _: None, clock=clock)
+    store = SessionStore(link, made, clock)
+    return supervisor_parts.service(link, made, store, clock=clock)
 
 
 async def opened(life: SessionService, identity: str, stream: str = "rig", principal: str = "default") -> str:
@@ -177,12 +178,13 @@ async def test_streams_of_a_principal(link: Link, clock: Clock) -> None:
 
 async def test_partition_can_change(link: Link, clock: Clock) -> None:
     """From one stream to days and back: who is open stays where it is and is found by the name of the source."""
-    one = life(link, clock, config(partition="none"))
+    current = config(partition="none")
+    one = life(link, clock, current)
     assert await opened(one, "whole") == "rig"
-    one.reconfigure(config())
+    current.days = config().days
     assert await opened(one, "daily") == name(TODAY)
     assert await opened(one, "whole") == "rig"
-    one.reconfigure(config(partition="none"))
+    current.days = config(partition="none").days
     assert await opened(one, "daily") == name(TODAY)
     assert await opened(one, "new") == "rig"
 
@@ -205,7 +207,7 @@ async def test_the_index_comes_back(link: Link, client: redis.Redis, clock: Cloc
     ever = (name(TODAY), name(TODAY - 9), name(TODAY - 1), "plain", name(TODAY - 3, "car"))
     known = await saved(tmp_path, *ever)
     own = {"other": sections_days.SourceDaysSettings(partition="none")}
-    await DayIndex(link, config(sources=own)).restore(known)
+    await DayIndex(link, config(sources=own)).restore(known.streams)
     await known.close()
     assert listed(client) == [name(TODAY - 2), name(TODAY - 1), name(TODAY)]
     assert listed(client, "car") == [name(TODAY - 3, "car")]
@@ -219,7 +221,7 @@ async def test_the_index_comes_back_without_a_catalogue(link: Link, client: redi
     """As far as Redis knows; what is noted of a stream stays."""
     client.sadd("streams", name(TODAY - 1))
     client.zadd(NAMES.streams_used(), {name(TODAY - 1): TODAY_MS})
-    await DayIndex(link, config()).restore(SqliteCatalogue(tmp_path / "nowhere" / "catalogue.sqlite"))
+    await DayIndex(link, config()).restore(SqliteCatalogue(tmp_path / "nowhere" / "catalogue.sqlite").streams)
     assert listed(client) == [name(TODAY - 1)]
     assert client.zscore(NAMES.streams_used(), name(TODAY - 1)) == TODAY_MS
 

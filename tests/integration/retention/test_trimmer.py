@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from rta_supervisor.embedded import server
 from rta_supervisor.retention import functions as retention_functions
-from rta_supervisor.retention import trimmer as retention_trimmer
 from rta_supervisor.retention.trimmer import Trimmer, TrimResult
 from rta_supervisor.session import functions as session_functions
 from rta_supervisor.settings import settings
@@ -103,7 +102,8 @@ async def test_one_call_keeps_redis_for_a_moment_only(client: redis.Redis, link:
     for exact in (False, True):
         limits = settings.TrimSettings(max_entries=1, exact=exact).of("rig")
         assert (
-            await link.do(*retention_functions.trim("rig", limits, entry_ids.MAX)) == retention_trimmer.CALL_MAX_ENTRIES
+            await link.do(*retention_functions.trim("rig", limits, entry_ids.MAX))
+            == retention_functions.CALL_MAX_ENTRIES
         )
 
 

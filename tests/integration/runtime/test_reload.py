@@ -1,44 +1,53 @@
-"""A reload of a supervisor: every part goes on with the new settings."""
+"""A reload of a supervisor reaches every part of it."""
 
 from typing import Any
 
 import msgspec
 
 from rta_supervisor.embedded import server
-from rta_supervisor.runtime import daemon
+from rta_supervisor.runtime import wiring
 from rta_supervisor.settings import reload, settings
-from rta_supervisor.settings.sections import days as sections_days
+from rta_supervisor.settings.sections.archive import ArchiveSettings
+from rta_supervisor.settings.sections.compaction import CompactSettings
+from rta_supervisor.settings.sections.days import DaysSettings
 
-KINDS = (settings.Settings, settings.SessionSettings, settings.TrimSettings, sections_days.DaysSettings)
+RELOADED = (
+    *(settings.SessionSettings, settings.TrimSettings, settings.ControlSettings, settings.LogSettings),
+    *(DaysSettings, CompactSettings, ArchiveSettings),
+)
 
 
-async def test_every_part_goes_on_with_the_new_settings(tmp_path: Any) -> None:
-    """No part keeps an old copy of a section that counts as reloaded."""
+def sections_kept(part: object, seen: set[int]) -> list[str]:
+    """Attributes of a part, and of what it is made of, that hold a section of the settings."""
+    if id(part) in seen or isinstance(part, settings.Settings):
+        return []
+    seen.add(id(part))
+    if isinstance(part, tuple):
+        return [name for member in part for name in sections_kept(member, seen)]
+    if not type(part).__module__.startswith("rta_supervisor") or not hasattr(part, "__dict__"):
+        return []
+    kept = [f"{type(part).__name__}.{name}" for name, value in vars(part).items() if isinstance(value, RELOADED)]
+    return kept + [name for value in vars(part).values() for name in sections_kept(value, seen)]
+
+
+async def test_no_part_keeps_a_section_that_can_be_reloaded(tmp_path: Any) -> None:
+    """Everything reads such sections from the settings in force, so that a reload reaches it."""
     with server.running() as own:
-        old = settings.load(environ={"RTA_REDIS__URL": own.url, "RTA_CATALOGUE__PATH": str(tmp_path / "c.sqlite")})
-        running = daemon.Daemon(old)
-        sections = {
-            "session": {"refresh_ms": 7},
-            "trim": {"max_entries": 7},
-            "control": {"retry_s": 7.0},
-            "days": {"keep_days": 9},
-        }
-        document: dict[str, Any] = msgspec.to_builtins(old)
-        for section, values in sections.items():
-            document[section] |= values
-        new = msgspec.convert(document, settings.Settings)
-        running._take(reload.compare(old, new))
-        stale = [
-            f"{type(part).__name__}.{name}"
-            for part in vars(running).values()
-            if type(part).__module__.startswith("rta_supervisor")
-            and type(part).__module__ != "rta_supervisor.observe.sampler"
-            for name, value in (vars(part).items() if hasattr(part, "__dict__") else ())
-            if isinstance(value, KINDS) and value in (old, old.session, old.trim, old.days)
-        ]
-        assert stale == []
-        assert running._life._days._config == running._trimmer._days._config == new.days
-        assert running._trimmer._days._days._config == new.days
-        assert running._request_lane._config.retry_s == running._report_lane._config.retry_s == 7.0
-        await running._link.close()
-        await running._catalogue.close()
+        current = settings.load(environ={"RTA_REDIS__URL": own.url, "RTA_CATALOGUE__PATH": str(tmp_path / "c.sqlite")})
+        parts = wiring.build(current)
+        seen: set[int] = set()
+        assert sections_kept(parts, seen) == []
+        assert len(seen) > 30
+        await parts.link.close()
+        await parts.catalogue.catalogue.close()
+
+
+def test_a_change_in_force_is_seen_by_all() -> None:
+    """What was given the settings at the start sees the new ones, and what needs a restart stays."""
+    current = settings.Settings()
+    document = msgspec.to_builtins(current)
+    document["session"]["refresh_ms"] = 7
+    document["redis"]["url"] = "redis://elsewhere"
+    reload.apply(current, reload.compare(current, msgspec.convert(document, settings.Settings)))
+    assert current.session.refresh_ms == 7
+    assert current.redis.url == settings.Settings().redis.url

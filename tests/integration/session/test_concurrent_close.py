@@ -5,13 +5,12 @@ from typing import Any
 import redis
 
 from rta_supervisor.session.model import SessionRef
-from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_wire import session
 from rta_wire.pb import control_pb2
-from tests.support import samples
+from tests.support import samples, supervisor_parts
 
 
 class Overtaken(SessionStore):
@@ -32,8 +31,8 @@ async def test_who_is_overtaken_in_a_close_tells_how_the_session_ended(url: str,
     link = Link(config.redis)
     await link.load_functions()
     slow_sessions = Overtaken(link, config)
-    slow = SessionService(link, config, slow_sessions, lambda _: None)
-    fast = SessionService(link, config, SessionStore(link, config), lambda _: None)
+    slow = supervisor_parts.service(link, config, slow_sessions)
+    fast = supervisor_parts.service(link, config, SessionStore(link, config))
     document = session.dump(session.build("run-1")).decode()
     opened = await slow.open("p", control_pb2.OpenSession(identity="run-1", stream="rig", session_json=document))
     request = control_pb2.CloseSession(identity="run-1", state="closed")

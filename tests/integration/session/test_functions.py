@@ -37,20 +37,10 @@ def chains(draw: st.DrawFn) -> list[tuple[str, Totals]]:
 
 
 def open_session(client: redis.Redis, identity: str = "run", number: int = 1) -> list[Any]:
-    call = session_functions.open_session(
-        NAMES,
-        identity,
-        stream_session_id=number,
-        stream="rig",
-        position="0-0",
-        json="{}",
-        state="open",
-        principal="p",
-        now_ms=1,
-        ttl_s=100,
-        channel="c",
-        extra_fields={},
+    new = session_functions.NewSession(
+        identity, number, "rig", "0-0", json=b"{}", state="open", principal="p", now_ms=1, ttl_s=100
     )
+    call = session_functions.open_session(NAMES, new)
     answer: list[Any] = client.execute_command(*call)
     return answer
 

@@ -28,7 +28,7 @@ async def test_a_watchdog_that_stood_still_ends_nobody(link: Link, client: redis
     assert until_ms
     wait_until(lambda: not client.exists(NAMES.lease("watchdog")), what="the end of the lease")
     later_ms = time.time_ns() // 1_000_000 + 1_000_000
-    watchdog = SilenceWatchdog(sessions, life, config().session, lambda: 0, clock=lambda: later_ms)
+    watchdog = SilenceWatchdog(sessions, life, config(), lambda: 0, clock=lambda: later_ms)
     with pytest.raises(nodes_leases.LeaseExpired):
         await watchdog.check(until_ms)
     assert client.get(NAMES.gate("rig", 1)) == b"open"

@@ -41,7 +41,7 @@ def test_a_session_that_a_replay_does_not_name_is_missed(sessions: rta_writers.S
     first = pa.record_batch({"session": ["a", "b", "c"], "channel": [1, 1, 1], "time": [1, 2, 3], "value": [1.0] * 3})
     killed = rta_writers.sessions(sessions, stream="rig")
     run(WriteOptions.parse(killed.options), first, unit="job/0", epoch=4)
-    killed._over.set()
+    killed._heartbeats.request_stop()
     with rta_writers.sessions(sessions, stream="rig") as group:
         settings = WriteOptions.parse(group.options)
         kept = run(settings, first.slice(0, 2), unit="job/0", epoch=4)

@@ -47,6 +47,6 @@ def test_the_hash_is_written_before_the_stream(step: state_machine.Transition) -
 
 def test_missing_data_is_never_plainly_closed() -> None:
     """Closed becomes truncated; a worse ending stays what it is."""
-    assert state_machine.closing_event(State.CLOSED, complete=False) is SessionEvent.TRUNCATE
-    assert state_machine.closing_event(State.CLOSED, complete=True) is SessionEvent.CLOSE
-    assert state_machine.closing_event(State.FAILED, complete=False) is SessionEvent.FAIL
+    assert state_machine.closing_event(State.CLOSED, is_complete=False) is SessionEvent.TRUNCATE
+    assert state_machine.closing_event(State.CLOSED, is_complete=True) is SessionEvent.CLOSE
+    assert state_machine.closing_event(State.FAILED, is_complete=False) is SessionEvent.FAIL

@@ -31,7 +31,7 @@ def test_each_change_is_taken_or_named(changed: set[tuple[str, str]]) -> None:
     change = reload.compare(settings.Settings(), new)
     assert set(change.applied) | set(change.needs_restart) == {f"{section}.{name}" for section, name in changed}
     assert not set(change.applied) & set(change.needs_restart)
-    effective = msgspec.to_builtins(change.config)
+    effective = msgspec.to_builtins(change.settings)
     for section, name in NAMES:
         source = document if f"{section}.{name}" in change.applied else OLD
         assert effective[section][name] == source[section][name]

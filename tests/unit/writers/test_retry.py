@@ -18,7 +18,7 @@ SECRET = "s3cret"  # noqa: S105 - of no server
 )
 def test_trouble_is_named_without_the_password(error: Exception, name: str) -> None:
     """Errors of tasks end in Spark's logs and on its pages."""
-    found = retry.to_rta_error(f"redis://:{SECRET}@localhost:1", error)
-    assert type(found).__name__ == name
-    assert "localhost:1" in str(found)
-    assert SECRET not in str(found)
+    reported = retry.to_rta_error(f"redis://:{SECRET}@localhost:1", error)
+    assert type(reported).__name__ == name
+    assert "localhost:1" in str(reported)
+    assert SECRET not in str(reported)

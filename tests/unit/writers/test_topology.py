@@ -20,9 +20,12 @@ def test_options_of_the_url_count(url: str) -> None:
 def test_sentinels_are_asked_for_no_database() -> None:
     """They have none. Their answers are awaited as long as those of the master."""
     with redis_client.connect("redis+sentinel://u:p@127.0.0.1:1/main/2?socket_timeout=0.7") as client:
-        asked = client.sentinels
-        ways = [way.sentinels[0].connection_pool.connection_kwargs for way in (asked, asked.with_password)]
-    assert [(way.get("db", 0), way["socket_timeout"], way.get("password")) for way in ways] == [
+        discovery = client.discovery
+        connections = [
+            sentinels.sentinels[0].connection_pool.connection_kwargs
+            for sentinels in (discovery, discovery.with_password)
+        ]
+    assert [(chosen.get("db", 0), chosen["socket_timeout"], chosen.get("password")) for chosen in connections] == [
         (0, 0.7, None),
         (0, 0.7, "p"),
     ]

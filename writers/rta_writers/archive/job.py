@@ -18,12 +18,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-import rta_writers
 from rta_wire import archive_spec, content_digest, errors
 from rta_wire.codec import burst
 from rta_writers.archive import parquet, recount
 from rta_writers.options import layout as options_layout
 from rta_writers.options import read as options_read
+from rta_writers.spark import driver, ship
 from rta_writers.spark import reader as spark_reader
 
 SLICE_BYTES: Final = 64 << 20
@@ -68,8 +68,8 @@ def start(master: str) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     if not master.startswith("local"):
-        rta_writers.ship(spark)
-    rta_writers.register(spark)
+        ship.ship(spark)
+    driver.register(spark)
     return spark
 
 

@@ -9,15 +9,15 @@ import concurrent.futures
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rta_wire import content_digest, errors
+from rta_wire.arrays import F64, I64, Array
 from rta_wire.codec import burst, columns, decode, layout, sample_columns
 from rta_wire.pb import data_pb2
 from rta_wire.stream import cursor
@@ -83,10 +83,10 @@ class ParquetOptions(msgspec.Struct, frozen=True):
 class Samples(msgspec.Struct, frozen=True):
     """Samples in long form, as files have them."""
 
-    channels: npt.NDArray[np.int64]
-    times_ns: npt.NDArray[np.int64]
-    values: npt.NDArray[np.float64]
-    integers: npt.NDArray[Any] | None = None
+    channels: I64
+    times_ns: I64
+    values: F64
+    integers: Array | None = None
     """The same values with all their digits, where doubles have too few."""
 
     @classmethod

@@ -1,4 +1,4 @@
-"""One connection of a writer: many commands in one go, answers when they are wanted, and patience in an outage."""
+"""One connection to the server of one key: commands go out many at a time, replies are read when they are needed."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -6,71 +6,82 @@ from typing import Any, TypeVar
 import redis
 import redis.exceptions
 
-from rta_wire import keys
 from rta_writers.connection import redis_client, retry
-from rta_writers.options.target import Target
 
 T = TypeVar("T")
 Command = tuple[Any, ...]
 
 
 class Pipeline:
-    """Sends without waiting for answers. After an outage it starts anew: what was under way may or may not be done."""
+    """Sends commands without waiting for their replies.
 
-    def __init__(self, client: redis.Redis, target: Target) -> None:
+    A failure closes the connection, and the next command opens another one: what was sent before it may or may not
+    have been executed.
+    """
+
+    def __init__(self, client: redis.Redis, url: str, key: str) -> None:
+        """`url` is that of the client, for errors and the log; `key` is on the server that all commands go to."""
         self.outages = 0
         self._client = client
-        self._target = target
+        self._url = url
+        self._key = key
         self._connection: Any = None
         self._pool: Any = None
         self._has_failed = False
 
-    def send(self, calls: Sequence[Command]) -> None:
+    def send(self, commands: Sequence[Command]) -> None:
+        """Write commands to the connection, and open it where there is none."""
         if self._connection is None:
             if self._has_failed:
                 redis_client.refresh_slots(self._client)
                 self._has_failed = False
-            self._pool = redis_client.client_for_key(self._client, keys.stream(self._target.stream)).connection_pool
+            self._pool = redis_client.client_for_key(self._client, self._key).connection_pool
             self._connection = self._pool.get_connection()
-        self._connection.send_packed_command(self._connection.pack_commands(calls))
+        self._connection.send_packed_command(self._connection.pack_commands(commands))
 
     def receive(self, count: int) -> list[Any]:
-        """So many answers; the first error is raised after the last answer."""
-        answers: list[Any] = []
-        failed: redis.exceptions.ResponseError | None = None
+        """Read `count` replies. The first error among them is raised after the last one is read."""
+        replies: list[Any] = []
+        first_error: redis.exceptions.ResponseError | None = None
         for _ in range(count):
             try:
-                answers.append(self._connection.read_response())
+                replies.append(self._connection.read_response())
             except redis.exceptions.ResponseError as error:
-                failed = failed or error
-                answers.append(None)
-        if failed is not None:
-            raise failed
-        return answers
+                first_error = first_error or error
+                replies.append(None)
+        if first_error is not None:
+            raise first_error
+        return replies
 
-    def execute(self, calls: Sequence[Command]) -> list[Any]:
-        self.send(calls)
-        return self.receive(len(calls))
+    def execute(self, commands: Sequence[Command]) -> list[Any]:
+        """Send commands and read their replies."""
+        self.send(commands)
+        return self.receive(len(commands))
 
     def release(self) -> None:
-        """Give the connection back, closed: answers may still be on their way."""
+        """Close the connection and return it to its pool. It is not reused: replies may still be on their way."""
         if self._connection is not None:
             self._connection.disconnect()
             self._pool.release(self._connection)
             self._connection = None
 
-    def with_retries(self, step: Callable[[], T], forget: Callable[[], None]) -> T:
-        """Ride out a short outage, or a server that is full. `step` can be repeated after `forget`."""
-        borne = retry.RetryPolicy(self._target.redis_url)
+    def with_retries(self, step: Callable[[], T], reset: Callable[[], None]) -> T:
+        """Run `step` until it succeeds, through a short outage or a server that is full.
+
+        `reset` is called after each failure: it drops what `step` knew from the connection that is closed now.
+        """
+        policy: retry.RetryPolicy | None = None
         while True:
             try:
-                done = step()
+                result = step()
             except retry.REDIS_ERRORS as error:
                 self.outages += 1
                 self._has_failed = True
                 self.release()
-                forget()
-                borne.wait(error)
+                reset()
+                policy = policy or retry.RetryPolicy(self._url)
+                policy.wait(error)
             else:
-                borne.reset()
-                return done
+                if policy is not None:
+                    policy.reset()
+                return result

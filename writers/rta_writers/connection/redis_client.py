@@ -1,4 +1,7 @@
-"""A connection to Redis on which nothing is repeated behind our back: only code that knows what it sent repeats it."""
+"""Clients for a Redis URL: one server, Sentinels or a Cluster, with timeouts and without retries of their own.
+
+redis-py repeats nothing here: only code that knows what it sent can repeat it.
+"""
 
 import functools
 import socket
@@ -6,7 +9,6 @@ from typing import Any, Final
 
 import redis
 import redis.backoff
-import redis.exceptions
 import redis.maint_notifications
 import redis.retry
 
@@ -14,60 +16,59 @@ from rta_wire import credentials, redis_url
 from rta_writers.connection import topology
 
 TIMEOUT_S: Final = 5.0
-SHARED_MAX: Final = 8
-
-
+SHARED_CLIENTS_MAX: Final = 8
 SEND_BUFFER_BYTES: Final = 1 << 20
+"""Room for a group of bursts in a Unix socket."""
 
 
 class UnixConnection(redis.UnixDomainSocketConnection):
-    """Has room for a group of bursts under way: who sends it goes on while Redis reads. TCP sees to that by itself."""
+    """A Unix socket with a large send buffer, so that sending does not wait for Redis to read. TCP grows its own."""
 
     def _connect(self) -> socket.socket:
-        made: socket.socket = super()._connect()  # type: ignore[no-untyped-call]
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-        return made
+        connected: socket.socket = super()._connect()  # type: ignore[no-untyped-call]
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        return connected
 
 
 def connect(url: str) -> redis.Redis:
-    """A client for the URL. Connects when it is first used; that of a Cluster asks for its slots at once."""
-    way = credentials.resolve_url(url)
-    where = redis_url.parse(way.url)
+    """A client for the URL. It connects when it is first used; that of a Cluster asks for the slots at once."""
+    resolved = credentials.resolve_url(url)
+    address = redis_url.parse(resolved.url)
     options: dict[str, Any] = {
         "socket_timeout": TIMEOUT_S,
         "socket_connect_timeout": TIMEOUT_S,
         "retry": redis.retry.Retry(redis.backoff.NoBackoff(), 0),
         "maint_notifications_config": redis.maint_notifications.MaintNotificationsConfig(enabled=False),
         "legacy_responses": False,
-        # Not told to the server: an ACL that allows it keeps a Redis 7.0 from starting.
+        # CLIENT SETINFO is not sent: an ACL that allows it keeps a Redis 7.0 from starting.
         "driver_info": None,
-        **way.options,
+        **resolved.options,
     }
     try:
-        if where.mode is redis_url.RedisMode.SENTINEL:
-            return topology.sentinel_client(where, options)
-        if where.mode is redis_url.RedisMode.CLUSTER:
-            return topology.cluster_client(where, options)
-        if way.url.startswith("unix:"):
+        if address.mode is redis_url.RedisMode.SENTINEL:
+            return topology.sentinel_client(address, options)
+        if address.mode is redis_url.RedisMode.CLUSTER:
+            return topology.cluster_client(address, options)
+        if resolved.url.startswith("unix:"):
             options["connection_class"] = UnixConnection
-        return redis.Redis.from_url(way.url, **options)
+        return redis.Redis.from_url(resolved.url, **options)
     except ValueError as error:
-        raise redis_url.bad_url(way.url, error) from error
+        raise redis_url.bad_url(resolved.url, error) from error
 
 
 def client_for_key(client: Any, key: str) -> redis.Redis:
     """A client of the one server that has a key."""
-    found: redis.Redis = client.client_for_key(key) if isinstance(client, topology.ClusterClient) else client
-    return found
+    node_client: redis.Redis = client.client_for_key(key) if isinstance(client, topology.ClusterClient) else client
+    return node_client
 
 
 def refresh_slots(client: Any) -> None:
-    """After trouble: in a Cluster another node may have the keys now."""
+    """Ask a Cluster again which node has which keys: after a failure it may be another one."""
     if isinstance(client, topology.ClusterClient):
         client.refresh_slots()
 
 
-@functools.lru_cache(maxsize=SHARED_MAX)
+@functools.lru_cache(maxsize=SHARED_CLIENTS_MAX)
 def shared_client(url: str) -> redis.Redis:
-    """A client that lives as long as its process: Spark asks short questions of the same workers at every trigger."""
+    """A client that lives as long as its process: Spark plans and commits every trigger in the same worker."""
     return connect(url)

@@ -1,4 +1,4 @@
-"""Clients for more than one server: the master that Sentinels name, or the nodes of a Cluster. Repeats nothing."""
+"""Clients for more than one server: the master that Sentinels name, or the nodes of a Cluster."""
 
 from typing import Any, Final, cast
 
@@ -11,43 +11,11 @@ import redis.sentinel
 from rta_wire import redis_url
 from rta_writers.connection import retry
 
-ACCOUNT: Final = ("username", "password")
+ACCOUNT_OPTIONS: Final = ("username", "password")
 
 
-def sentinel_client(where: redis_url.RedisUrl, options: dict[str, Any]) -> redis.Redis:
-    """A client of whoever is master. Asks the Sentinels whenever it connects."""
-    chosen = {**options, **_of_url(where)}
-    account = {name: chosen[name] for name in ACCOUNT if name in chosen}
-    plain = {name: value for name, value in chosen.items() if name not in (*ACCOUNT, "db")}
-    watched = Sentinels(where.hosts, sentinel_kwargs=plain, **chosen)  # type: ignore[no-untyped-call]
-    if account:
-        # Sentinels want a password seldom, and then the same.
-        watched.with_password = redis.sentinel.Sentinel(where.hosts, sentinel_kwargs={**plain, **account})
-    client = watched.master_for(  # type: ignore[no-untyped-call]
-        where.master, redis_class=MasterClient, ssl=where.scheme == "rediss"
-    )
-    client.sentinels = watched
-    return cast("redis.Redis", client)
-
-
-def cluster_client(where: redis_url.RedisUrl, options: dict[str, Any]) -> redis.Redis:
-    """A client of all nodes. Asks for the slots at once, and waits out a short outage for it."""
-    nodes = [redis.cluster.ClusterNode(*host) for host in where.hosts]
-    chosen = {**options, **_of_url(where)}
-    borne = retry.RetryPolicy(where.url)
-    while True:
-        try:
-            made = ClusterClient(startup_nodes=nodes, ssl=where.scheme == "rediss", **chosen)
-        except redis.exceptions.RedisClusterException as error:
-            borne.wait(_named(error))
-        except retry.REDIS_ERRORS as error:
-            borne.wait(error)
-        else:
-            return cast("redis.Redis", made)
-
-
-class Sentinels(redis.sentinel.Sentinel):
-    """Asked without a password, then with the one for the servers."""
+class SentinelDiscovery(redis.sentinel.Sentinel):
+    """Asks Sentinels for the master: without a password, then with that of the servers."""
 
     with_password: redis.sentinel.Sentinel | None = None
 
@@ -60,58 +28,95 @@ class Sentinels(redis.sentinel.Sentinel):
             return self.with_password.discover_master(service_name)
 
     def close(self) -> None:
-        for one in (self, self.with_password):
-            for sentinel in one.sentinels if one is not None else ():
+        """Close the connections to all Sentinels."""
+        for discovery in (self, self.with_password):
+            for sentinel in discovery.sentinels if discovery is not None else ():
                 sentinel.close()
 
 
 class MasterClient(redis.Redis):
-    """Closes what asked for the master too."""
+    """A client of the master that Sentinels name. Closing it closes the connections to the Sentinels too."""
 
-    sentinels: Sentinels | None = None
+    discovery: SentinelDiscovery | None = None
 
     def close(self) -> None:
         super().close()
-        if self.sentinels is not None:
-            self.sentinels.close()
+        if self.discovery is not None:
+            self.discovery.close()
 
 
 class ClusterClient(redis.cluster.RedisCluster):
-    """A Cluster whose troubles are called as those of one server."""
+    """A client of all nodes of a Cluster. Its failures are connection errors, as those of one server are."""
 
     def execute_command(self, *args: Any, **kwargs: Any) -> Any:
         try:
             return super().execute_command(*args, **kwargs)  # type: ignore[no-untyped-call]
         except redis.exceptions.RedisClusterException as error:
-            raise _named(error) from error
+            raise _connection_error(error) from error
 
     def client_for_key(self, key: str) -> redis.Redis:
         """A client of the node that has a key."""
         try:
             node = self.get_node_from_key(key)  # type: ignore[no-untyped-call]
         except redis.exceptions.RedisClusterException as error:
-            raise _named(error) from error
+            raise _connection_error(error) from error
         if node is None:
             raise redis.exceptions.ConnectionError(f"no node has {key}")
         return self.get_redis_connection(node)
 
     def refresh_slots(self) -> None:
-        """Ask anew who has which slots."""
+        """Ask the nodes again which of them has which slots."""
         try:
             self.nodes_manager.initialize()
         except redis.exceptions.RedisClusterException as error:
-            raise _named(error) from error
+            raise _connection_error(error) from error
 
 
-def _of_url(where: redis_url.RedisUrl) -> dict[str, Any]:
-    """User, password and options of the URL, as redis-py reads them. They count for more than ours."""
-    found: dict[str, Any] = dict(redis.connection.parse_url(where.node_url("host", 1)))
+def sentinel_client(address: redis_url.RedisUrl, options: dict[str, Any]) -> redis.Redis:
+    """A client of the current master. It asks the Sentinels whenever it connects."""
+    server_options = {**options, **_url_options(address)}
+    account = {name: server_options[name] for name in ACCOUNT_OPTIONS if name in server_options}
+    sentinel_options = {name: value for name, value in server_options.items() if name not in (*ACCOUNT_OPTIONS, "db")}
+    discovery = SentinelDiscovery(  # type: ignore[no-untyped-call]
+        address.hosts, sentinel_kwargs=sentinel_options, **server_options
+    )
+    if account:
+        # Sentinels seldom want a password; where they do, it is that of the servers.
+        discovery.with_password = redis.sentinel.Sentinel(
+            address.hosts, sentinel_kwargs={**sentinel_options, **account}
+        )
+    client = discovery.master_for(  # type: ignore[no-untyped-call]
+        address.master, redis_class=MasterClient, ssl=address.scheme == "rediss"
+    )
+    client.discovery = discovery
+    return cast("redis.Redis", client)
+
+
+def cluster_client(address: redis_url.RedisUrl, options: dict[str, Any]) -> redis.Redis:
+    """A client of all nodes. It asks for the slots at once, and waits out a short outage for them."""
+    nodes = [redis.cluster.ClusterNode(*host) for host in address.hosts]
+    server_options = {**options, **_url_options(address)}
+    policy = retry.RetryPolicy(address.url)
+    while True:
+        try:
+            client = ClusterClient(startup_nodes=nodes, ssl=address.scheme == "rediss", **server_options)
+        except redis.exceptions.RedisClusterException as error:
+            policy.wait(_connection_error(error))
+        except retry.REDIS_ERRORS as error:
+            policy.wait(error)
+        else:
+            return cast("redis.Redis", client)
+
+
+def _url_options(address: redis_url.RedisUrl) -> dict[str, Any]:
+    """User, password and options of the URL as redis-py reads them. They override the defaults of this package."""
+    parsed: dict[str, Any] = dict(redis.connection.parse_url(address.node_url("host", 1)))
     for name in ("host", "port", "connection_class"):
-        found.pop(name, None)
-    if where.mode is redis_url.RedisMode.CLUSTER:
-        found.pop("db", None)
-    return found
+        parsed.pop(name, None)
+    if address.mode is redis_url.RedisMode.CLUSTER:
+        parsed.pop("db", None)
+    return parsed
 
 
-def _named(error: redis.exceptions.RedisClusterException) -> redis.exceptions.ConnectionError:
+def _connection_error(error: redis.exceptions.RedisClusterException) -> redis.exceptions.ConnectionError:
     return redis.exceptions.ConnectionError(str(error))

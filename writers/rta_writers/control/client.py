@@ -1,8 +1,10 @@
-"""Sessions for a driver: open, keep alive, close. The supervisor does the work; this asks it and waits."""
+"""Requests to the supervisor: sessions are opened, updated and closed by a message and its reply, through Redis."""
 
 import json
 import time
 from typing import Any, Final, cast
+
+import redis
 
 from rta_wire import errors, keys, limits, redis_url, session
 from rta_wire.control import messages
@@ -14,13 +16,12 @@ from rta_writers.control import session as control_session
 from rta_writers.options.target import Target
 
 DEFAULT_TIMEOUT_S: Final = 60.0
-
 BLOCK_S: Final = 2.0
 SHORTEST_BLOCK_S: Final = 0.01
 
 
 class SessionClient:
-    """Asks a supervisor through Redis. Cheap to make, safe to share between threads."""
+    """A client of the supervisor. Cheap to make, safe to share between threads."""
 
     def __init__(
         self,
@@ -32,14 +33,15 @@ class SessionClient:
     ) -> None:
         self.url = url
         self.principal = keys.check_principal(principal)
+        self.key_prefix = key_prefix
         self.timeout_s = timeout_s
         self._keys = keys.Keys(prefix=key_prefix)
         self._redis = redis_client.connect(url)
 
     def open(self, identity: str, *, stream: str, external_id: str = "", **properties: Any) -> control_session.Session:
-        """A session that is open, new or not. `properties` go into its JSON: identifier, details, type and so on.
+        """Open a session, or get the one of this name that is open. `properties` go into its JSON: identifier, type...
 
-        `external_id` is a name of yours for it: for two days it gives the session that it was first used for.
+        `external_id` is a name that the caller chose: for two days it gives the session that it was first used for.
         """
         keys.check_identity(identity)
         keys.check_stream_name(stream)
@@ -58,10 +60,10 @@ class SessionClient:
         return control_session.Session(self, target)
 
     session = open
-    """The same: reads better in a `with` statement."""
+    """Another name of `open`, which reads better in a `with` statement."""
 
     def update(self, identity: str, *, state: str = "", **properties: Any) -> State:
-        """Other properties of a session, closed or not; None takes one away. `state` may be `waiting` or `open`."""
+        """Set properties of a session, closed or not; None removes one. `state` may be `waiting` or `open`."""
         request = control_pb2.UpdateSession(
             request_id=messages.new_request_id(),
             identity=identity,
@@ -73,7 +75,7 @@ class SessionClient:
     def close(
         self, identity: str, *, state: str = State.CLOSED, expected: Totals | None = None, request_id: str = ""
     ) -> control_session.ClosedSession:
-        """End a session. With `expected` it waits for that much, and is called truncated if that never comes."""
+        """End a session. With `expected` it waits for that much, and ends as truncated where that never arrives."""
         request = control_pb2.CloseSession(
             request_id=request_id or messages.new_request_id(), identity=identity, state=state
         )
@@ -84,67 +86,62 @@ class SessionClient:
         return control_session.ClosedSession(identity, State(reply.state), Totals.from_message(reply.totals), missing)
 
     def cancel(self, request_id: str) -> None:
-        """Take back a request that has not been answered. Who waits for it gets RequestCancelled."""
+        """Take back a request that has no reply yet. The call that waits for it raises RequestCancelled."""
         self.ask(control_pb2.CancelRequest(request_id=messages.new_request_id(), target_request_id=request_id))
 
     def wait(self, identity: str, state: str, *, timeout_s: float) -> None:
-        """Until a session is in a state; at once where it is. One that ended in another state can't get there."""
+        """Block until a session is in a state. Raises where it has ended in another one, which it can't leave."""
         deadline_s = time.monotonic() + timeout_s
         current: State | None = None
-        borne = retry.RetryPolicy(self.url, timeout_s=timeout_s)
-        while (left_s := deadline_s - time.monotonic()) > 0:
+        policy = retry.RetryPolicy(self.url, timeout_s=timeout_s)
+        while (remaining_s := deadline_s - time.monotonic()) > 0:
             try:
-                with self._redis.pubsub(ignore_subscribe_messages=False) as announcements:
-                    announcements.subscribe(self._keys.state_channel(identity))
-                    while left_s > 0:
-                        announcements.get_message(timeout=min(BLOCK_S, left_s))
-                        if (current := self._state_of(identity)) == state:
+                with self._redis.pubsub(ignore_subscribe_messages=False) as state_changes:
+                    state_changes.subscribe(self._keys.state_channel(identity))
+                    while remaining_s > 0:
+                        state_changes.get_message(timeout=min(BLOCK_S, remaining_s))
+                        if (current := self._read_state(identity)) == state:
                             return
                         if current is not None and current.is_closed:
                             raise errors.SessionClosed(identity=identity, state=current.value)
-                        left_s = deadline_s - time.monotonic()
+                        remaining_s = deadline_s - time.monotonic()
             except retry.REDIS_ERRORS as error:
-                borne.wait(error)
+                policy.wait(error)
         raise errors.NotInTime(identity=identity, state=current or "unknown", wanted=state, timeout_s=timeout_s)
 
-    def _state_of(self, identity: str) -> State | None:
+    def _read_state(self, identity: str) -> State | None:
         raw = cast("bytes | None", self._redis.hget(self._keys.session_state(identity), "state"))
         return None if raw is None else State(raw.decode())
 
     def report(self, message: messages.Report) -> None:
-        """Send a report. Nobody answers."""
-        self._send(self._keys.reports(self.principal), messages.pack(message))
+        """Send a report. It has no reply."""
+        append_message(self._redis, self._keys.reports(self.principal), messages.pack(message))
 
     def ask(self, request: messages.Request) -> control_pb2.SessionReply:
-        """Send a request and wait for its reply. A short outage of Redis is waited out: a request may come twice."""
+        """Send a request and wait for its reply. Repeats it after a short outage: the supervisor may get it twice."""
         raw = messages.pack(messages.check(request))
         deadline_s = time.monotonic() + self.timeout_s
-        borne = retry.RetryPolicy(self.url, timeout_s=self.timeout_s)
+        policy = retry.RetryPolicy(self.url, timeout_s=self.timeout_s)
         while True:
             try:
                 self._check_supervisor()
-                entry_id = self._send(self._keys.requests(self.principal), raw)
+                entry_id = append_message(self._redis, self._keys.requests(self.principal), raw)
                 return messages.unpack_reply(self._wait_for_reply(request, entry_id, deadline_s))
             except retry.REDIS_ERRORS as error:
-                borne.wait(error)
-
-    def _send(self, key: str, raw: bytes) -> bytes:
-        # Bounded, so that writers without a supervisor do not fill the memory; what is evicted unread is reported.
-        entry_id = self._redis.xadd(key, {keys.CONTROL_FIELD: raw}, maxlen=limits.CONTROL_MAX_ENTRIES, approximate=True)
-        return cast("bytes", entry_id)
+                policy.wait(error)
 
     def _wait_for_reply(self, request: messages.Request, entry_id: bytes, deadline_s: float) -> bytes:
         key = self._keys.reply(request.request_id)
         identity = "" if isinstance(request, control_pb2.CancelRequest) else request.identity
-        while (left_s := deadline_s - time.monotonic()) > 0:
-            # Read before the wait: a handled request is gone only after its reply is there.
-            is_there = self._redis.xrange(self._keys.requests(self.principal), entry_id, entry_id)
-            # Moved onto itself: the reply stays there for whoever asks again.
-            block_s = min(BLOCK_S, left_s) if is_there else SHORTEST_BLOCK_S
+        while (remaining_s := deadline_s - time.monotonic()) > 0:
+            # Read before the wait: the supervisor removes a request only after it has written the reply.
+            is_pending = self._redis.xrange(self._keys.requests(self.principal), entry_id, entry_id)
+            # Moved onto itself: the reply stays in the list for a repeated request.
+            block_s = min(BLOCK_S, remaining_s) if is_pending else SHORTEST_BLOCK_S
             raw = self._redis.execute_command("BLMOVE", key, key, "LEFT", "RIGHT", block_s)
             if raw is not None:
                 return bytes(raw)
-            if not is_there:
+            if not is_pending:
                 raise errors.RequestLost(identity=identity)
             self._check_supervisor()
         raise errors.NoReply(request=type(request).__name__, identity=identity, timeout_s=self.timeout_s)
@@ -153,3 +150,10 @@ class SessionClient:
         nodes = cast("list[bytes]", self._redis.zrange(self._keys.nodes(), 0, -1))
         if not any(self._redis.exists(self._keys.node(node.decode())) for node in nodes):
             raise errors.NoSupervisor(url=redis_url.redact(self.url))
+
+
+def append_message(client: redis.Redis, key: str, raw: bytes) -> bytes:
+    """Append a message to a control stream, and give the id of its entry."""
+    # Bounded, so that writers without a supervisor do not fill the memory; what is evicted unread is reported.
+    entry_id = client.xadd(key, {keys.CONTROL_FIELD: raw}, maxlen=limits.CONTROL_MAX_ENTRIES, approximate=True)
+    return cast("bytes", entry_id)

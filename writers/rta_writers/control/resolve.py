@@ -1,35 +1,38 @@
-"""Sessions as a task finds them: the one of its options, or those that its rows name, opened on first sight."""
+"""Finds the session that rows go to: the one of the options, or the one that they name, opened when first seen."""
 
-from typing import Any
+from typing import Any, Final
 
 import redis
 
 from rta_wire import errors, keys, session
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2
-from rta_writers.connection import redis_client as connection_redis_client
-from rta_writers.connection import retry
+from rta_writers.connection import redis_client, retry
 from rta_writers.control import client
 from rta_writers.options.target import Target
 from rta_writers.options.write import WriteOptions
 
-MEMBERS_TTL_S = 7 * 24 * 3600
+MEMBERS_TTL_S: Final = 7 * 24 * 3600
+
+GATE_OPEN: Final = b"open"
+"""The gate of a session that takes bursts."""
 
 
 class SessionResolver:
-    """Opening is idempotent: many tasks may see a session first."""
+    """Opens the sessions that a task writes to. Opening is idempotent: many tasks may name a session first."""
 
     def __init__(self, options: WriteOptions, job: str) -> None:
         self._options = options
         self._job = job
         self._redis: redis.Redis | None = None
-        self._asker: client.SessionClient | None = None
+        self._sessions: client.SessionClient | None = None
 
     def resolve(self, identity: str) -> Target:
+        """The session to write to: that of the options where they have one, else the one of this name."""
         options = self._options
         if options.session is not None and options.stream_session_id is not None:
             return options.target(options.session, options.stream_session_id)
-        reply = self._ask(identity)
+        reply = self._open(identity)
         self._add_to_group(identity)
         return options.target(identity, reply.stream_session_id, reply.stream)
 
@@ -37,52 +40,51 @@ class SessionResolver:
         if self._redis is not None:
             self._redis.close()
 
-    def _ask(self, identity: str) -> control_pb2.SessionReply:
+    def _open(self, identity: str) -> control_pb2.SessionReply:
         keys.check_identity(identity)
-        if self._asker is None:
-            options = self._options
-            self._asker = client.SessionClient(
-                options.redis_url, principal=options.principal, key_prefix=options.key_prefix
-            )
-        properties = {"identifier": identity, **self._options.session_properties}
+        options = self._options
+        self._sessions = self._sessions or client.SessionClient(
+            options.redis_url, principal=options.principal, key_prefix=options.key_prefix
+        )
+        properties = {"identifier": identity, **options.session_properties}
         document = session.dump(session.build(identity, **properties))
-        return self._asker.ask(
+        return self._sessions.ask(
             control_pb2.OpenSession(
                 request_id=messages.new_request_id(),
                 identity=identity,
-                stream=self._options.stream,
+                stream=options.stream,
                 session_json=document.decode(),
             )
         )
 
     def _add_to_group(self, identity: str) -> None:
-        """Tell the driver of this run, which keeps the session alive and closes it, and commits of later runs."""
-        self._redis = self._redis or connection_redis_client.connect(self._options.redis_url)
-        for name in {self._job, self._options.group or self._job}:
+        """Name the session to the driver of this run, which closes it, and to the commits of later runs of the job."""
+        self._redis = self._redis or redis_client.connect(self._options.redis_url)
+        for group in {self._job, self._options.group or self._job}:
             pipe = self._redis.pipeline(transaction=True)
-            pipe.sadd(self._options.keys.members(name), identity)
-            pipe.expire(self._options.keys.members(name), MEMBERS_TTL_S)
+            pipe.sadd(self._options.keys.members(group), identity)
+            pipe.expire(self._options.keys.members(group), MEMBERS_TTL_S)
             pipe.execute()
 
 
 def check_open(options: WriteOptions) -> None:
-    """On the driver, before any task: Redis answers, and the session is open."""
+    """Check on the driver, before any task, that Redis answers and that the session of the options is open."""
     try:
-        redis_client = connection_redis_client.shared_client(options.redis_url)
+        shared = redis_client.shared_client(options.redis_url)
         if options.session is None or options.stream_session_id is None:
-            redis_client.ping()
+            shared.ping()
             return
         target = options.target(options.session, options.stream_session_id)
-        state: Any = redis_client.get(target.keys.gate(target.stream, target.stream_session_id))
+        gate: Any = shared.get(target.keys.gate(target.stream, target.stream_session_id))
     except retry.REDIS_ERRORS as error:
-        connection_redis_client.shared_client.cache_clear()  # a password may be another one by now
+        redis_client.shared_client.cache_clear()  # the next try reads the password again
         raise retry.to_rta_error(options.redis_url, error) from error
-    check_gate(state, target)
+    if gate != GATE_OPEN:
+        raise closed_error(gate, target)
 
 
-def check_gate(state: bytes | None, target: Target) -> None:
-    """Refuse to write to a session that is unknown or closed."""
-    if state is None:
-        raise errors.UnknownSession(identity=target.identity)
-    if state != b"open":
-        raise errors.SessionClosed(identity=target.identity, state="closed")
+def closed_error(gate: bytes | None, target: Target) -> errors.RtaError:
+    """The error for a session whose gate is not open: there is no such session, or it is closed."""
+    if gate is None:
+        return errors.UnknownSession(identity=target.identity)
+    return errors.SessionClosed(identity=target.identity, state="closed")

@@ -1,7 +1,8 @@
-"""The handle of an open session: what its owner does with it, and the heartbeat that keeps it open."""
+"""The handle of an open session, and the thread that keeps sessions open with heartbeats."""
 
 import threading
 import weakref
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
@@ -16,7 +17,7 @@ HEARTBEAT_S: Final = 15.0
 
 
 class ClosedSession:
-    """How a session ended."""
+    """The end of a session: its last state, its totals, and what was expected and did not arrive."""
 
     def __init__(self, identity: str, state: State, totals: Totals, missing: Totals | None) -> None:
         self.identity = identity
@@ -26,7 +27,7 @@ class ClosedSession:
 
 
 class SessionRequests(Protocol):
-    """What a handle asks of the client that made it."""
+    """The methods of a client that the handle of a session calls."""
 
     url: str
 
@@ -37,6 +38,48 @@ class SessionRequests(Protocol):
     def report(self, message: messages.Report) -> None: ...
 
 
+class HeartbeatThread:
+    """Reports to the supervisor every `HEARTBEAT_S` that a session, or each session of a group, has a writer."""
+
+    def __init__(
+        self,
+        client: SessionRequests,
+        heartbeats: Callable[[], Iterable[control_pb2.Heartbeat]],
+        *,
+        label: str,
+        thread_name: str,
+    ) -> None:
+        """`label` says whose heartbeats they are, for the log."""
+        self._client = client
+        self._heartbeats = heartbeats
+        self._label = label
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=thread_name, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    def request_stop(self) -> None:
+        """End the thread without waiting for it."""
+        self._stopping.set()
+
+    def stop(self) -> None:
+        """End the thread: nothing is sent after this returns."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(HEARTBEAT_S):
+            try:
+                for heartbeat in self._heartbeats():
+                    self._client.report(heartbeat)
+            except retry.REDIS_ERRORS as error:
+                # The next one may get through; the supervisor acts on silence alone.
+                retry.log.warning("no %s: %s", self._label, retry.to_rta_error(self._client.url, error))
+
+
 class Session:
     """An open session. As a context manager it is closed at the end of the block, and failed if the block raised."""
 
@@ -44,17 +87,15 @@ class Session:
         self.target = target
         self.ended: ClosedSession | None = None
         self._client = client
-        self._over = threading.Event()
-        message = control_pb2.Heartbeat(identity=target.identity, stream_session_id=target.stream_session_id)
-        # The thread does not hold the session: one that nobody holds any more has no writer, and its heart stops.
-        weakref.finalize(self, self._over.set)
-        self._heartbeat_thread = threading.Thread(
-            target=_send_heartbeats,
-            args=(client, message, self._over),
-            name=f"rta-heartbeat-{target.identity}",
-            daemon=True,
+        heartbeat = control_pb2.Heartbeat(identity=target.identity, stream_session_id=target.stream_session_id)
+        self._heartbeats = HeartbeatThread(
+            client,
+            lambda: (heartbeat,),
+            label=f"heartbeat of session {target.identity!r}",
+            thread_name=f"rta-heartbeat-{target.identity}",
         )
-        self._heartbeat_thread.start()
+        # The thread has no reference to the session: one that is garbage has no writer, and its heartbeats end.
+        weakref.finalize(self, self._heartbeats.request_stop)
 
     @property
     def identity(self) -> str:
@@ -66,23 +107,22 @@ class Session:
         return self.target.options()
 
     def update(self, **properties: Any) -> None:
-        """Other properties of the session; None takes one away."""
+        """Set properties of the session; None removes one."""
         self._client.update(self.identity, **properties)
 
     def pause(self) -> None:
-        """Tell readers that acquisition pauses. Bursts are still taken."""
+        """Show readers that acquisition pauses. Bursts can still be written."""
         self._client.update(self.identity, state=State.WAITING)
 
     def resume(self) -> None:
-        """Tell readers that acquisition goes on."""
+        """Show readers that acquisition continues."""
         self._client.update(self.identity, state=State.OPEN)
 
     def close(self, *, state: str = State.CLOSED, expected: Totals | None = None) -> ClosedSession:
-        """End the session. Repeating it changes nothing."""
+        """End the session. Calling it again returns the same result."""
         if self.ended is None:
             self.ended = self._client.close(self.identity, state=state, expected=expected)
-            self._over.set()
-            self._heartbeat_thread.join()
+            self._heartbeats.stop()
         return self.ended
 
     def __enter__(self) -> Self:
@@ -92,12 +132,3 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close(state=State.CLOSED if kind is None else State.FAILED)
-
-
-def _send_heartbeats(client: SessionRequests, message: control_pb2.Heartbeat, over: threading.Event) -> None:
-    while not over.wait(HEARTBEAT_S):
-        try:
-            client.report(message)
-        except retry.REDIS_ERRORS as error:
-            # The next one may get through; silence is what the supervisor watches for.
-            retry.log.warning("no heartbeat of session %r: %s", message.identity, retry.to_rta_error(client.url, error))

@@ -5,12 +5,12 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import redis
 import redis.exceptions
 
 from rta_wire import entry_ids, errors, keys, session
+from rta_wire.arrays import I64, Bools
 from rta_wire.codec import columns, decode, sample_columns
 from rta_wire.codec import layout as codec_layout
 from rta_wire.pb import data_pb2
@@ -39,7 +39,6 @@ _VALUE_TYPES: Final = {
 }
 """Spark has no unsigned types."""
 
-Bools = npt.NDArray[np.bool_]
 SessionColumns = Callable[[int], list[pa.Array]]
 """The columns that are the same in so many rows."""
 
@@ -59,7 +58,7 @@ class RowFilter(msgspec.Struct, frozen=True):
             self.sessions is None or (identity is not None and identity in self.sessions)
         )
 
-    def time_mask(self, times_ns: npt.NDArray[np.int64]) -> Bools | None:
+    def time_mask(self, times_ns: I64) -> Bools | None:
         kept: Bools | None = None
         if self.start_ns is not None:
             kept = times_ns >= self.start_ns

@@ -1,7 +1,6 @@
-"""A stream as readers see it: what is cold, then what is live, each entry once. Knows nothing of Spark.
+"""Reads a stream whose older part may be cold, as one stream of which each entry comes once. Knows nothing of Spark.
 
-Where a stream is compacted while it is read, what was live a moment ago is found cold: the live stream is asked first,
-and the index after that.
+Which part holds the next entries is decided by `rta_wire.stream.live_then_cold`; this module reads from Redis.
 """
 
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 import redis
 import redis.exceptions
 
-from rta_wire import entry_ids, keys
+from rta_wire import keys, redis_errors
 from rta_wire.cold import batch as cold_batch
 from rta_wire.stream import cold_index, cursor, live_then_cold
 from rta_writers.connection import redis_client
@@ -20,56 +19,49 @@ XrangeEntry = tuple[str, dict[bytes, bytes]]
 
 
 class ReadResult(NamedTuple):
-    """Entries after a place, and the stream at that moment."""
+    """Entries after an id, and the counters of the stream at that moment."""
 
     entries: list[XrangeEntry]
     counters: live_then_cold.StreamCounters
     is_last: bool
-    """Whether there is nothing more up to where it was asked for."""
+    """Whether there are no more entries up to the last id that was asked for."""
 
 
 def counters(client: redis.Redis, names: keys.Keys, stream: str) -> live_then_cold.StreamCounters:
-    """A stream that does not exist is an empty one."""
-    live = _live(client, stream)
+    """Counters of a stream. One that does not exist is an empty one."""
+    live = _read_live_counters(client, stream)
     return live_then_cold.combine_counters(live, _read_cold_extent(client, names, stream))
 
 
 def read_entries(client: redis.Redis, names: keys.Keys, where: tuple[str, str, str], count: int) -> ReadResult:
-    """`where`: a stream, and the ids after and up to which entries are wanted. So many live ones, or those of a batch:
-    none only where there are no more."""
+    """The next entries of a stream: at most `count` live ones, or those of one batch.
+
+    `where` is the name of the stream, and the ids after and up to which entries are wanted. The result is empty only
+    where there are no more.
+    """
     stream, after, until = where
-    raw, live = _read_live(client, stream, after, until, count)
-    cold_part = _read_cold_extent(client, names, stream)
-    while cold_part is not None and cold_part.is_ahead_of(after) and entry_ids.parse(after) < entry_ids.parse(until):
-        batch = _read_cold_batch(client, stream, after, cold_part.last_id)
-        # Looked at again: old batches may go at any moment, and the index is told before they do.
-        again = _read_cold_extent(client, names, stream)
-        if again != cold_part:
-            cold_part = again
-            continue
-        if batch is None:
-            break
-        last_id, data = batch
-        highest = min(cold_part.last_id, until, key=entry_ids.parse)
-        found = cold_batch.unpack_entries(data, after, highest)
-        is_last = entry_ids.parse(last_id) >= entry_ids.parse(until)
-        return ReadResult(
-            [(one.id, _fields(one.fields)) for one in found], live_then_cold.combine_counters(live, cold_part), is_last
-        )
-    return ReadResult(raw, live_then_cold.combine_counters(live, cold_part), len(raw) < count)
+    live_entries, live = _read_live(client, stream, after, until, count)
+    read = live_then_cold.ForwardRead(after, until)
+    while (id_range := read.take_index(_read_cold_extent(client, names, stream))) is not None:
+        read.take_batch(_read_cold_batch(client, stream, *id_range))
+    combined = live_then_cold.combine_counters(live, read.extent)
+    if read.batch is None:
+        return ReadResult(live_entries, combined, is_last=len(live_entries) < count)
+    entries = cold_batch.unpack_entries(read.batch[1], *read.entry_range)
+    return ReadResult([(entry.id, entry.by_name()) for entry in entries], combined, is_last=read.is_last_batch)
 
 
 def iter_entries(
     client: redis.Redis, names: keys.Keys, where: tuple[str, str, str], count: int
 ) -> Iterator[XrangeEntry]:
-    """The same, one by one, until there is nothing more."""
+    """All entries of a stream between two ids, read as `read_entries` does."""
     stream, after, until = where
     while True:
-        found = read_entries(client, names, (stream, after, until), count)
-        yield from found.entries
-        if found.is_last:
+        result = read_entries(client, names, (stream, after, until), count)
+        yield from result.entries
+        if result.is_last:
             return
-        after = found.entries[-1][0]
+        after = result.entries[-1][0]
 
 
 def _read_cold_extent(client: redis.Redis, names: keys.Keys, stream: str) -> cold_index.ColdExtent | None:
@@ -77,9 +69,10 @@ def _read_cold_extent(client: redis.Redis, names: keys.Keys, stream: str) -> col
     return cold_index.parse(raw)
 
 
-def _read_cold_batch(client: redis.Redis, stream: str, after: str, until: str) -> tuple[str, bytes] | None:
-    found: Any = client.xrange(keys.cold_stream(stream), min=f"({after}", max=until, count=1)
-    for raw_id, fields in found:
+def _read_cold_batch(client: redis.Redis, stream: str, after: str, until: str) -> live_then_cold.Batch | None:
+    """The first batch of the cold stream after an id. An entry that is no batch counts as one that can't be read."""
+    reply: Any = client.xrange(keys.cold_stream(stream), min=f"({after}", max=until, count=1)
+    for raw_id, fields in reply:
         return raw_id.decode(), fields.get(keys.COLD_FIELD, b"")
     return None
 
@@ -92,25 +85,21 @@ def _read_live(
     pipe = redis_client.client_for_key(client, key).pipeline(transaction=True)
     pipe.xrange(key, min=f"({after}", max=until, count=count)
     pipe.xinfo_stream(key)
-    raw, info = pipe.execute(raise_on_error=False)
-    if isinstance(raw, redis.exceptions.ResponseError):
-        raise raw
+    entries, info = pipe.execute(raise_on_error=False)
+    if isinstance(entries, redis.exceptions.ResponseError):
+        raise entries
     if isinstance(info, redis.exceptions.ResponseError):
-        if "no such key" not in str(info):
+        if not redis_errors.is_no_such_key(info):
             raise info
         return [], None
-    return [(entry_id.decode(), fields) for entry_id, fields in raw], cursor.parse_page(info, (), asked=0)
+    return [(raw_id.decode(), fields) for raw_id, fields in entries], cursor.parse_page(info, (), asked=0)
 
 
-def _live(client: redis.Redis, stream: str) -> cursor.StreamPage | None:
+def _read_live_counters(client: redis.Redis, stream: str) -> cursor.StreamPage | None:
     try:
         info: Any = client.xinfo_stream(keys.stream(stream))
     except redis.exceptions.ResponseError as error:
-        if "no such key" in str(error):
+        if redis_errors.is_no_such_key(error):
             return None
         raise
     return cursor.parse_page(info, (), asked=0)
-
-
-def _fields(flat: tuple[bytes, ...]) -> dict[bytes, bytes]:
-    return dict(zip(flat[::2], flat[1::2], strict=True))

@@ -50,7 +50,8 @@ class AtLeastOnceAppender(SinkBase):
 
     def _read(self) -> Totals:
         gate, mark = self._pipeline.execute([("GET", self._gate), ("HGET", self._marks, self._unit)])
-        resolve.check_gate(gate, self._target)
+        if gate != resolve.GATE_OPEN:
+            raise resolve.closed_error(gate, self._target)
         return Totals() if mark is None else Mark.from_text(mark.decode()).totals
 
     def _send_group(self) -> None:
@@ -82,7 +83,8 @@ class AtLeastOnceAppender(SinkBase):
         self.rows_done += self._group.rows
         self.written = self.written.sum_of(self._group_totals)
         self._group, self._totals = None, self.known_totals().sum_of(self._group_totals)
-        resolve.check_gate(gate, self._target)
+        if gate != resolve.GATE_OPEN:
+            raise resolve.closed_error(gate, self._target)
 
     def _reset(self) -> None:
         self._pending_replies = None

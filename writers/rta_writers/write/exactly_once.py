@@ -93,7 +93,8 @@ class ExactlyOnceAppender(SinkBase):
         if done >= after:
             self._finish_group(group, group.rows)
             return
-        resolve.check_gate(self._gate_state, self._target)
+        if self._gate_state != resolve.GATE_OPEN:
+            raise resolve.closed_error(self._gate_state, self._target)
         if done < first:
             raise self._gap(done)
         bursts = self._encoded_ahead

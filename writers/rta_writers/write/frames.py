@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rta_wire import errors, limits
+from rta_wire.arrays import U32
 from rta_wire.codec import columns, encode, event_messages, layout, wide
 from rta_writers.options import parse as options_parse
 from rta_writers.options.write import Form, WriteOptions
@@ -158,7 +158,7 @@ class LongEncoder(FrameEncoder):
             channels, columns.get_column(batch, TIME), decimals_to_doubles(columns.get_column(batch, VALUE))
         )
 
-    def _ids_of(self, names: pa.Array) -> npt.NDArray[np.uint32]:
+    def _ids_of(self, names: pa.Array) -> U32:
         spots = pc.index_in(names, value_set=self._names.cast(names.type))
         if spots.null_count:
             row = int(np.argmax(spots.is_null().to_numpy(zero_copy_only=False)))

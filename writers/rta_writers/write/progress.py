@@ -6,11 +6,12 @@ from typing import Final
 
 import redis
 
-from rta_wire import errors, keys, limits, redis_errors
+from rta_wire import errors, keys, redis_errors
 from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_writers.connection import retry
+from rta_writers.control import client as control_client
 from rta_writers.options.target import Target
 
 POLL_S: Final = 0.02
@@ -39,12 +40,7 @@ def send_heartbeat(client: redis.Redis, target: Target) -> None:
 
 def _send(client: redis.Redis, target: Target, message: messages.Report) -> None:
     try:
-        client.xadd(
-            target.keys.reports(target.principal),
-            {keys.CONTROL_FIELD: messages.pack(message)},
-            maxlen=limits.CONTROL_MAX_ENTRIES,
-            approximate=True,
-        )
+        control_client.append_message(client, target.keys.reports(target.principal), messages.pack(message))
     except retry.REDIS_ERRORS as error:
         found = redis_errors.classify(error)
         if found is None or found.kind is redis_errors.FailureKind.PERMANENT:

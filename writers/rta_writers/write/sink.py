@@ -24,7 +24,7 @@ class SinkBase(ABC):
         self.written = Totals()
         """What this attempt itself put there."""
         self._target = target
-        self._pipeline = connection_pipeline.Pipeline(client, target)
+        self._pipeline = connection_pipeline.Pipeline(client, target.redis_url, keys.stream(target.stream))
         place = target.stream, target.stream_session_id
         self._stream = keys.stream(target.stream)
         self._gate = target.keys.gate(*place)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import redis
 
-from rta_wire import errors
+from rta_wire import errors, keys
 from rta_wire.codec.encode import Burst
 from rta_wire.control.totals import Totals
 from rta_writers.connection import pipeline as connection_pipeline
@@ -98,7 +98,8 @@ class Stager(SinkBase):
             self.written = self.written.with_burst(burst)
         self.staged = StagedAttempt(self.staged.attempt, self.staged.bursts + len(self._waiting))
         self._waiting = ()
-        resolve.check_gate(gate, self._target)
+        if gate != resolve.GATE_OPEN:
+            raise resolve.closed_error(gate, self._target)
 
     def _reset(self) -> None:
         self._in_flight = False
@@ -111,7 +112,7 @@ def commit(
     mover = exactly_once.ExactlyOnceAppender(client, target, unit=unit, epoch=epoch)
     place = target.stream, target.stream_session_id
     manifest = target.keys.manifest(*place, unit, epoch)
-    line = connection_pipeline.Pipeline(client, target)
+    line = connection_pipeline.Pipeline(client, target.redis_url, keys.stream(target.stream))
     lost = errors.StagedLost(identity=target.identity, epoch=epoch, reason="they have expired")
     try:
         decided = line.with_retries(lambda: _decide(line, mover, manifest, parts, ttl_s), lambda: None)

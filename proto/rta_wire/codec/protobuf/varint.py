@@ -3,12 +3,8 @@
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-U8 = npt.NDArray[np.uint8]
-U64 = npt.NDArray[np.uint64]
-Unsigned = npt.NDArray[np.unsignedinteger]
-I64 = npt.NDArray[np.int64]
+from rta_wire.arrays import I64, U8, U64, Bools, Unsigned
 
 MAX_BYTES: Final = 10
 """What the longest varint of 64 bits takes; every negative int64 does."""
@@ -69,7 +65,7 @@ _GAPS: Final = {
 }
 
 
-def kept(width: U8, columns: int) -> npt.NDArray[np.bool_]:
+def kept(width: U8, columns: int) -> Bools:
     """Which bytes of a `matrix` of so many columns belong to the values."""
     if columns <= 8:
         return _KEEP_BYTES[width].view(np.bool_).reshape(len(width), 8)[:, :columns]

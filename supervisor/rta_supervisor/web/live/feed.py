@@ -10,11 +10,11 @@ import anyio
 import msgspec
 import redis.exceptions
 
+from rta_supervisor.control.dead_letters import DeadLetter, DeadLetters
 from rta_supervisor.diagnostics.recent_events import RECENT_EVENTS
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe.queries import RedisQueries, SessionSummary
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
-from rta_supervisor.transport.replies import pairs_to_dict
 from rta_supervisor.web.context import WebContext
 from rta_supervisor.web.live import snapshot
 from rta_supervisor.web.live.snapshot import DeadLetterRow, DeploymentSummary, Snapshot
@@ -39,6 +39,7 @@ class SnapshotFeed:
     def __init__(self, parts: WebContext) -> None:
         self._parts = parts
         self._overview = RedisQueries(parts.link, parts.config)
+        self._dead_letters = DeadLetters(parts.link, parts.config)
         self._lock = anyio.Lock()
         self._rates = snapshot.Rates()
         self._ended: dict[str, SessionSummary] = {}
@@ -101,7 +102,7 @@ class SnapshotFeed:
             total_streams=len(streams),
             nodes=tuple(await self._overview.nodes()),
             lanes=tuple(await self._overview.control_streams()),
-            dead_letters=await self._overview.dead_letter_count(),
+            dead_letters=await self._dead_letters.count(),
             letters=tuple(await self._letters()),
             webhooks=await self._webhooks(),
         )
@@ -133,9 +134,8 @@ class SnapshotFeed:
             return []
 
     async def _letters(self) -> list[DeadLetterRow]:
-        key = self._parts.config.keys.dead_letters()
-        found = await self._parts.link.do("XREVRANGE", key, "+", "-", "COUNT", LETTERS_SHOWN)
-        return [_letter(entry_id.decode(), pairs_to_dict(fields)) for entry_id, fields in found]
+        letters = await self._dead_letters.newest(LETTERS_SHOWN)
+        return [_dead_letter_row(letter) for letter in letters]
 
     async def _webhooks(self) -> dict[str, int]:
         """How many deliveries wait for each target."""
@@ -164,7 +164,5 @@ class SnapshotFeed:
         return msgspec.json.encode(document)
 
 
-def _letter(entry_id: str, fields: dict[bytes, bytes]) -> DeadLetterRow:
-    words = (fields.get(name, b"").decode(errors="replace") for name in (b"source", b"code", b"reason"))
-    source, code, reason = words
-    return DeadLetterRow(entry_id, source, code, reason[:REASON_MAX_CHARS])
+def _dead_letter_row(letter: DeadLetter) -> DeadLetterRow:
+    return DeadLetterRow(letter.letter, letter.lane, letter.code, letter.reason[:REASON_MAX_CHARS])

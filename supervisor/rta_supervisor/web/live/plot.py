@@ -17,6 +17,7 @@ from rta_supervisor.web.live.envelope import CHANNELS_MAX, Envelope
 from rta_wire import entry_ids, errors, keys
 from rta_wire.codec import decode, layout
 from rta_wire.cold.lz4_roundtrip import RawEntry
+from rta_wire.stream import live_then_cold
 
 EVERY_S: Final = 0.5
 QUIET_S: Final = 10.0
@@ -115,48 +116,48 @@ class Plot:
         return told
 
     async def _read(self) -> None:
-        """What came since the last time, newest first; at the beginning as far back as the window goes."""
+        """Adds the entries since the last read to the plot, at first those of the whole window. Reads newest first, and
+        stops at its limits."""
         bursts: list[bytes] = []
-        entries = size = 0
-        newest = ""
+        entry_count = size = 0
+        newest_id = ""
         earliest_ms = 0
-        async for found in self._pages():
-            if entries >= BACK_MAX_ENTRIES or size >= BACK_MAX_BYTES:
+        async for page in self._pages():
+            if entry_count >= BACK_MAX_ENTRIES or size >= BACK_MAX_BYTES:
                 self._skipped += bool(self._after)
                 break
-            newest = newest or found[0].id
-            mine = [(one.id, one.fields[3]) for one in found if self._is_mine(one.fields)]
-            bursts += [data for _, data in mine]
+            newest_id = newest_id or page[0].id
+            mine = [entry for entry in page if self._is_mine(entry.fields)]
+            bursts += [entry.fields[3] for entry in mine]
             if mine and not earliest_ms:
-                earliest_ms = _ms(mine[0][0]) - int(self._request.window_s * 1000) - BACK_SLACK_MS
-            entries += len(found)
-            size += sum(len(one.fields[-1]) for one in found)
-            if _ms(found[-1].id) < earliest_ms:
+                earliest_ms = entry_ids.ms_of(mine[0].id) - int(self._request.window_s * 1000) - BACK_SLACK_MS
+            entry_count += len(page)
+            size += _size(page)
+            if entry_ids.ms_of(page[-1].id) < earliest_ms:
                 break
-        self._after = newest or self._after
+        self._after = newest_id or self._after
         if bursts:
             # Oldest first: the window ends where the latest sample is.
             await anyio.to_thread.run_sync(self._take, bursts[::-1], limiter=_decoding)
 
     async def _pages(self) -> AsyncIterator[list[RawEntry]]:
-        """Entries since the last time, newest first: live ones, then what is cold below them."""
-        page, upper = PAGE, "+"
-        entries = size = 0
-        lower = f"({self._after}" if self._after else "-"
+        """Entries since the last read, newest first: live ones, then what is cold below them."""
+        read = live_then_cold.BackwardRead(self._after or entry_ids.MIN)
+        count = PAGE
+        entry_count = size = 0
         while True:
-            raw = await self._link.do("XREVRANGE", self._stream, upper, lower, "COUNT", page)
-            found = [RawEntry(raw_id.decode(), tuple(fields)) for raw_id, fields in raw]
-            if found:
-                yield found
-                upper = f"({found[-1].id}"
-            if len(found) < page:
+            reply = await self._link.do("XREVRANGE", self._stream, *read.live_range, "COUNT", count)
+            page = [RawEntry(raw_id.decode(), tuple(fields)) for raw_id, fields in reply]
+            if page:
+                yield page
+                read.take_live(page[-1].id)
+            if len(page) < count:
                 break
-            entries += len(found)
-            size += sum(len(one.fields[-1]) for one in found)
-            page = min(max(PAGE_BYTES * entries // max(size, 1), 1), PAGE * 16)
-        below = entry_ids.MAX if upper == "+" else upper[1:]
-        async for some in self._cold.pages_backwards(below, self._after or entry_ids.MIN):
-            yield some
+            entry_count += len(page)
+            size += _size(page)
+            count = min(max(PAGE_BYTES * entry_count // max(size, 1), 1), PAGE * 16)
+        async for page in self._cold.pages_backwards(read):
+            yield page
 
     def _is_mine(self, fields: Sequence[bytes]) -> bool:
         is_entry = len(fields) == 4 and fields[0] == keys.ENTRY_ID and fields[2] == keys.ENTRY_DATA
@@ -187,5 +188,6 @@ class Plot:
             self._envelope.add(int(columns.channels[run]), columns.times_ns[part], columns.values[part])
 
 
-def _ms(entry_id: str) -> int:
-    return entry_ids.parse(entry_id)[0]
+def _size(page: Sequence[RawEntry]) -> int:
+    """Bytes of the bursts of some entries, about: those of their last fields."""
+    return sum(len(entry.fields[-1]) for entry in page)

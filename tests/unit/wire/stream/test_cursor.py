@@ -72,7 +72,7 @@ def test_entries_that_were_trimmed_unread_are_a_gap_with_their_number() -> None:
     stream.add(5)
     stream.trim(2)
     follower = cursor.StreamCursor(stream.read)
-    assert ids(drain(follower)) == [cursor.Gap("0-0", "3-0", 2), "3-0", "4-0", "5-0"]
+    assert ids(drain(follower)) == [cursor.Gap(entry_ids.MIN, "3-0", 2), "3-0", "4-0", "5-0"]
     stream.add(6)
     stream.trim(7)
     assert ids(drain(follower)) == [cursor.Gap("5-0", "10-0", 4), "10-0", "11-0"]
