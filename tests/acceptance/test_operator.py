@@ -87,7 +87,7 @@ def test_bash_completes(tmp_path: Path) -> None:
         _rta_supervisor_completion rta-supervisor; echo "${COMPREPLY[@]}"
     """
     script.write_text(text)
-    done = subprocess.run(
+    completed = subprocess.run(
         ["/bin/bash", str(script)],
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
         cwd=tmp_path,
@@ -96,7 +96,7 @@ def test_bash_completes(tmp_path: Path) -> None:
         timeout=60,
         check=False,
     )
-    assert done.stdout.split() == ["sessions", "abandon"], done.stderr
+    assert completed.stdout.split() == ["sessions", "abandon"], completed.stderr
 
 
 @pytest.mark.parametrize("name", every_command(cli_entry.cli))
