@@ -102,7 +102,7 @@ def framed(header: Any, body: bytes) -> bytes:
 @given(st.data())
 def test_a_batch_with_a_right_checksum_and_wrong_insides(data: st.DataObject) -> None:
     """Somebody who knows the format writes nonsense: refused by name, or read as what it says."""
-    header, body = msgspec.to_builtins(cold_batch.read_header(GOOD)), bytearray(cold_batch._framed(GOOD)[1])
+    header, body = msgspec.to_builtins(cold_batch.read_header(GOOD)), bytearray(cold_batch._parse_frame(GOOD)[1])
     for _ in range(data.draw(st.integers(1, 4))):
         if data.draw(st.booleans()):
             name = data.draw(st.sampled_from(["sizes", "stored"]))
@@ -119,8 +119,8 @@ def test_a_batch_with_a_right_checksum_and_wrong_insides(data: st.DataObject) ->
 def test_a_table_that_lies(data: st.DataObject) -> None:
     """Numbers in the table that do not add up: no slice goes past its end, and no index."""
     header = cold_batch.read_header(GOOD)
-    body = cold_batch._framed(GOOD)[1]
-    sections = list(cold_batch._parts(header, body))
+    body = cold_batch._parse_frame(GOOD)[1]
+    sections = list(cold_batch._decompress_parts(header, body))
     table = msgspec.msgpack.decode(sections[0])
     for _ in range(data.draw(st.integers(1, 3))):
         place = data.draw(st.sampled_from([n for n, word in enumerate(table) if isinstance(word, bytes)]))
@@ -131,7 +131,7 @@ def test_a_table_that_lies(data: st.DataObject) -> None:
             word += data.draw(st.binary(max_size=9))
         table[place] = bytes(word)
     raw = msgspec.msgpack.encode(table)
-    stored = cold_batch._compressed(raw, cold_batch.DEFAULT)
+    stored = cold_batch._compress(raw, cold_batch.DEFAULT)
     changed = msgspec.structs.replace(
         header, sizes=(len(raw), *header.sizes[1:]), stored=(len(stored), *header.stored[1:])
     )
@@ -141,7 +141,7 @@ def test_a_table_that_lies(data: st.DataObject) -> None:
 @pytest.mark.parametrize("change", [{"first_id": "1-0"}, {"last_id": "9999999999999-0"}, {"entries": 1}])
 def test_a_header_that_lies(change: dict[str, Any]) -> None:
     """What it says of the entries is what readers and the index go by."""
-    header, body = msgspec.to_builtins(cold_batch.read_header(GOOD)), bytes(cold_batch._framed(GOOD)[1])
+    header, body = msgspec.to_builtins(cold_batch.read_header(GOOD)), bytes(cold_batch._parse_frame(GOOD)[1])
     assert cold_batch.unpack_entries(framed(header, body)) == cold_batch.unpack_entries(GOOD)
     with pytest.raises(errors.BadBatch, match="does not hold the entries"):
         cold_batch.unpack_entries(framed(header | change, body))
@@ -201,7 +201,7 @@ def test_levels_are_not_tried_for_every_value(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("codec", cold_batch.CODECS)
 def test_a_bomb_takes_no_memory(codec: str) -> None:
     """A megabyte that unpacks to gigabytes is refused by its sizes, or ends where they do."""
-    zeros = cold_batch._compressed(bytes(64 * limits.MIB), cold_batch.ColdCompression(codec=codec))
+    zeros = cold_batch._compress(bytes(64 * limits.MIB), cold_batch.ColdCompression(codec=codec))
     for claimed in (64 * limits.MIB, limits.COLD_BATCH_MAX_BYTES, 1):
         header = msgspec.structs.replace(
             cold_batch.read_header(GOOD), codec=codec, sizes=(0, claimed, 0, 0), stored=(0, len(zeros), 0, 0)
