@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 import rta_writers
 from rta_writers.connection import redis_client
+from rta_writers.options.write import WriteOptions
 from rta_writers.spark.source import RtaDataSource
 from rta_writers.spark.writer import StreamWriter
 
@@ -32,7 +33,7 @@ class DoomedWriter(StreamWriter):
         if batchId == DOOMED_EPOCH:
             with redis_client.connect(URL) as client:
                 key = f"test:committed:{batchId}"
-                if client.rpush(key, self._options["delivery"]) < len(DELIVERIES):
+                if client.rpush(key, self._options.delivery.value) < len(DELIVERIES):
                     client.expire(key, PATIENCE_S)
                     while True:
                         client.execute_command("BLPOP", "test:nothing", BLOCK_S)
@@ -45,7 +46,7 @@ class DoomedSource(RtaDataSource):
 
     def streamWriter(self, schema: sql.StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802 - Spark's name
         super().streamWriter(schema, overwrite)
-        return DoomedWriter(dict(self.options), None)
+        return DoomedWriter(WriteOptions.parse(self.options), None)
 
 
 def main() -> None:

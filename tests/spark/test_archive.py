@@ -18,6 +18,7 @@ import rta_writers
 from rta_supervisor.archive import finalize
 from rta_wire import archive_spec, content_digest, errors
 from rta_writers.archive import job as archive_job
+from rta_writers.archive import job_events
 from rta_writers.options.target import Target
 from tests.spark import frames
 from tests.support import samples
@@ -117,9 +118,9 @@ def test_a_task_that_fails_says_why(spark: SparkSession, client: redis.Redis, ur
 def test_trouble_in_a_task_has_its_name() -> None:
     """What a task raised is found in what Spark says of it."""
     text = "Job aborted\n  File x\nrta_wire.errors.RedisUnreachable: No Redis answers at redis://x: gone.\n\tat scala"
-    found = archive_job.failure(RuntimeError(text))
+    found = job_events.spark_failure(RuntimeError(text))
     assert (found.code, found.message) == ("RedisUnreachable", "No Redis answers at redis://x: gone.")
-    assert archive_job.failure(RuntimeError("\njust so\n\tat x")).message == "Spark is not available: just so"
+    assert job_events.spark_failure(RuntimeError("\njust so\n\tat x")).message == "Spark is not available: just so"
 
 
 @pytest.mark.timeout(600)

@@ -117,7 +117,7 @@ def test_counters_of_old_epochs_are_forgotten(spark: SparkSession) -> None:
     """A query that runs for months costs no more memory: the newest are kept."""
     counted = spark_metrics.Metrics(spark.sparkContext)
     for epoch in range(spark_metrics.EPOCHS_KEPT + 1):
-        counted._take(spark_metrics.TaskMetrics(TaskStats(samples=1), query="q", epoch=epoch))
+        counted._add_task(spark_metrics.TaskMetrics(TaskStats(samples=1), query="q", epoch=epoch))
     query = types.SimpleNamespace(id="q", recentProgress=[{"batchId": 0}, {"batchId": 1}, {"batchId": epoch}])
     assert [one["rta"]["samples"] for one in counted.progress(query)] == [0, 1, 1]
     assert counted.effort().samples == spark_metrics.EPOCHS_KEPT + 1
@@ -132,9 +132,9 @@ def test_a_spark_without_such_a_page_is_told_of_once(
     page = sql_page.SqlPage(spark)
     page._jvm = jvm = sql_page.Jvm(spark)
     if lacks == "a class":
-        jvm.running = context._jvm.nothing.of.this.kind
+        jvm.query_execution = context._jvm.nothing.of.this.kind
     else:
-        jvm.running = lambda _: spark.range(1)._jdf.queryExecution()
+        jvm.query_execution = lambda _: spark.range(1)._jdf.queryExecution()
         jvm.to_json = lambda _: "{}"
     for _ in range(2):
         page.show(1, TaskStats(rows=1))

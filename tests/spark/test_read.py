@@ -16,6 +16,7 @@ from rta_supervisor.transport.link import Link
 from rta_wire import errors, limits
 from rta_wire.codec import encode
 from rta_wire.cold import batch as cold_batch
+from rta_wire.stream.live_then_cold import StreamCounters
 from rta_writers.options import read as options_read
 from rta_writers.options.target import Target
 from rta_writers.read import batches
@@ -223,7 +224,7 @@ def test_a_session_that_starts_where_the_trimmer_stopped_has_lost_nothing(url: s
     """Entries of others before it are gone: no reason to fail."""
     options = options_read.ReadOptions(redis_url=url)
     sessions_place = read_plan.ReadPosition("rig", "5-0", 7)
-    now = read_plan.Counters("6-0", "9-0", added=9, length=4)
+    now = StreamCounters("6-0", "9-0", added=9, length=4)
     assert read_plan.count_missing(client, options, sessions_place, now) is None
     client.xadd("stream:rig", {"id": "7", "data": encode.session_json(b"{}")}, id="6-0")
     assert read_plan.count_missing(client, options, sessions_place, now) == 0
@@ -241,8 +242,8 @@ def test_a_trimmer_that_overtakes_a_task_is_noticed(client: redis.Redis, target:
     """All was there when the query was planned, and half of it when its task read: an error, or what is left."""
     add_entries(client, 4)
     options = options_read.ReadOptions(redis_url=target.redis_url, session="run-1")
-    place, now = read_plan.find_position(client, options), read_plan.counters(client, options, "rig")
-    [planned] = read_plan.ranges(place, now, options, {7: "run-1"}, now.last_id)
+    place, now = read_plan.find_position(client, options), read_plan.read_counters(client, options, "rig")
+    [planned] = read_plan.plan_ranges(place, now, options, {7: "run-1"}, now.last_id)
     client.xtrim("stream:rig", maxlen=2, approximate=False)
     with pytest.raises(errors.StreamGap):
         list(batches.read_batches(options, planned, batches.RowFilter()))
@@ -263,18 +264,18 @@ def test_reading_starts_where_it_was_told_to(
 ) -> None:
     """In batch and as a stream."""
     add_entries(client, 4)
-    given = {"redisUrl": target.redis_url, "session": "run-1", "startingOffset": start}
-    schema = spark_reader.spark_schema(options_read.ReadOptions.parse(given))
-    assert stream_reader.StreamReader(given, schema).initialOffset() == offset
-    batch = spark_reader.BatchReader(given, schema)
-    assert sum(found.num_rows for part in batch.partitions() for found in batch.read(part)) == rows
+    options = options_read.ReadOptions(redis_url=target.redis_url, session="run-1", starting_offset=start)
+    schema = spark_reader.spark_schema(options)
+    assert stream_reader.StreamReader(options, schema).initialOffset() == offset
+    reader = spark_reader.BatchReader(options, schema)
+    assert sum(batch.num_rows for partition in reader.partitions() for batch in reader.read(partition)) == rows
 
 
 def test_a_trigger_ends_after_so_many_entries(client: redis.Redis, target: Target) -> None:
     """Exactly so many, and what comes after a query was told to end is left to the next one."""
     add_entries(client, 7)
-    given = {"redisUrl": target.redis_url, "stream": "rig", "maxEntriesPerTrigger": "3"}
-    reader = stream_reader.StreamReader(given, spark_reader.spark_schema(options_read.ReadOptions.parse(given)))
+    options = options_read.ReadOptions(redis_url=target.redis_url, stream="rig", max_entries_per_trigger=3)
+    reader = stream_reader.StreamReader(options, spark_reader.spark_schema(options))
     reader.prepareForTriggerAvailableNow()
     client.xadd("stream:rig", {"id": "7", "data": b""}, id="8-0")
     offsets = [reader.initialOffset()]

@@ -1,9 +1,5 @@
 """The data source `rta` on a real Spark: rows in are rows in the stream, once."""
 
-import random
-from typing import Any
-
-import pyarrow as pa
 import pyspark_rta
 import pytest
 import redis
@@ -11,9 +7,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import rta_writers
-from rta_writers.options.write import GROUP_ROWS
 from rta_writers.spark import driver as rta_spark
-from rta_writers.write.batching import RowBatcher
 from tests.support import samples
 
 ROWS = 30_000
@@ -125,27 +119,6 @@ def test_a_closed_session_takes_no_rows(
     with pytest.raises(PySparkException, match="'run-1' is closed"):
         frame(spark, 3).write.format("rta").mode("append").options(**session.options).save()
     assert samples.rows(client, "rig") == []
-
-
-def test_groups_do_not_depend_on_batches() -> None:
-    """However Spark cuts its batches, the rows are encoded in the same groups."""
-    table = pa.table({"n": pa.array(range(2 * GROUP_ROWS + 100))})
-
-    def cut(seed: int) -> list[Any]:
-        chooser = random.Random(seed)  # noqa: S311 - any cut will do
-        batches = []
-        at = 0
-        while at < table.num_rows:
-            size = chooser.choice([1, 10_000, 65_536, 70_000, 140_000])
-            batches += table.slice(at, size).to_batches()
-            at += size
-        regroup = RowBatcher(GROUP_ROWS)
-        groups = [group for batch in batches for group in regroup.add(batch)]
-        return [group.column("n").to_pylist() for group in [*groups, *regroup.drain()]]
-
-    whole = cut(0)
-    assert [len(group) for group in whole] == [GROUP_ROWS, GROUP_ROWS, 100]
-    assert all(cut(seed) == whole for seed in range(1, 6))
 
 
 def test_spark_is_tuned_where_its_user_has_not(spark: SparkSession) -> None:

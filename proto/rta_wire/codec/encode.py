@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from rta_wire import errors, limits
 from rta_wire.arrays import F64, I64, U32
-from rta_wire.codec import burst, channel_runs, columns, event_messages, row_order, sample_messages, wide
+from rta_wire.codec import burst, channel_runs, columns, event_messages, rebatch, row_order, sample_messages, wide
 from rta_wire.codec import layout as codec_layout
 from rta_wire.pb import data_pb2, stream_pb2
 
@@ -100,7 +100,7 @@ class Encoder:
     ) -> Iterator[Burst]:
         """Long form from Arrow record batches with a column each for channel id, time and value."""
         first = 0
-        for batch in rebatch(batches, self.options.group_rows):
+        for batch in rebatch.rebatch(batches, self.options.group_rows):
             channels, times, values = (columns.get_column(batch, name) for name in (channel, time, value))
             yield from self._group(channels, times, values, first)
             first += len(channels)
@@ -112,7 +112,7 @@ class Encoder:
         if len(set(channels.values())) < len(channels):
             raise errors.BadSamples(reason=f"several columns feed one channel: {dict(channels)}")
         first = 0
-        for batch in rebatch(batches, wide.group_rows(len(channels), self.options)):
+        for batch in rebatch.rebatch(batches, wide.group_rows(len(channels), self.options)):
             values = {channel: columns.get_column(batch, name) for name, channel in channels.items()}
             yield from self._table(columns.get_column(batch, time), values, first)
             first += batch.num_rows
@@ -167,27 +167,3 @@ class Encoder:
                 yield from burst.cut_bursts([event_messages.block(waiting)], self.options)
                 waiting.clear()
         yield from burst.cut_bursts([event_messages.block(waiting)], self.options)
-
-
-def rebatch(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of so many, the last one shorter. Rows are copied only where two batches meet."""
-    waiting: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        first = 0
-        while batch.num_rows - first >= rows - count:
-            waiting.append(batch.slice(first, rows - count))
-            first += rows - count
-            yield _join(waiting)
-            waiting, count = [], 0
-        if first < batch.num_rows:
-            waiting.append(batch.slice(first))
-            count += batch.num_rows - first
-    if waiting:
-        yield _join(waiting)
-
-
-def _join(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(parts) == 1:
-        return parts[0]
-    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]

@@ -74,7 +74,7 @@ def test_units_do_not_disturb_each_other(client: redis.Redis, appender: Make) ->
 def test_a_frozen_twin_that_wakes_up_adds_nothing(client: redis.Redis, appender: Make) -> None:
     """A writer watches, stops, its twin writes everything; when it goes on, its transaction fails as a whole."""
     frozen = appender()
-    frozen._read_mark()
+    frozen._watch()
     put(appender(), 10)
     assert put(frozen, 10).bursts == 10
     assert (frozen.duplicate_rows, frozen.aborted_transactions) == (10, 1)
@@ -84,7 +84,7 @@ def test_a_frozen_twin_that_wakes_up_adds_nothing(client: redis.Redis, appender:
 def test_a_frozen_twin_goes_on_where_the_other_stopped(client: redis.Redis, appender: Make) -> None:
     """Its twin wrote half of its group and died: the other half is added, and only that."""
     frozen = appender()
-    frozen._read_mark()
+    frozen._watch()
     put(appender(), 4)
     assert put(frozen, 10).bursts == 10
     assert values(client) == list(map(float, range(10)))
@@ -93,7 +93,7 @@ def test_a_frozen_twin_goes_on_where_the_other_stopped(client: redis.Redis, appe
 def test_a_close_in_between_refuses_the_burst(client: redis.Redis, appender: Make, target: Target) -> None:
     """The gate is shut after the writer looked at it and before it sends: nothing gets in behind the last entry."""
     writer = appender()
-    writer._read_mark()
+    writer._watch()
     client.set(target.keys.gate("rig", 7), "sealed", ex=60)
     with pytest.raises(errors.SessionClosed):
         put(writer, 1)
@@ -189,7 +189,7 @@ def test_twins_in_any_order_write_once(shared_server: server.EmbeddedServer, dat
             which = data.draw(st.sampled_from(left))
             if data.draw(st.booleans()):
                 twins[which].flush()
-                twins[which]._read_mark()
+                twins[which]._watch()
             count = data.draw(st.integers(1, ends[which] - at[which]))
             append_rows(twins[which], count, at[which])
             at[which] += count

@@ -13,6 +13,7 @@ from rta_supervisor.archive import verify
 from rta_wire import content_digest
 from rta_wire.codec import encode, event_messages, layout
 from rta_writers.archive import parquet, recount
+from rta_writers.archive.rows import SessionLayout
 from tests.support.archived_sessions import bursts, raw_entries, write
 
 QUIET, OTHER_NAN = (
@@ -80,7 +81,7 @@ def test_mixed_types_events_and_rows_are_all_there(tmp_path: Path) -> None:
 
 def test_a_session_that_can_not_be_decoded_spoils_no_other(tmp_path: Path) -> None:
     """It is told of with the entry, and leaves no file."""
-    wanted = {number: parquet.SessionLayout(f"run-{number}", layout.Plan()) for number in (7, 8)}
+    wanted = {number: SessionLayout(f"run-{number}", layout.Plan()) for number in (7, 8)}
     good = bursts([1], [1], [1.0])
     batches = [*raw_entries(7, [*good, b"junk", good[1]]), *raw_entries(8, good)]
     [told] = parquet.ParquetTask(str(tmp_path), wanted)(iter(batches))
@@ -109,7 +110,7 @@ def test_a_task_holds_a_group_and_rolls_its_files(tmp_path: Path, monkeypatch: p
 
 def test_bytes_can_be_split(tmp_path: Path) -> None:
     """The same rows, encoded in another way."""
-    wanted = {7: parquet.SessionLayout("run", layout.Plan())}
+    wanted = {7: SessionLayout("run", layout.Plan())}
     rows = list(range(1000))
     data = bursts([1] * 1000, rows, [n * 0.25 for n in rows])
     for split in (False, True):
