@@ -84,7 +84,7 @@ def _packages() -> list[Path]:
 def packages_in_tree() -> list[str]:
     """Every package and sub-package, as a path from the root."""
     paths = (path.parent for package in _packages() for path in package.rglob("__init__.py"))
-    return sorted(str(path.relative_to(ROOT)) for path in paths)
+    return [str(path.relative_to(ROOT)) for path in paths]
 
 
 def packages_in_map(page: str) -> list[str]:
