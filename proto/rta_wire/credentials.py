@@ -50,7 +50,7 @@ class ResolvedUrl(msgspec.Struct, frozen=True):
 def resolve_url(
     url: str, files: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None
 ) -> ResolvedUrl:
-    """Takes the files off the URL and reads them. `files` has paths by names of `FILES`; those in the URL come first."""
+    """Takes the files off a URL and reads them. `files` has paths by names of `FILES`; those in the URL come first."""
     environ = os.environ if environ is None else environ
     address, url_files = _split_files(url)
     paths = {name: path for name, path in (files or {}).items() if path} | url_files
