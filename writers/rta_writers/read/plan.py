@@ -178,7 +178,7 @@ def report_gap(options: ReadOptions, stream: str, after: str, count: int | None)
 
 
 def _call(options: ReadOptions, call: Callable[[], Any]) -> Any:
-    """The result of a call that reads from Redis. Errors of Redis become ours."""
+    """The result of a call that reads from Redis. Errors of Redis are raised as those of `rta_wire`."""
     try:
         return call()
     except retry.REDIS_ERRORS as error:

@@ -83,8 +83,8 @@ def decide(unit: WatchedUnit, group: sink.RowGroup, first_row: int, fingerprint_
     """What to do with a group that begins at `first_row` of the epoch, after rows with `fingerprint_before`."""
     written = unit.rows - first_row
     if unit.fingerprint is not None and 0 < written <= group.rows:
-        ours = (fingerprint_before + group.fingerprint_rows(written)) & fingerprint.BITS
-        if ours != unit.fingerprint:
+        own_fingerprint = (fingerprint_before + group.fingerprint_rows(written)) & fingerprint.BITS
+        if own_fingerprint != unit.fingerprint:
             return GroupDecision.REFUSE_CHANGED
     if written >= group.rows:
         return GroupDecision.FINISH

@@ -147,8 +147,8 @@ def _choose_attempts(
         if appender.has_begun():
             # A manifest outlives its commit, so an earlier commit of the epoch was completed long ago.
             return []
-        ours = msgspec.json.encode([attempt for attempt in attempts if attempt.bursts])
-        pipeline.execute([("SET", manifest, ours, "NX", "EX", ttl_s)])
+        own_manifest = msgspec.json.encode([attempt for attempt in attempts if attempt.bursts])
+        pipeline.execute([("SET", manifest, own_manifest, "NX", "EX", ttl_s)])
         (stored,) = pipeline.execute([("GET", manifest)])
     chosen: list[StagedAttempt] = msgspec.json.decode(stored, type=list[StagedAttempt])
     return chosen
