@@ -17,7 +17,7 @@ _U64: Final = np.dtype("<u8")
 
 
 class BatchTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """Sizes and numbers of entries, values, cuts and columns, as little-endian arrays. Stored without names of fields, so
+    """Numbers of entries, values, cuts and columns, as little-endian arrays. Stored without names of fields, so that
     their order must not change."""
 
     ms: bytes
