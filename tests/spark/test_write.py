@@ -56,7 +56,7 @@ def test_timestamps_and_small_types_are_taken(
 
 
 @pytest.mark.parametrize(
-    ("select", "words"),
+    ("select", "message"),
     [
         ("cast(id as int) channel, id time", "needs a column 'value'"),
         ("cast(id as string) channel, id time, 1D value", "Column 'channel' is string"),
@@ -65,12 +65,12 @@ def test_timestamps_and_small_types_are_taken(
     ],
 )
 def test_a_wrong_frame_is_refused_before_any_task(
-    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, select: str, words: str
+    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, select: str, message: str
 ) -> None:
     """The sentence names the column and nothing is written. The frame is empty: no task could find out."""
     with sessions.session("run-1", stream="rig") as session:
         writer = spark.range(0).selectExpr(*select.split(", ")).write.format("rta").mode("append")
-        with pytest.raises(PySparkException, match=words):
+        with pytest.raises(PySparkException, match=message):
             writer.options(**session.options).save()
     assert samples.rows(client, "rig") == []
 
@@ -91,7 +91,7 @@ def test_overwriting_is_refused(spark: SparkSession, sessions: rta_writers.Sessi
 
 
 @pytest.mark.parametrize(
-    ("select", "words"),
+    ("select", "message"),
     [
         ("-1 channel, 1L time, 1D value", "row 0 in .*: the channel does not fit uint32: -1"),
         ("cast(null as int) channel, 1L time, 1D value", "row 0 in .*: the channel is null"),
@@ -99,12 +99,12 @@ def test_overwriting_is_refused(spark: SparkSession, sessions: rta_writers.Sessi
     ],
 )
 def test_a_bad_row_fails_its_task_with_the_reason(
-    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, select: str, words: str
+    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, select: str, message: str
 ) -> None:
     """Nothing is dropped: the job fails and says why."""
     session = sessions.session("run-1", stream="rig")
     writer = spark.range(1).selectExpr(*select.split(", ")).write.format("rta").mode("append")
-    with pytest.raises(PySparkException, match=words):
+    with pytest.raises(PySparkException, match=message):
         writer.options(**session.options).save()
     session.close(state="failed")
     assert samples.rows(client, "rig") == []

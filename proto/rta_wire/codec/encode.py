@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from rta_wire import errors, limits
 from rta_wire.arrays import F64, I64, U32
-from rta_wire.codec import burst, channel_runs, columns, event_messages, rebatch, row_order, sample_messages, wide
+from rta_wire.codec import burst, channel_runs, columns, event_messages, row_order, sample_messages, wide
 from rta_wire.codec import layout as codec_layout
 from rta_wire.pb import data_pb2, stream_pb2
 
@@ -100,7 +100,7 @@ class Encoder:
     ) -> Iterator[Burst]:
         """Long form from Arrow record batches with a column each for channel id, time and value."""
         first = 0
-        for batch in rebatch.rebatch(batches, self.options.group_rows):
+        for batch in columns.rebatch(batches, self.options.group_rows):
             channels, times, values = (columns.get_column(batch, name) for name in (channel, time, value))
             yield from self._group(channels, times, values, first)
             first += len(channels)
@@ -112,7 +112,7 @@ class Encoder:
         if len(set(channels.values())) < len(channels):
             raise errors.BadSamples(reason=f"several columns feed one channel: {dict(channels)}")
         first = 0
-        for batch in rebatch.rebatch(batches, wide.group_rows(len(channels), self.options)):
+        for batch in columns.rebatch(batches, wide.group_rows(len(channels), self.options)):
             values = {channel: columns.get_column(batch, name) for name, channel in channels.items()}
             yield from self._table(columns.get_column(batch, time), values, first)
             first += batch.num_rows

@@ -35,19 +35,19 @@ def test_bursts_stand_in_the_stream_in_order(client: redis.Redis, appender: Make
 def test_a_retried_task_changes_nothing(client: redis.Redis, appender: Make) -> None:
     """A second attempt finds its bursts there, drops them, and reports the same totals."""
     first = put(appender(), 10, 10)
-    again = appender()
-    assert put(again, 10, 10) == first
-    assert again.duplicate_rows == 20
+    retry_appender = appender()
+    assert put(retry_appender, 10, 10) == first
+    assert retry_appender.duplicate_rows == 20
     assert values(client) == list(map(float, range(20)))
 
 
 def test_a_retry_goes_on_where_the_first_attempt_ended(client: redis.Redis, appender: Make) -> None:
     """Only what is missing is added, even where the first attempt stopped in the middle of a group."""
     put(appender(), 4, 1)
-    again = appender()
-    totals = put(again, 4, 4, 1)
+    retry_appender = appender()
+    totals = put(retry_appender, 4, 4, 1)
     assert values(client) == list(map(float, range(9)))
-    assert (totals.bursts, again.duplicate_rows) == (9, 5)
+    assert (totals.bursts, retry_appender.duplicate_rows) == (9, 5)
 
 
 def test_epochs_follow_each_other_and_old_ones_are_dropped(client: redis.Redis, appender: Make) -> None:
@@ -60,14 +60,14 @@ def test_epochs_follow_each_other_and_old_ones_are_dropped(client: redis.Redis, 
 
 def test_units_do_not_disturb_each_other(client: redis.Redis, appender: Make) -> None:
     """Two units write the same session at the same time, each with its own mark."""
-    one, other = appender("one"), appender("other")
+    first, second = appender("one"), appender("other")
     for n in range(0, 40, 8):
-        append_rows(one, 8, n)
-        append_rows(other, 8, 100 + n)
-    assert (one.totals().bursts, other.totals().bursts) == (40, 40)
-    assert one.duplicate_rows == other.duplicate_rows == 0
-    one.close()
-    other.close()
+        append_rows(first, 8, n)
+        append_rows(second, 8, 100 + n)
+    assert (first.totals().bursts, second.totals().bursts) == (40, 40)
+    assert first.duplicate_rows == second.duplicate_rows == 0
+    first.close()
+    second.close()
     assert sorted(values(client)) == [*map(float, range(40)), *map(float, range(100, 140))]
 
 
@@ -183,16 +183,16 @@ def test_twins_in_any_order_write_once(shared_server: server.EmbeddedServer, dat
         open_gate(client, target)
         total = data.draw(st.integers(1, 40))
         twins = [ExactlyOnceAppender(client, target, unit="u", epoch=0) for _ in range(2)]
-        at = [0, 0]
+        rows = [0, 0]
         ends = [data.draw(st.integers(0, total)), total]  # the first may die on the way
-        while left := [which for which in (0, 1) if at[which] < ends[which]]:
-            which = data.draw(st.sampled_from(left))
+        while unfinished := [index for index in (0, 1) if rows[index] < ends[index]]:
+            index = data.draw(st.sampled_from(unfinished))
             if data.draw(st.booleans()):
-                twins[which].flush()
-                twins[which]._watch()
-            count = data.draw(st.integers(1, ends[which] - at[which]))
-            append_rows(twins[which], count, at[which])
-            at[which] += count
+                twins[index].flush()
+                twins[index]._watch()
+            count = data.draw(st.integers(1, ends[index] - rows[index]))
+            append_rows(twins[index], count, rows[index])
+            rows[index] += count
         for twin in twins:
             twin.flush()
             twin.close()

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from rta_wire import errors
 from rta_wire.codec.burst import Burst
-from rta_wire.codec.rebatch import RowBatcher
+from rta_wire.codec.columns import RowBatcher
 from rta_wire.control.totals import Totals
 from rta_writers.connection import redis_client, retry
 from rta_writers.control.resolve import SessionResolver
