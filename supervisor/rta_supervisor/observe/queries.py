@@ -198,7 +198,7 @@ class RedisQueries:
             first_ms=entry_ids.ms_of(cold.first_id) if cold else entry_ids.ms_of(first[0].decode()) if first else None,
             last_ms=entry_ids.ms_of(replies.last_generated_id(found)) if found.get(b"length") or cold else None,
             open_sessions=open_sessions,
-            max_entries=self._config.trim.of(name).max_entries,
+            max_entries=self._config.trim.limits_for(name).max_entries,
             cold_entries=cold.entries if cold else 0,
             cold_bytes=cold.size_bytes if cold else 0,
         )
