@@ -34,7 +34,7 @@ def test_bad_targets_are_named(change: dict[str, object], name: str, reason: str
 
 
 def test_a_secret_may_be_a_credential(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A secret is read from systemd's directory by the name of its file; a missing or empty file is named in the error."""
+    """A secret is read from systemd's directory by the name of its file; a missing or empty file is named."""
     (tmp_path / "pager").write_text("0123456789abcdef\n")
     (tmp_path / "empty").write_text("\n")
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
