@@ -5,8 +5,6 @@ import msgspec
 from rta_wire import errors
 from rta_wire.cold import batch as cold_batch
 
-HOUR_S = 3600
-
 
 class CompactSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after_s: float = 0
