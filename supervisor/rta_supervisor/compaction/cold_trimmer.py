@@ -60,7 +60,7 @@ class ColdTrimmer:
         self, store: CompactionStore, extent: ColdExtent, floor: ArchiveFloor | None, until_ms: int
     ) -> None:
         """What the archive needs stays, until the stream takes more memory than it may while it waits."""
-        limits = self._config.trim.of(store.stream)
+        limits = self._config.trim.limits_for(store.stream)
         if floor is None:
             await self._remove_batches(store, extent, limits, until_ms)
         elif await self._floors.is_over_limit(store.stream, floor):

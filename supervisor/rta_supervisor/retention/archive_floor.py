@@ -10,12 +10,11 @@ from typing import Any, Final
 
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.retention import functions
+from rta_supervisor.retention import functions, session_index
 from rta_supervisor.retention.archive_queue import ArchiveFloor, UnarchivedSession, floors_by_stream
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import paging
 from rta_supervisor.transport.link import Link
-from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import entry_ids, keys
 
 READ_MAX_SESSIONS: Final = 1000
@@ -42,10 +41,9 @@ class ArchiveFloors:
 
     async def _live_sessions(self) -> list[UnarchivedSession]:
         """Sessions in the index: those that are open or were closed a moment ago."""
-        identities = [raw.decode() for raw in await self._link.do("ZRANGE", self._keys.session_index(), 0, -1)]
         fields = (keys.STREAM_SESSION_ID, keys.STREAM_NAME, keys.STREAM_POSITION)
         sessions: list[UnarchivedSession] = []
-        for page in paging.pages(identities, READ_MAX_SESSIONS):
+        for page in paging.pages(await session_index.live_identities(self._link, self._keys), READ_MAX_SESSIONS):
             rows: Sequence[Any] = await self._link.do_all(
                 [("HMGET", self._keys.session(identity), *fields) for identity in page]
             )
@@ -91,12 +89,6 @@ class ArchiveFloors:
         for stream in [name for name in counters.counts.archive_held if name not in streams]:
             del counters.counts.archive_held[stream]
         self._alarmed.intersection_update(streams)
-
-    async def first_id(self, stream: str) -> str:
-        """The id of the first live entry of a stream; of an empty stream the last id that it gave out."""
-        info: dict[bytes, Any] = {**pairs_to_dict(await self._link.do("XINFO", "STREAM", keys.stream(stream)))}
-        first = info.get(b"first-entry")
-        return str(first[0] if first else info[b"last-generated-id"], "ascii")
 
     async def note_cut(self, stream: str, floor: ArchiveFloor, entries: int, first_id: str) -> None:
         """Note with each session that entries of it were removed before the archive had them.

@@ -10,8 +10,8 @@ from typing import Final
 
 from rta_supervisor.retention import functions
 from rta_supervisor.retention.day_sweep_rules import DayCutoff
+from rta_supervisor.transport import replies
 from rta_supervisor.transport.link import Link
-from rta_supervisor.transport.replies import last_generated_id
 from rta_wire import day_streams, entry_ids, keys
 
 GONE: Final = 1
@@ -29,8 +29,9 @@ class DayRemover:
         """Whether the day is gone. `last_use_ms`: when it was last used, as the caller has read it."""
         stream_keys = (keys.stream(day.stream), keys.cold_stream(day.stream))
         # Both are read before anything is removed: a day that is in use stays whole.
-        infos = await self._link.try_all([("XINFO", "STREAM", key) for key in stream_keys])
-        if any(cutoff.keeps(entry_ids.ms_of(last_generated_id(info))) for info in infos):
+        info_replies = await self._link.try_all([replies.stream_info_command(key) for key in stream_keys])
+        last_ids = [replies.last_generated_id(replies.parse_stream_info(reply)) for reply in info_replies]
+        if any(cutoff.keeps(entry_ids.ms_of(last_id)) for last_id in last_ids):
             return False
         for key in stream_keys:
             if await self._link.do(*functions.remove_if_old(key, cutoff, until_ms=until_ms)) != GONE:

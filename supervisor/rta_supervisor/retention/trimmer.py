@@ -18,16 +18,15 @@ import redis.exceptions
 from rta_supervisor.diagnostics import counters, log, loop_watch
 from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.retention import day_sweep, functions, trim_rules
+from rta_supervisor.retention import day_sweep, functions, session_index, trim_rules
 from rta_supervisor.retention.archive_floor import ArchiveFloors
 from rta_supervisor.retention.archive_queue import ArchiveFloor
 from rta_supervisor.retention.seen_ids import SeenIds
 from rta_supervisor.retention.stream_removal import StreamRemover
 from rta_supervisor.retention.trim_rules import TrimSnapshot
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands, paging
+from rta_supervisor.transport import commands, paging, replies
 from rta_supervisor.transport.link import Link
-from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import entry_ids, keys
 
 READ_MAX_SESSIONS: Final = 1000
@@ -108,14 +107,14 @@ class Trimmer:
 
     async def _remove_if_idle(self, stream: str, snapshot: TrimSnapshot, until_ms: int | None) -> bool:
         """Whether the stream was idle and is gone."""
-        limits = self._config.trim.of(stream)
+        limits = self._config.trim.limits_for(stream)
         if until_ms is None or not snapshot.is_idle(stream, limits.idle_stream_s, now_ms()):
             return False
         return await self._remover.remove(stream, limits, snapshot.last_use_ms[stream], until_ms)
 
     async def _trim_stream(self, stream: str, snapshot: TrimSnapshot, until_ms: int | None) -> int:
         """How many entries were removed: what the archive does not need, and more where the stream is too large."""
-        limits = self._config.trim.of(stream)
+        limits = self._config.trim.limits_for(stream)
         below = await self._retention_boundary(stream, limits, is_busy=stream in snapshot.busy)
         if below is None or until_ms is None:
             return 0
@@ -145,10 +144,10 @@ class Trimmer:
 
     async def _trim_past_floor(self, stream: str, floor: ArchiveFloor, below: str, until_ms: int) -> int:
         """Remove entries that the archive still needs, from a stream that takes too much memory to wait for it."""
-        limits = trim_rules.limits_past_floor(self._config.trim.of(stream), self._config.archive.max_bytes)
+        limits = trim_rules.limits_past_floor(self._config.trim.limits_for(stream), self._config.archive.max_bytes)
         count = await self._trim(stream, limits, below, until_ms)
         if count:
-            await self._floors.note_cut(stream, floor, count, await self._floors.first_id(stream))
+            await self._floors.note_cut(stream, floor, count, await self._first_id(stream))
         return count
 
     async def _list_missing(self, busy: Collection[str]) -> None:
@@ -161,21 +160,23 @@ class Trimmer:
 
     async def _busy_streams(self) -> frozenset[str]:
         """Streams with an open session."""
-        identities = [raw.decode() for raw in await self._link.do("ZRANGE", self._keys.session_index(), 0, -1)]
         streams: set[str] = set()
-        for page in paging.pages(identities, READ_MAX_SESSIONS):
+        for page in paging.pages(await session_index.live_identities(self._link, self._keys), READ_MAX_SESSIONS):
             names: Sequence[Any] = await self._link.do_all(
                 [("HGET", self._keys.session_state(identity), keys.STREAM_NAME) for identity in page]
             )
             streams.update(name.decode() for name in names if name is not None)
         return frozenset(streams)
 
+    async def _first_id(self, stream: str) -> str:
+        """The id of the first live entry of a stream; of an empty stream the last id that it gave out."""
+        info = await replies.read_stream_info(self._link, keys.stream(stream))
+        if info is None:
+            return entry_ids.MAX
+        first = info[b"first-entry"]
+        return first[0].decode() if first else replies.last_generated_id(info)
+
     async def _last_id(self, stream: str) -> str | None:
         """The last id that a stream gave out, None where the stream does not exist."""
-        try:
-            info = pairs_to_dict(await self._link.do("XINFO", "STREAM", keys.stream(stream)))
-        except redis.exceptions.ResponseError as error:
-            if "no such key" in str(error):
-                return None
-            raise
-        return info[b"last-generated-id"].decode()
+        info = await replies.read_stream_info(self._link, keys.stream(stream))
+        return None if info is None else replies.last_generated_id(info)

@@ -14,7 +14,7 @@ def usage(live_entries: int = 0, memory_bytes: int = 0) -> bounds.StreamUsage:
 
 
 def limits(max_entries: int = 100, max_bytes: int = 0, max_age_s: float = 0) -> settings.TrimLimits:
-    return settings.TrimSettings(max_entries=max_entries, max_bytes=max_bytes, max_age_s=max_age_s).of("rig")
+    return settings.TrimSettings(max_entries=max_entries, max_bytes=max_bytes, max_age_s=max_age_s).limits_for("rig")
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_the_archive_lowers_the_boundary_of_trimming(changes: dict[str, object],
 
 def test_past_the_floor_only_memory_counts() -> None:
     """A stream that waits for the archive loses no more entries than its memory demands."""
-    limits = settings.TrimSettings(max_entries=5, max_age_s=60, exact=True).of("rig")
+    limits = settings.TrimSettings(max_entries=5, max_age_s=60, exact=True).limits_for("rig")
     past = trim_rules.limits_past_floor(limits, 1000)
     assert (past.max_entries, past.max_bytes, past.max_age_s) == (trim_rules.UNLIMITED_ENTRIES, 1000, 0)
     assert past.exact
