@@ -248,7 +248,7 @@ class Doctor:
         """How much waits for it, and how near the streams are to where waiting ends."""
         config = self._config.archive
         members = await self._link.do("ZRANGE", self._keys.unarchived(), 0, -1)
-        waiting = [one for one in map(UnarchivedSession.parse, members) if one.holds_data]
+        waiting = [one for one in map(UnarchivedSession.parse, members) if one.needs_entries]
         found = f"{len(waiting):,} sessions are not in it"
         if not config.required:
             return Finding("archive", OK, f"not required; {found}")
