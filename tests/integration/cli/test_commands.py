@@ -7,7 +7,7 @@ import rta_writers
 from rta_supervisor.cli.commands import status as commands_status
 from rta_supervisor.cli.sessions import end as sessions_end
 from rta_supervisor.cli.sessions import show as sessions_show
-from rta_supervisor.observe import queries
+from rta_supervisor.observe import summaries
 from rta_wire import errors
 from rta_wire.pb import control_pb2
 from tests.support import clusters, samples, supervisors
@@ -74,7 +74,7 @@ def test_lists_say_what_stands_in_redis(client: redis.Redis, url: str, sessions:
     write(client, opened[0], 5)
     wait_until(lambda: folded(client, "run-1").samples == 5, what="the totals")
     listed = run(url, "sessions", "list", "--json").json()
-    lines = convert(listed["sessions"], list[queries.SessionSummary])
+    lines = convert(listed["sessions"], list[summaries.SessionSummary])
     assert listed["total"] == 3
     by_identity = {line.identity: line for line in lines}
     assert by_identity.keys() == {"run-1", "run-2", "run-3"}
@@ -86,10 +86,10 @@ def test_lists_say_what_stands_in_redis(client: redis.Redis, url: str, sessions:
     assert "2 more: --limit 0 shows all" in table.out
     assert run(url, "sessions", "list", "--state", "waiting", "--json").json()["total"] == 0
     assert run(url, "sessions", "list", "--stream", "rig", "--json").json()["total"] == 3
-    [stream] = convert(run(url, "streams", "--json").json()["streams"], list[queries.StreamSummary])
+    [stream] = convert(run(url, "streams", "--json").json()["streams"], list[summaries.StreamSummary])
     assert (stream.stream, stream.entries, stream.open_sessions) == ("rig", client.xlen("stream:rig"), 3)
     assert stream.memory_bytes == client.memory_usage("stream:rig")
-    [node] = convert(run(url, "nodes", "--json").json()["nodes"], list[queries.NodeSummary])
+    [node] = convert(run(url, "nodes", "--json").json()["nodes"], list[summaries.NodeSummary])
     assert client.hget(f"rtas:node:{node.node}", "pid") == str(node.pid).encode()
     assert "rig" in run(url, "streams").out
     assert node.node in run(url, "nodes").out

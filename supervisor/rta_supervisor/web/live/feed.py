@@ -13,7 +13,8 @@ import redis.exceptions
 from rta_supervisor.control.dead_letters import DeadLetter, DeadLetters
 from rta_supervisor.diagnostics.recent_events import RECENT_EVENTS
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.observe.queries import RedisQueries, SessionSummary
+from rta_supervisor.observe.queries import RedisQueries
+from rta_supervisor.observe.summaries import SessionSummary
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.web.context import WebContext
 from rta_supervisor.web.live import snapshot
@@ -87,7 +88,7 @@ class SnapshotFeed:
         last_opened = await self._context.link.do("GET", keys.LAST_STREAM_SESSION_ID) or b""
         heard_ms = await self._queries.identities()
         newest = list(heard_ms)[:SESSIONS_MAX]
-        live = await self._queries.some_sessions(newest, heard_ms)
+        live = await self._queries.sessions_of(newest, heard_ms)
         sessions = [*live, *await self._ended_sessions(live, last_opened)]
         rates = self._rates.update(sessions, at_ms)
         streams = await self._queries.streams(live)
@@ -122,7 +123,7 @@ class SnapshotFeed:
             for identity in dict.fromkeys(candidates)
             if identity not in live_identities and identity not in self._ended
         ]
-        for session in await self._queries.some_sessions(unknown, {}):
+        for session in await self._queries.sessions_of(unknown, {}):
             if session.state.is_closed:
                 self._ended[session.identity] = session
         for identity in live_identities:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from rta_supervisor.diagnostics.recent_events import LogEvent
-from rta_supervisor.observe.queries import (
+from rta_supervisor.observe.summaries import (
     ControlStreamSummary,
     NodeSummary,
     ServerSummary,

@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_supervisor.observe.queries import SessionSummary
+from rta_supervisor.observe.summaries import SessionSummary
 from rta_supervisor.web.live import snapshot
 from rta_supervisor.web.live.snapshot import DeploymentSummary, SampleRates, Snapshot
 from rta_wire.session import State
