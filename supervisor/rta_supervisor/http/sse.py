@@ -16,9 +16,9 @@ SEND_TIMEOUT_S: Final = 20.0
 RETRY_MS: Final = 1000
 
 
-def format_event(data: bytes, name: str | None = None) -> bytes:
+def format_event(data: bytes) -> bytes:
     """One event with one line of data, such as JSON, which has no raw line ends in it."""
-    return (f"event: {name}\n".encode() if name else b"") + b"data: " + data + b"\n\n"
+    return b"data: " + data + b"\n\n"
 
 
 class EventStream(Response):
@@ -27,6 +27,7 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(self, source: AsyncIterator[bytes], limit: limits.ConnectionLimit, headers: dict[str, str]) -> None:
+        """`source`: an asynchronous generator of formatted events. `headers`: more headers of the response."""
         super().__init__(headers=headers | {"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._source = source

@@ -56,7 +56,8 @@ class Health:
         return self._round_trip_ms
 
     @property
-    def is_redis_there(self) -> bool:
+    def is_redis_up(self) -> bool:
+        """Whether the last probe succeeded, or failed after one that did."""
         return self._failed_probes < OUTAGE_PROBES
 
     def set_not_ready(self, reason: str) -> None:
@@ -64,7 +65,7 @@ class Health:
         self._not_ready_reason = reason
 
     def readiness(self) -> Readiness:
-        if not self.is_redis_there:
+        if not self.is_redis_up:
             return Readiness(False, f"Redis does not answer: {self._error}")
         if stuck := self._stuck_loops():
             return Readiness(False, f"loops get nowhere: {', '.join(stuck)}", self._round_trip_ms)

@@ -68,7 +68,7 @@ class SupervisorCollector(Collector):
     def _health_metrics(self) -> Iterator[Metric]:
         yield _histogram("rta_loop_delay_seconds", "How late the event loop wakes a task.", self._counts.loop_delay_s)
         yield _gauge("rta_stuck_loops", "Loops that get nowhere.", len(self._loops.stuck()))
-        yield _gauge("rta_redis_up", "Whether Redis answers, after two strikes.", int(self._health.is_redis_there))
+        yield _gauge("rta_redis_up", "Whether Redis answers, after two strikes.", int(self._health.is_redis_up))
         yield _gauge("rta_ready", "What /health says.", int(self._health.readiness().is_ready))
         round_trip_ms = self._health.round_trip_ms
         if round_trip_ms is not None:
