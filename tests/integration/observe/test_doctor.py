@@ -9,8 +9,8 @@ import redis
 
 import rta_writers
 from rta_supervisor.embedded import server
-from rta_supervisor.observe import doctor as observe_doctor
-from rta_supervisor.observe.doctor import Finding
+from rta_supervisor.observe.findings import Finding
+from rta_supervisor.observe.server_checks import ServerChecks
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_writers.connection import redis_client
@@ -149,7 +149,7 @@ def test_clocks_that_differ(url: str, ahead_ms: int, level: str, monkeypatch: py
         config = settings.Settings(redis=settings.RedisSettings(url=url))
         link = Link(config.redis)
         try:
-            return await observe_doctor.Doctor(link, config, scan_keys=0)._clock()
+            return await ServerChecks(link, config).clock()
         finally:
             await link.close()
 

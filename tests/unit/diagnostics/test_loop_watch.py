@@ -53,7 +53,7 @@ async def test_a_loop_that_does_not_come_back_is_stuck(monkeypatch: pytest.Monke
             assert watched.stuck().keys() == {"hangs"}
             said.notify_state(is_watched=True)
             assert listener.recv(1000) == b"STATUS=well"
-            verdicts._strikes = 0
+            verdicts._failed_probes = 0
             assert verdicts.readiness().reason == "loops get nowhere: hangs"
             loops.cancel_scope.cancel()
     assert watched.stuck() == {}, "what has ended is not stuck"
