@@ -88,7 +88,7 @@ Write = Callable[[SparkSession, str, dict[str, str]], None]
 def run(
     spark: SparkSession, url: str, report: dict[str, dict[str, int]], name: str, write: Write, delivery: str
 ) -> None:
-    """One write with its fault; how often that struck is counted in Redis by those whom it struck."""
+    """Run one write with its fault. The tasks that the fault hits count themselves in Redis."""
     if name in LONG_RUNS and not os.environ.get("RTA_SOAK"):
         return
     with redis_client.connect(url) as client, rta_writers.SessionClient(url).session(name, stream=name) as opened:
@@ -107,7 +107,7 @@ def save(frame: DataFrame, options: dict[str, str]) -> None:
 
 
 def write_once(spark: SparkSession, name: str, options: dict[str, str]) -> None:
-    """No fault at all."""
+    """Write without a fault."""
     del name
     save(samples(spark), options)
 
@@ -124,7 +124,7 @@ def write_killed(spark: SparkSession, name: str, options: dict[str, str]) -> Non
 
 
 def wait_for_twin(name: str, url: str, *, doubled: bool) -> Map:
-    """The first attempt of a task freezes when most of its rows are sent, until its twin has come as far.
+    """The first attempt of a task freezes when most of its rows are sent, until the second has sent as many.
 
     Where rows may come twice, until some did: who writes what the twin yields is another process.
     """

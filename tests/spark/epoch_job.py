@@ -26,7 +26,7 @@ BLOCK_S, PATIENCE_S = 3, 600
 
 
 class DoomedWriter(StreamWriter):
-    """Commits, waits for the other query, and takes the driver with it."""
+    """Commits, waits for the commit of the other query, and kills the driver."""
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         super().commit(messages, batchId)
@@ -42,7 +42,7 @@ class DoomedWriter(StreamWriter):
 
 
 class DoomedSource(RtaDataSource):
-    """`rta`, with such a writer."""
+    """The data source `rta` with a `DoomedWriter`."""
 
     def streamWriter(self, schema: sql.StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802 - Spark's name
         super().streamWriter(schema, overwrite)

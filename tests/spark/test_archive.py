@@ -39,7 +39,7 @@ def order_for(url: str, folder: Path, *streams: archive_spec.StreamSpec) -> arch
 
 
 def stream_order(stream: str, sessions: dict[int, int], sample_type: str = "double") -> archive_spec.StreamSpec:
-    """Sessions by number, with the bytes that they are said to have."""
+    """A stream with sessions by stream session id, and their sizes in bytes."""
     specs = {number: archive_spec.SessionSpec(f"run-{number}", size, 0, 2**40) for number, size in sessions.items()}
     return archive_spec.StreamSpec(stream, "0-0", specs, sample_type, "raw")
 
@@ -120,7 +120,7 @@ def test_a_task_that_fails_says_why(spark: SparkSession, client: redis.Redis, ur
 
 
 def test_trouble_in_a_task_has_its_name() -> None:
-    """What a task raised is found in what Spark says of it."""
+    """The name and the message of a task's error are found in the text of Spark's."""
     text = "Job aborted\n  File x\nrta_wire.errors.RedisUnreachable: No Redis answers at redis://x: gone.\n\tat scala"
     failure = job_events.spark_failure(RuntimeError(text))
     assert (failure.code, failure.message) == ("RedisUnreachable", "No Redis answers at redis://x: gone.")

@@ -53,7 +53,7 @@ def batches_taken(marker: Path) -> int:
 
 
 def settled_batches(marker: Path) -> int:
-    """How many batches were taken when no more were for a while."""
+    """Wait until Spark takes no more batches for a while, and count those it has taken."""
     counts = [batches_taken(marker)]
     quiet = threading.Event()
 

@@ -38,7 +38,7 @@ def session_rows(client: redis.Redis, identity: str, stream: str) -> frames.Rows
 def test_a_driver_dies_after_each_epoch(
     url: str, client: redis.Redis, sessions: rta_writers.SessionClient, tmp_path: Path
 ) -> None:
-    """It is killed when an epoch is written and Spark has not noted it: written once, and by plain XADD all twice."""
+    """The driver is killed after each epoch, before Spark notes it: each row is there once, by plain XADD twice."""
     epochs = 6 if SOAK else 2
     rows = 1000 * epochs
     frames.land(tmp_path / "in", rows, epochs)

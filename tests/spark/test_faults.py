@@ -116,7 +116,7 @@ def repartitioned(spark: SparkSession, work: Path, partitions: int) -> DataFrame
 def test_a_replay_in_other_partitions_is_refused_and_a_staged_one_is_not(
     spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, tmp_path: Path
 ) -> None:
-    """The rows of a unit are others now: exactly-once says so and mixes nothing; with the old number it goes on."""
+    """Other partitions give a unit other rows: exactly-once refuses them, and accepts the old number of partitions."""
     frames.land(tmp_path / "in", 1000, 1)
     with sessions.session("run-1", stream="rig") as session:
         run_query(repartitioned(spark, tmp_path, 3), session, tmp_path)

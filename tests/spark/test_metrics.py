@@ -134,7 +134,7 @@ def test_counters_of_old_epochs_are_forgotten(spark: SparkSession) -> None:
 def test_a_spark_without_such_a_page_is_told_of_once(
     spark: SparkSession, caplog: pytest.LogCaptureFixture, lacks: str
 ) -> None:
-    """What can't be shown stops nothing."""
+    """A Spark without the events of the SQL page is logged once; the counters of the driver go on."""
     context: Any = spark.sparkContext
     page = sql_page.SqlPage(spark)
     page._jvm = jvm = sql_page.Jvm(spark)
@@ -149,7 +149,7 @@ def test_a_spark_without_such_a_page_is_told_of_once(
 
 
 def test_a_connection_that_spark_closes_is_no_error(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
-    """Spark closes it when a query is stopped in the middle of a trigger; other errors are told as before."""
+    """A connection that Spark closes when it stops a query prints no traceback; other errors do as before."""
     server: Any = spark.sparkContext._accumulatorServer
     for error in (EOFError(), ValueError("something else")):
         try:

@@ -30,7 +30,7 @@ from tests.support import cold_streams, samples
 
 @pytest.fixture
 def target(url: str, client: redis.Redis) -> Target:
-    """A session that needs no supervisor: gate, hash and its place in the index stand there."""
+    """A session without a supervisor: its gate, its hash and its entry in the index are set."""
     target = Target(url, "run-1", "rig", 7)
     client.set(target.keys.gate("rig", 7), "open", ex=600)
     fields: Any = {"streamName": "rig", "streamSessionId": "7", "streamPosition": "0-0"}
@@ -155,7 +155,7 @@ def test_an_unknown_session_is_named(spark: SparkSession, url: str) -> None:
 def test_trimmed_entries_are_an_error_or_are_passed_over(
     spark: SparkSession, client: redis.Redis, target: Target
 ) -> None:
-    """What is gone is reported unless the job can live with it."""
+    """Entries that are gone are an error unless `failOnDataLoss` is false."""
     for _ in range(2):
         save(frames.long(spark, 1000), target)
     client.xtrim("stream:rig", maxlen=2, approximate=False)
@@ -166,7 +166,7 @@ def test_trimmed_entries_are_an_error_or_are_passed_over(
 
 
 def run_stream(spark: SparkSession, target: Target, folder: Path, **options: str) -> None:
-    """All that is there now, into files."""
+    """Read all entries that are in the stream now with a streaming query, into files."""
     query = (
         spark.readStream.format("rta")
         .options(redisUrl=target.redis_url, **(options if "stream" in options else {"session": "run-1", **options}))
@@ -224,7 +224,7 @@ def test_a_trimmed_offset_fails_the_query_or_is_a_gap(
 
 
 def test_a_session_that_starts_where_the_trimmer_stopped_has_lost_nothing(url: str, client: redis.Redis) -> None:
-    """Entries of others before it are gone: no reason to fail."""
+    """Entries before the first one of the session are gone, which were not its own: no error."""
     options = options_read.ReadOptions(redis_url=url)
     position = read_plan.ReadPosition("rig", "5-0", 7)
     counters = StreamCounters("6-0", "9-0", added=9, length=4)
@@ -236,7 +236,7 @@ def test_a_session_that_starts_where_the_trimmer_stopped_has_lost_nothing(url: s
 
 
 def add_entries(client: redis.Redis, count: int) -> None:
-    """A row each, a millisecond after the other."""
+    """Add entries of one row each, a millisecond apart."""
     for number, burst in enumerate(samples.bursts(count), 1):
         client.xadd("stream:rig", {"id": "7", "data": burst.data}, id=f"{number}-0")
 
@@ -265,7 +265,7 @@ def test_a_trimmer_that_overtakes_a_task_is_noticed(client: redis.Redis, target:
 def test_reading_starts_where_it_was_told_to(
     client: redis.Redis, target: Target, start: str, offset: dict[str, Any], rows: int
 ) -> None:
-    """In batch and as a stream."""
+    """Option `startingOffset` works in a batch and in a streaming query."""
     add_entries(client, 4)
     options = options_read.ReadOptions(redis_url=target.redis_url, session="run-1", starting_offset=start)
     schema = spark_reader.spark_schema(options)
@@ -275,7 +275,7 @@ def test_reading_starts_where_it_was_told_to(
 
 
 def test_a_trigger_ends_after_so_many_entries(client: redis.Redis, target: Target) -> None:
-    """Exactly so many, and what comes after a query was told to end is left to the next one."""
+    """A trigger reads exactly so many entries; those added after a query was told to end are left to the next."""
     add_entries(client, 7)
     options = options_read.ReadOptions(redis_url=target.redis_url, stream="rig", max_entries_per_trigger=3)
     reader = stream_reader.StreamReader(options, spark_reader.spark_schema(options))

@@ -71,7 +71,7 @@ def test_rows_name_their_sessions(
 
 
 def test_a_null_session_is_refused(url: str) -> None:
-    """A row that belongs nowhere fails its task."""
+    """A row without a session fails its task."""
     batch = pa.record_batch({"channel": [1], "time": [1], "value": [1.0], "session": pa.array([None], pa.string())})
     with pytest.raises(errors.BadSamples, match="the session is null"):
         run(WriteOptions.parse({"redisUrl": url, "stream": "rig"}), batch)

@@ -72,7 +72,7 @@ def test_units_do_not_disturb_each_other(client: redis.Redis, appender: Make) ->
 
 
 def test_a_frozen_twin_that_wakes_up_adds_nothing(client: redis.Redis, appender: Make) -> None:
-    """A writer watches, stops, its twin writes everything; when it goes on, its transaction fails as a whole."""
+    """A writer watches the mark and freezes, another attempt writes all rows; then its transaction fails as a whole."""
     frozen = appender()
     frozen._watch()
     put(appender(), 10)
@@ -82,7 +82,7 @@ def test_a_frozen_twin_that_wakes_up_adds_nothing(client: redis.Redis, appender:
 
 
 def test_a_frozen_twin_goes_on_where_the_other_stopped(client: redis.Redis, appender: Make) -> None:
-    """Its twin wrote half of its group and died: the other half is added, and only that."""
+    """Another attempt wrote half of the group and died: the other half is added, and only that."""
     frozen = appender()
     frozen._watch()
     put(appender(), 4)
@@ -102,7 +102,7 @@ def test_a_close_in_between_refuses_the_burst(client: redis.Redis, appender: Mak
 
 
 def test_an_unknown_session_is_refused(client: redis.Redis, appender: Make, target: Target) -> None:
-    """No gate, no session."""
+    """A session without a gate does not exist, and nothing is written to it."""
     client.delete(target.keys.gate("rig", 7))
     with pytest.raises(errors.UnknownSession):
         put(appender(), 1)
@@ -121,7 +121,7 @@ def test_a_gap_is_refused_with_the_mark(client: redis.Redis, appender: Make, tar
 
 
 def test_a_loss_after_the_last_row_is_noticed_at_the_end(client: redis.Redis, appender: Make, target: Target) -> None:
-    """Nothing more is appended, and still what was acknowledged and is gone is no success."""
+    """Rows that were acknowledged and are gone are an error at the end, even if nothing more is appended."""
     writer = appender()
     append_rows(writer, 3, 0)
     writer.flush()
@@ -136,7 +136,7 @@ def test_a_loss_after_the_last_row_is_noticed_at_the_end(client: redis.Redis, ap
 def test_a_lost_reply_is_not_a_lost_or_doubled_burst(
     shared_server: server.EmbeddedServer, client: redis.Redis, target: Target, word: bytes
 ) -> None:
-    """The server did what was asked, the connection broke before it said so: the mark tells the truth."""
+    """The connection breaks after a transaction and before its reply: the mark says that it took place."""
     with proxy.between(str(shared_server.socket_path)) as broken, redis_client.connect(broken.url) as through:
         writer = ExactlyOnceAppender(through, target, unit="u", epoch=0)
         for first in range(0, 64, 8):
@@ -152,7 +152,7 @@ def test_a_lost_reply_is_not_a_lost_or_doubled_burst(
 def test_a_full_server_is_waited_for_and_then_named(
     monkeypatch: pytest.MonkeyPatch, client: redis.Redis, appender: Make
 ) -> None:
-    """Memory full ends in its own error after the writer's patience, and nothing is half-written."""
+    """A full server is waited for until the timeout, then it is an error of its own; nothing is half-written."""
     monkeypatch.setattr(retry, "OUT_OF_MEMORY_TIMEOUT_S", 0.3)
     client.config_set("maxmemory", 1)
     try:
@@ -165,7 +165,7 @@ def test_a_full_server_is_waited_for_and_then_named(
 
 
 def test_a_server_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch, target: Target) -> None:
-    """Past the patience the error says where nobody answered, and that trying again may help."""
+    """After the timeout the error names the address, and says that trying again may help."""
     monkeypatch.setattr(retry, "OUTAGE_TIMEOUT_S", 0.3)
     with redis_client.connect("unix:///nonexistent/socket") as nowhere:
         with pytest.raises(errors.RedisUnreachable) as caught:

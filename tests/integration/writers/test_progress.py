@@ -47,7 +47,7 @@ def test_a_commit_can_wait_for_the_supervisor(
 
 @pytest.mark.parametrize("totals", [None, "1 4 9 9 - -"])
 def test_waiting_in_vain_is_reported(client: redis.Redis, target: Target, totals: str | None) -> None:
-    """Nobody folds, or less than was written: the error says that the rows are safe."""
+    """The supervisor has not folded all rows in time: the error says that they are in the stream."""
     settings, result = write(target, long(5), wait="true", waitTimeoutS="0.1")
     if totals is not None:
         client.hset(target.keys.session_state("run"), keys.unit_field("job/0"), totals)

@@ -32,7 +32,7 @@ def waiting_keys(client: redis.Redis) -> list[bytes]:
 
 
 def test_staged_rows_appear_with_the_commit(client: redis.Redis, target: Target) -> None:
-    """Nothing can be seen before it, everything after it, and nothing is left beside the stream."""
+    """Before the commit no row is in the stream, after it every row is, and no staged key is left."""
     settings, results = stage(target, 1000, 2000, groupRows="300")
     assert client.exists("stream:rig") == 0
     commit.commit(settings, results, epoch=0)
@@ -60,7 +60,7 @@ def test_a_repeated_commit_with_other_rows_adds_nothing(client: redis.Redis, tar
 def test_a_commit_that_was_cut_off_goes_on_with_what_it_began(
     monkeypatch: pytest.MonkeyPatch, client: redis.Redis, target: Target, moves: int, other_rows: tuple[int, ...]
 ) -> None:
-    """It died between any two moves; the replay staged other rows, which are not mixed in, or none."""
+    """A commit dies between any two moves; a replay that staged other rows, or none, completes it without them."""
     monkeypatch.setattr(staged, "BURSTS_PER_MOVE", 2)
 
     class Killed(Exception):
@@ -91,7 +91,7 @@ def test_a_commit_that_was_cut_off_goes_on_with_what_it_began(
 def test_of_two_committers_the_first_decides(
     monkeypatch: pytest.MonkeyPatch, client: redis.Redis, target: Target
 ) -> None:
-    """A twin of the driver wrote its manifest after we had looked for one: its attempts count, not ours."""
+    """Another driver wrote its manifest after we had looked for one: its attempts are moved, not ours."""
     settings, theirs = stage(target, 1000, 2000)
     _, ours = stage(target, 50)
     manifest = target.keys.manifest("rig", 7, "job", 0)
@@ -110,7 +110,7 @@ def test_of_two_committers_the_first_decides(
 
 
 def test_staged_rows_that_expired_are_reported(client: redis.Redis, target: Target) -> None:
-    """A commit without its rows fails: it does not write fewer."""
+    """A commit whose staged bursts have expired fails: it does not write fewer rows."""
     settings, results = stage(target, 1000)
     client.delete(*waiting_keys(client))
     with pytest.raises(errors.StagedLost, match="Raise option 'stagedTtlS'"):
@@ -118,7 +118,7 @@ def test_staged_rows_that_expired_are_reported(client: redis.Redis, target: Targ
 
 
 def test_what_a_failed_attempt_staged_is_removed(client: redis.Redis, target: Target) -> None:
-    """It would wait for its TTL otherwise."""
+    """An attempt that failed leaves no staged key that would take memory until its TTL."""
     settings = WriteOptions.parse({**target.options(), "delivery": "staged"})
     task = Task(settings, long(1).schema, unit="job/0", epoch=0)
     task.write(long(GROUP_ROWS))
@@ -130,7 +130,7 @@ def test_what_a_failed_attempt_staged_is_removed(client: redis.Redis, target: Ta
 
 
 def test_what_an_epoch_staged_that_is_given_up_is_removed(client: redis.Redis, target: Target) -> None:
-    """Of all its tasks; nothing of it can be seen."""
+    """Aborting an epoch removes the staged keys of all its tasks, and nothing of it is in the stream."""
     settings, results = stage(target, 10, 20)
     assert len(waiting_keys(client)) == 2
     commit.abort(settings, [*results, TaskResult("job/2", 0)])

@@ -25,7 +25,7 @@ def test_names_of_channels_are_mapped(client: redis.Redis, target: Target) -> No
 
 
 def test_an_unknown_name_is_refused_with_its_row(client: redis.Redis, target: Target) -> None:
-    """Nothing is dropped."""
+    """A row of an unknown channel fails the task and is not dropped."""
     batch = pa.record_batch({"channel": ["rpm", "sped"], "time": [1, 2], "value": [1.0, 2.0]})
     with pytest.raises(errors.BadSamples, match="row 1 in 'job/0': channel 'sped' is not in option 'channels'"):
         write(target, batch, channels="rpm=10")
@@ -142,7 +142,7 @@ def test_other_rows_in_a_group_before_the_last_are_noticed(client: redis.Redis, 
 
 
 def test_rows_in_another_order_within_what_stands_there_are_the_same_rows(client: redis.Redis, target: Target) -> None:
-    """Only which rows stand there matters."""
+    """A fingerprint does not depend on the order of rows: the same rows in another order are accepted."""
     write(target, long(2500))
     write(target, long(2500).take(list(reversed(range(2500)))))
     assert stream_content.samples(client, "rig", 7) == expected(2500)
@@ -158,7 +158,7 @@ def test_at_least_once_writes_again(client: redis.Redis, target: Target) -> None
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once", "staged"])
 def test_a_closed_session_is_refused(client: redis.Redis, target: Target, delivery: str) -> None:
-    """In every delivery, before anything is written."""
+    """A closed session is refused in every delivery, before anything is written."""
     client.set(target.keys.gate("rig", 7), "sealed", ex=60)
     with pytest.raises(errors.SessionClosed):
         write(target, long(10), delivery=delivery)
@@ -167,7 +167,7 @@ def test_a_closed_session_is_refused(client: redis.Redis, target: Target, delive
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once", "staged"])
 def test_a_close_in_the_middle_of_a_task_is_noticed(client: redis.Redis, target: Target, delivery: str) -> None:
-    """Rows that come after it fail the task, in every delivery."""
+    """Rows after a close fail the task, in every delivery."""
     settings = WriteOptions.parse({**target.options(), "delivery": delivery})
     task = Task(settings, long(1).schema, unit="job/0", epoch=0)
     task.write(long(10))
@@ -180,7 +180,7 @@ def test_a_close_in_the_middle_of_a_task_is_noticed(client: redis.Redis, target:
 
 
 def test_partitions_can_be_written_from_dicts_and_batches(client: redis.Redis, target: Target) -> None:
-    """What `foreachPartition` gives, outside of Spark: the job names the unit."""
+    """`write_partition` takes dicts and batches outside of Spark, where the option `job` names the unit."""
     options = {**target.options(), "job": "nightly"}
     rows = [{"channel": 1, "time": n, "value": float(n)} for n in range(10)]
     rta_writers.write_partition(iter(rows), **options)

@@ -80,7 +80,7 @@ def test_mixed_types_events_and_rows_are_all_there(tmp_path: Path) -> None:
 
 
 def test_a_session_that_can_not_be_decoded_spoils_no_other(tmp_path: Path) -> None:
-    """It is told of with the entry, and leaves no file."""
+    """A session with a broken entry has a result that names the entry, and leaves no file."""
     sessions = {number: SessionLayout(f"run-{number}", layout.Plan()) for number in (7, 8)}
     good = bursts([1], [1], [1.0])
     batches = [*raw_entries(7, [*good, b"junk", good[1]]), *raw_entries(8, good)]
@@ -111,7 +111,7 @@ def test_a_task_holds_a_group_and_rolls_its_files(tmp_path: Path, monkeypatch: p
 
 
 def test_bytes_can_be_split(tmp_path: Path) -> None:
-    """The same rows, encoded in another way."""
+    """Option `byte_stream_split` changes the encoding of the values and not the rows."""
     sessions = {7: SessionLayout("run", layout.Plan())}
     rows = list(range(1000))
     data = bursts([1] * 1000, rows, [n * 0.25 for n in rows])

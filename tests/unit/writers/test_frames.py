@@ -57,7 +57,7 @@ def test_wrong_columns_are_named(options: dict[str, str], columns: dict[str, pa.
 
 
 def test_rows_without_a_session_option_need_a_session_column() -> None:
-    """Somebody has to say where the rows go."""
+    """A frame without a column `session` is refused where the options name none."""
     options = WriteOptions.parse({"redisUrl": "redis://localhost", "stream": "rig"})
     with pytest.raises(errors.Usage, match="needs a column 'session'"):
         frames.choose_encoder(options, pa.schema(LONG))

@@ -56,7 +56,7 @@ def test_names_are_found_in_any_case_and_sparks_own_are_passed_over() -> None:
 
 
 def test_layouts_come_from_names_ids_and_a_default() -> None:
-    """A channel's own words go before those for all."""
+    """Options of a channel override those for all channels."""
     options = WriteOptions.parse(
         {
             **SESSION,
