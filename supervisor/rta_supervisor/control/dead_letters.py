@@ -121,7 +121,7 @@ class DeadLetters:
     async def resend(self, letter_id: str) -> ResentLetter:
         """Put it back on the lane that it came from, once, and remove it here."""
         fields = await self._fields(letter_id)
-        lane = fields.get(b"source", b"").decode(errors="replace")
+        lane = fields.get(keys.LETTER_SOURCE, b"").decode(errors="replace")
         if lane not in self._lanes:
             raise errors.LetterUnusable(entry=letter_id, reason=f"it came from {lane!r}, which no supervisor reads")
         raw = _as_new(letter_id, fields.get(keys.CONTROL_FIELD, b""))
@@ -149,10 +149,10 @@ def _letter(letter_id: bytes, fields: dict[bytes, bytes]) -> DeadLetter:
     return DeadLetter(
         letter=letter_id.decode(),
         buried_ms=entry_ids.ms_of(letter_id.decode()),
-        lane=fields.get(b"source", b"").decode(errors="replace"),
-        entry=fields.get(b"entry", b"").decode(errors="replace"),
-        code=fields.get(b"code", b"").decode(errors="replace"),
-        reason=fields.get(b"reason", b"").decode(errors="replace"),
+        lane=fields.get(keys.LETTER_SOURCE, b"").decode(errors="replace"),
+        entry=fields.get(keys.LETTER_ENTRY, b"").decode(errors="replace"),
+        code=fields.get(keys.LETTER_CODE, b"").decode(errors="replace"),
+        reason=fields.get(keys.LETTER_REASON, b"").decode(errors="replace"),
         kind="" if message is None else type(message).__name__,
         session=getattr(message, "identity", ""),
         size_bytes=len(raw),
