@@ -26,7 +26,7 @@ async def link(url: str) -> AsyncIterator[Link]:
 
 async def test_answers_come_in_order(link: Link) -> None:
     """However many there are, and of whatever kind."""
-    count = 3 * transport_pipeline.READ_MAX_ANSWERS + 7
+    count = 3 * transport_pipeline.READ_MAX_REPLIES + 7
     answers = await link.do_all([("ECHO", number) for number in range(count)])
     assert answers == [str(number).encode() for number in range(count)]
     assert await link.do_all([]) == []
