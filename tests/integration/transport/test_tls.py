@@ -31,32 +31,32 @@ pytestmark = pytest.mark.skipif(
 
 
 class Tls(msgspec.Struct, frozen=True):
-    """A server that wants certificates, and the files of a client that it knows."""
+    """A server that demands certificates, and the files of a client that it trusts."""
 
     url: str
     files: dict[str, str]
 
     def full_url(self, **changes: str) -> str:
-        """As a writer has it: files in the query."""
+        """The URL of a writer, with the files in its query."""
         return f"{self.url}?{urlencode({**self.files, **changes})}"
 
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tls]:
     folder = tmp_path_factory.mktemp("tls")
-    ours = certificates.authority(folder, "authority")
-    own, client = certificates.signed(folder, "server", ours), certificates.signed(folder, "client", ours)
+    authority = certificates.authority(folder, "authority")
+    host, client = (certificates.signed(folder, name, authority) for name in ("server", "client"))
     port = server.free_port()
     options = {
         "port": "0", "tls-port": str(port), "bind": "127.0.0.1", "save": "", "dir": str(folder),
-        "tls-cert-file": str(own.cert), "tls-key-file": str(own.key), "tls-ca-cert-file": str(ours.cert),
+        "tls-cert-file": str(host.cert), "tls-key-file": str(host.key), "tls-ca-cert-file": str(authority.cert),
         "tls-auth-clients": "yes", "requirepass": "",
     }  # fmt: skip
-    command = ["redis-server", *(word for name, value in options.items() for word in (f"--{name}", value))]
+    command = ["redis-server", *(argument for name, value in options.items() for argument in (f"--{name}", value))]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             wait_until(lambda: _listens(port), what=f"redis-server: {(folder / 'log').read_text()}")
-            files = {"ca_file": str(ours.cert), "cert_file": str(client.cert), "key_file": str(client.key)}
+            files = {"ca_file": str(authority.cert), "cert_file": str(client.cert), "key_file": str(client.key)}
             yield Tls(f"rediss://127.0.0.1:{port}/0", files)
         finally:
             process.terminate()
