@@ -81,17 +81,17 @@ def test_a_session_from_end_to_end_over_tls(tls: Tls) -> None:
 def failure(url: str) -> redis_errors.ClassifiedError:
     with redis_client.connect(url) as client, pytest.raises((redis.exceptions.RedisError, OSError)) as caught:
         client.ping()
-    found = redis_errors.classify(caught.value)
-    assert found is not None
-    return found
+    classified = redis_errors.classify(caught.value)
+    assert classified is not None
+    return classified
 
 
 def test_a_server_that_we_do_not_trust_is_refused_at_once(tls: Tls, tmp_path: Path) -> None:
     """One that another authority signed, and one that nobody signed whom this host knows."""
     other = certificates.authority(tmp_path, "other")
     for url in (tls.full_url(ca_file=str(other.cert)), tls.url):
-        found = failure(url)
-        assert (found.code, found.kind) == ("TLS", redis_errors.FailureKind.PERMANENT), found
+        error = failure(url)
+        assert (error.code, error.kind) == ("TLS", redis_errors.FailureKind.PERMANENT), error
         with pytest.raises(errors.RedisRefused, match="don't agree on TLS"):
             rta_writers.SessionClient(url, timeout_s=20).open("run", stream="rig")
 
