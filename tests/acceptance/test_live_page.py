@@ -38,14 +38,14 @@ const rgb = (text) => {
   pen.fillRect(0, 0, 1, 1);
   return [...pen.getImageData(0, 0, 1, 1).data];
 };
-const light = ([r, g, b]) => {
+const luminance = ([r, g, b]) => {
   const [x, y, z] = [r, g, b].map((c) => c / 255).map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
   return 0.2126 * x + 0.7152 * y + 0.0722 * z;
 };
-const ground = (element) => {
-  for (let one = element; one; one = one.parentElement) {
-    const found = rgb(getComputedStyle(one).backgroundColor);
-    if (found[3] === 255) return found;
+const background = (element) => {
+  for (let ancestor = element; ancestor; ancestor = ancestor.parentElement) {
+    const color = rgb(getComputedStyle(ancestor).backgroundColor);
+    if (color[3] === 255) return color;
   }
   return [255, 255, 255];
 };
@@ -55,12 +55,13 @@ while (walk.nextNode()) {
   const element = walk.currentNode.parentElement;
   if (!walk.currentNode.data.trim() || !element.checkVisibility()) continue;
   if (element.closest('.unseen, .skip, noscript')) continue;
-  const [a, b] = [light(rgb(getComputedStyle(element).color)), light(ground(element))];
+  const [a, b] = [luminance(rgb(getComputedStyle(element).color)), luminance(background(element))];
   const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
   if (ratio < 4.5) poor.push(`${ratio.toFixed(2)} ${element.outerHTML.slice(0, 80)}`);
 }
 return poor;
 """
+"""Script that lists the texts of the page whose contrast is below 4.5, as WCAG 2 measures it."""
 
 
 @pytest.fixture(scope="module")
@@ -99,10 +100,10 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(redis_server: server.EmbeddedServer) -> Iterator[Site]:
-    found = Site(redis_server.url)
-    found.start()
-    yield found
-    found.close()
+    site = Site(redis_server.url)
+    site.start()
+    yield site
+    site.close()
 
 
 @pytest.fixture
@@ -118,16 +119,17 @@ def sessions(redis_server: server.EmbeddedServer, site: Site) -> rta_writers.Ses
 
 @pytest.fixture
 def page(browser: Browser, site: Site) -> Browser:
-    """The page, live. What earlier tests left in it is gone."""
+    """The page, freshly loaded and connected."""
     browser.size(1280, 900)
     browser.driver.get("about:blank")
-    browser.complaints()
+    browser.console_messages()
     browser.driver.get(site.address)
     browser.wait_for_text("#link", "live")
     return browser
 
 
 def row(identity: str) -> str:
+    """The selector of the row of a session."""
     return f"#sessions tr:has(a[title={quoted(identity)}])"
 
 
@@ -135,31 +137,31 @@ def quoted(text: str) -> str:
     return '"' + text.replace('"', '\\"') + '"'
 
 
-def test_news_are_there_soon(page: Browser, client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
-    """A session that opens, its samples and its end show within two seconds of their being told."""
+def test_changes_show_soon(page: Browser, client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
+    """A session that opens, its samples and its end show within two seconds of their being reported."""
     session = sessions.session("soon", stream="rig")
     opened_s = time.monotonic()
     page.wait_for_text(row("soon"), "open")
-    took = {"open": time.monotonic() - opened_s}
+    took_s = {"open": time.monotonic() - opened_s}
     write(client, session, 7)
     wrote_s = time.monotonic()
     page.wait_for_text(row("soon"), "7")
-    took["samples"] = time.monotonic() - wrote_s
+    took_s["samples"] = time.monotonic() - wrote_s
     session.close()
     closed_s = time.monotonic()
     page.wait_for_text(row("soon"), "closed")
-    took["closed"] = time.monotonic() - closed_s
-    assert max(took.values()) < SOON_S + slack_s(), took
-    assert page.complaints() == []
+    took_s["closed"] = time.monotonic() - closed_s
+    assert max(took_s.values()) < SOON_S + slack_s(), took_s
+    assert page.console_messages() == []
 
 
 def slack_s() -> float:
-    """A host with more to do than it has processors for makes everything late."""
+    """More time for a host that has more to do than processors."""
     return max(0.0, os.getloadavg()[0] / (os.cpu_count() or 1) - 1)
 
 
 def test_hostile_names_do_nothing(page: Browser, client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
-    """Markup in an identity, a unit and the JSON is shown as it is and never becomes part of the page."""
+    """Markup in an identity, a unit and the JSON is shown as text and never becomes part of the page."""
     session = sessions.session(HOSTILE, stream="rig", identifier=HOSTILE, details={HOSTILE: HOSTILE})
     write(client, session, 3, unit=HOSTILE)
     page.wait_for_text("#sessions", HOSTILE)
@@ -169,14 +171,14 @@ def test_hostile_names_do_nothing(page: Browser, client: redis.Redis, sessions: 
     page.wait_for_text("#detail-json", HOSTILE)
     page.wait_for_text("#events", HOSTILE)
     assert page.run("return window.hit") is None
-    assert page.all("main img, main script, td img, pre *") == []
-    assert page.complaints() == []
+    assert page.elements("main img, main script, td img, pre *") == []
+    assert page.console_messages() == []
 
 
 def test_the_keyboard_is_enough(page: Browser, sessions: rta_writers.SessionClient) -> None:
-    """Skip link, filter, choose, go back: focus is always where a person expects it."""
-    for name in ("key-a", "key-b"):
-        sessions.session(name, stream="rig")
+    """Skip link, filter, choice of a session, way back: focus is always where a person expects it."""
+    for identity in ("key-a", "key-b"):
+        sessions.session(identity, stream="rig")
     page.wait_for_text("#sessions", "key-b")
     page.press(Keys.TAB)
     assert page.focused() == "Skip to sessions"
@@ -185,7 +187,7 @@ def test_the_keyboard_is_enough(page: Browser, sessions: rta_writers.SessionClie
     page.press("/")
     assert page.focused() == "filter"
     page.press(*"key-")
-    wait_until(lambda: len(page.all("#sessions tbody tr")) == 2, what="two rows")
+    wait_until(lambda: len(page.elements("#sessions tbody tr")) == 2, what="two rows")
     for _ in range(12):
         page.press(Keys.TAB)
         if page.focused().startswith("key-"):
@@ -197,39 +199,39 @@ def test_the_keyboard_is_enough(page: Browser, sessions: rta_writers.SessionClie
     page.press(Keys.ENTER)
     assert page.wait_for_text("#detail-title", second) == second
     assert page.focused() == "detail-title"
-    assert page.one(f"{row(second)} a").get_attribute("aria-current") == "true"
+    assert page.element(f"{row(second)} a").get_attribute("aria-current") == "true"
     page.press(Keys.ESCAPE)
     assert page.focused() == second
-    assert not page.one("#detail").is_displayed()
+    assert not page.element("#detail").is_displayed()
 
 
 def test_channels_are_drawn(page: Browser, client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
-    """The plot shows samples as they come, and others when other channels are chosen."""
+    """The plot shows samples as they are added, and nothing when no channel is chosen."""
     session = sessions.session("plotted", stream="rig")
     write(client, session, 50)
     page.driver.get(page.driver.current_url + "#session=plotted")
     page.wait_for_text("#plot-values", "49")
-    assert ink(page) > 0
+    wait_until(lambda: coloured_points(page) > 0, what="a line in the plot")
     write(client, session, 60, unit="v")
     page.wait_for_text("#plot-values", "59")
-    page.one("#chooser summary").click()
-    page.one("#channels input").click()
-    wait_until(lambda: not page.one("#plot").is_displayed(), what="no channel, no plot")
+    page.element("#chooser summary").click()
+    page.element("#channels input").click()
+    wait_until(lambda: not page.element("#plot").is_displayed(), what="no channel, no plot")
 
 
-def ink(page: Browser) -> int:
-    """Points of the plot that are coloured."""
-    found = page.run(
+def coloured_points(page: Browser) -> int:
+    """How many points of the plot are coloured."""
+    count = page.run(
         "const c = document.getElementById('plot'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height)"
         ".data; let n = 0; for (let i = 0; i < d.length; i += 4) if (Math.abs(d[i] - d[i + 2]) > 60) n += 1; return n"
     )
-    return int(str(found))
+    return int(str(count))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 400])
-def test_it_can_be_read(page: Browser, sessions: rta_writers.SessionClient, theme: str, width: int) -> None:
-    """Every text has contrast enough, nothing is wider than the window, tables say what they are."""
+def test_it_is_readable(page: Browser, sessions: rta_writers.SessionClient, theme: str, width: int) -> None:
+    """Every text has enough contrast, nothing is wider than the window, tables and inputs have labels."""
     for state in ("failed", "abandoned", "truncated", "closed"):
         with contextlib.suppress(errors.SessionClosed):
             sessions.session(f"ended {state}", stream="rig").close(state=state)
@@ -239,62 +241,64 @@ def test_it_can_be_read(page: Browser, sessions: rta_writers.SessionClient, them
     page.wait_for_text("#detail-json", "failed")
     assert page.run(CONTRAST) == []
     assert page.run("return document.documentElement.scrollWidth <= innerWidth")
-    assert page.run("return [...document.querySelectorAll('table')].every((one) => one.caption)")
-    assert page.run("return [...document.querySelectorAll('th')].every((one) => one.scope)")
-    assert page.run("return [...document.querySelectorAll('input, select')].every((one) => one.labels.length === 1)")
+    assert page.run("return [...document.querySelectorAll('table')].every((table) => table.caption)")
+    assert page.run("return [...document.querySelectorAll('th')].every((cell) => cell.scope)")
+    assert page.run(
+        "return [...document.querySelectorAll('input, select')].every((input) => input.labels.length === 1)"
+    )
 
 
 def test_hundreds_of_sessions_stay_fast(
     page: Browser, redis_server: server.EmbeddedServer, sessions: rta_writers.SessionClient
 ) -> None:
-    """A look at 300 live sessions is drawn in less than a tenth of a second, and no more rows than asked for."""
-    many = [f"many-{number:03}" for number in range(300)]
+    """300 live sessions are drawn in less than a tenth of a second, and no more rows than were asked for."""
+    identities = [f"many-{number:03}" for number in range(300)]
 
-    def open_some(part: list[str]) -> None:
-        own = rta_writers.SessionClient(redis_server.url, timeout_s=60)
-        for name in part:
-            own.session(name, stream="many")
+    def open_sessions(part: list[str]) -> None:
+        thread_client = rta_writers.SessionClient(redis_server.url, timeout_s=60)
+        for identity in part:
+            thread_client.session(identity, stream="many")
 
-    threads = [threading.Thread(target=open_some, args=(many[at::3],)) for at in range(3)]
+    threads = [threading.Thread(target=open_sessions, args=(identities[number::3],)) for number in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     page.wait_for_text("#tile-live", "3")
-    wait_until(lambda: not page.one("#more").get_attribute("hidden"), what="more than is shown")
-    assert len(page.all("#sessions tbody tr")) == 100
-    page.one("#more").click()
-    wait_until(lambda: len(page.all("#sessions tbody tr")) >= 300, what="all of them")
+    wait_until(lambda: not page.element("#more").get_attribute("hidden"), what="more than is shown")
+    assert len(page.elements("#sessions tbody tr")) == 100
+    page.element("#more").click()
+    wait_until(lambda: len(page.elements("#sessions tbody tr")) >= 300, what="all of them")
     page.run("document.getElementById('filter').value = 'many-29'")
     page.run("document.getElementById('filter').dispatchEvent(new Event('input'))")
-    assert len(page.all("#sessions tbody tr")) == 10
+    assert len(page.elements("#sessions tbody tr")) == 10
     page.run("document.getElementById('filter').value = ''")
     took_ms = page.run(
         "const began = performance.now(); for (let n = 0; n < 5; n += 1)"
         " document.getElementById('filter').dispatchEvent(new Event('input')); return (performance.now() - began) / 5"
     )
     assert float(str(took_ms)) < 100 * (1 + slack_s())
-    for name in many[:5]:
-        sessions.close(name)
+    for identity in identities[:5]:
+        sessions.close(identity)
 
 
-def test_a_redis_that_is_away_is_said(page: Browser, redis_server: server.EmbeddedServer) -> None:
-    """A banner says so, what was known stays, and the banner goes when Redis is back."""
-    rows = len(page.all("#sessions tbody tr"))
+def test_an_outage_of_redis_shows_a_banner(page: Browser, redis_server: server.EmbeddedServer) -> None:
+    """The banner names Redis, the rows stay, and the banner goes when Redis answers again."""
+    rows = len(page.elements("#sessions tbody tr"))
     os.kill(redis_server.pid, signal.SIGSTOP)
     try:
         assert "Redis" in page.wait_for_text("#banner", "Redis")
-        assert page.one("#banner").get_attribute("role") == "alert"
-        assert len(page.all("#sessions tbody tr")) == rows
+        assert page.element("#banner").get_attribute("role") == "alert"
+        assert len(page.elements("#sessions tbody tr")) == rows
     finally:
         os.kill(redis_server.pid, signal.SIGCONT)
-    wait_until(lambda: not page.one("#banner").is_displayed(), what="the banner going away")
+    wait_until(lambda: not page.element("#banner").is_displayed(), what="the banner going away")
 
 
 def test_it_survives_a_restart_of_the_supervisor(
     page: Browser, site: Site, sessions: rta_writers.SessionClient, client: redis.Redis
 ) -> None:
-    """Killed and started again: a banner in between, then news as before, without a reload."""
+    """A supervisor is killed and started again: a banner in between, then updates as before, without a reload."""
     page.run("window.same = 1")
     session = sessions.session("survivor", stream="rig")
     page.wait_for_text("#sessions", "survivor")
@@ -302,7 +306,7 @@ def test_it_survives_a_restart_of_the_supervisor(
     page.wait_for_text("#banner", "does not answer")
     assert "survivor" in page.text("#sessions")
     site.start()
-    wait_until(lambda: not page.one("#banner").is_displayed(), timeout_s=30, what="the banner going away")
+    wait_until(lambda: not page.element("#banner").is_displayed(), timeout_s=30, what="the banner going away")
     write(client, session, 11)
     page.wait_for_text(row("survivor"), "11")
     assert page.run("return window.same") == 1
