@@ -1,4 +1,4 @@
-"""What the command and the Spark job say to each other: an order in a file, a document a line as answers."""
+"""What `rta-supervisor archive` and its Spark job exchange: a specification in a file, and events as lines of JSON."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class SessionSpec(msgspec.Struct, frozen=True):
-    """One session, and about how much there is of it, from when to when."""
+    """One session to archive: about how many bytes it has in its stream, and when they were added."""
 
     identity: str
     size_bytes: int
@@ -15,7 +15,7 @@ class SessionSpec(msgspec.Struct, frozen=True):
 
 
 class StreamSpec(msgspec.Struct, frozen=True):
-    """Sessions of one stream, read together from an entry on."""
+    """Sessions of one stream that are read together, beginning after an entry."""
 
     stream: str
     after: str
@@ -26,31 +26,32 @@ class StreamSpec(msgspec.Struct, frozen=True):
 
 
 class PassSpec(msgspec.Struct, frozen=True):
-    """What is read and written in one go."""
+    """Streams that one pass of the job reads and writes."""
 
     streams: tuple[StreamSpec, ...]
 
     @property
     def sessions(self) -> dict[int, SessionSpec]:
-        return {number: one for stream in self.streams for number, one in stream.sessions.items()}
+        """The sessions of all streams, by stream session id."""
+        return {number: session for stream in self.streams for number, session in stream.sessions.items()}
 
 
 class ArchiveSpec(msgspec.Struct, frozen=True):
-    """Everything that the job does."""
+    """All that the job has to do, and where."""
 
     redis_url: str
     key_prefix: str
     session_template: str
     master: str
     folder: str
-    """Where files wait until they are verified."""
+    """Where the job writes files; they are moved to the archive when they are verified."""
     level: int
     split_bytes: bool
     passes: tuple[PassSpec, ...]
 
 
 class ArchiveFile(msgspec.Struct, frozen=True):
-    """A file of one session, in the session's folder."""
+    """A file of one session, by its name in the folder of the session."""
 
     kind: str
     name: str
@@ -58,14 +59,14 @@ class ArchiveFile(msgspec.Struct, frozen=True):
 
 
 class RowSum(msgspec.Struct, frozen=True):
-    """Rows of one kind, and the sum of their bits."""
+    """Number of rows of one kind, and the sum of their hashes: the fields of a `content_digest.Digest`."""
 
     rows: int = 0
     sum: int = 0
 
 
 class SessionResult(msgspec.Struct, frozen=True):
-    """One session: what its stream held, and which files were made of it."""
+    """One session: what its stream held, and which files were written."""
 
     stream_session_id: int
     entries: int = 0
@@ -80,20 +81,20 @@ class SessionResult(msgspec.Struct, frozen=True):
 
 
 class JobStarted(msgspec.Struct, frozen=True, tag=True):
-    """Spark is there."""
+    """Spark has started."""
 
     version: str
 
 
 class JobProgress(msgspec.Struct, frozen=True, tag=True):
-    """A pass has come so far, as a share of its work."""
+    """How much of a pass is done, from 0 to 1."""
 
     number: int
     share: float
 
 
 class PassWritten(msgspec.Struct, frozen=True, tag=True):
-    """The files of a pass are written; what they should hold is still being counted."""
+    """The files of a pass are written; the stream is counted again for what they should hold."""
 
     number: int
     files: dict[int, tuple[ArchiveFile, ...]]
@@ -101,14 +102,14 @@ class PassWritten(msgspec.Struct, frozen=True, tag=True):
 
 
 class PassDone(msgspec.Struct, frozen=True, tag=True):
-    """A pass is over."""
+    """A pass has ended, with a result for each session."""
 
     number: int
     outcomes: tuple[SessionResult, ...]
 
 
 class JobFailed(msgspec.Struct, frozen=True, tag=True):
-    """The job can't go on."""
+    """The job ends with an error."""
 
     code: str
     message: str

@@ -1,4 +1,4 @@
-"""Debian's Chromium in headless mode, driven by its own driver. Nothing is downloaded."""
+"""A headless Chromium with its driver, both as Debian installs them. Nothing is downloaded."""
 
 import contextlib
 import shutil
@@ -35,17 +35,17 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def text(self, selector: str) -> str:
-        """The text of an element, read in one step: an element that is found first may be gone when it is read."""
+        """The text of an element, empty where there is none. Read by one script: the page may replace the element."""
         return str(self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
 
-    def wait_for_text(self, selector: str, part: str) -> str:
-        """The text of an element as soon as it has that part."""
+    def wait_for_text(self, selector: str, part: str, *, timeout_s: float = 20) -> str:
+        """Waits until the text of an element contains a part, and gives the whole text."""
 
         def matching_text() -> str:
             text = self.text(selector)
             return text if part in text else ""
 
-        return wait_until(matching_text, timeout_s=20, what=f"{part!r} in {selector}")
+        return wait_until(matching_text, timeout_s=timeout_s, what=f"{part!r} in {selector}")
 
     def press(self, *keys: str) -> None:
         """Presses keys, which go to the element that has the focus."""
@@ -53,18 +53,19 @@ class Browser:
             self.driver.switch_to.active_element.send_keys(key)
 
     def focused(self) -> str:
-        """The id of the element that has the focus, or else its text or tag."""
-        script = "const element = document.activeElement; return element.id || element.innerText || element.tagName"
+        """The id of the element that has the focus, else its text, else its tag."""
+        script = "const focused = document.activeElement; return focused.id || focused.innerText || focused.tagName"
         return str(self.run(script))
 
-    def size(self, width: int, height: int, theme: str = "light") -> None:
+    def emulate(self, width: int, height: int, theme: str = "light") -> None:
+        """Sets the size of the window and the colour scheme that the user prefers."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         features = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", features)
 
-    def console_messages(self) -> list[str]:
-        """What the browser logged since the last call: scripts that failed, things that the policy forbade."""
+    def console_errors(self) -> list[str]:
+        """Messages of the browser's console since the last call: failed scripts, violations of the content policy."""
         return [entry["message"] for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
 
 

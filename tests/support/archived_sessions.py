@@ -9,6 +9,7 @@ import pyarrow as pa
 from rta_wire import archive_spec
 from rta_wire.codec import encode, layout
 from rta_writers.archive import parquet, recount
+from rta_writers.archive.rows import SessionLayout
 from rta_writers.options import read as options_read
 from rta_writers.read import batches as read_batches
 
@@ -31,7 +32,7 @@ def write(
     folder: Path, number: int, data: list[bytes], layouts: layout.Plan | None = None
 ) -> archive_spec.SessionResult:
     """What a pass makes of one session."""
-    wanted = {number: parquet.SessionLayout("run", layouts or layout.Plan())}
+    wanted = {number: SessionLayout("run", layouts or layout.Plan())}
     [told] = parquet.ParquetTask(str(folder), wanted)(raw_entries(number, data))
     rows = told.to_pylist()
     found = recount.recount_sessions(raw_entries(number, data), wanted)[number]

@@ -1,6 +1,7 @@
 """Every name in Redis has one owner: the table of owners against keys.py, the .lua files and the Python code."""
 
 import ast
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -36,12 +37,15 @@ FUNCTION = re.compile(r"rtas_\w+_\d+")
 OWNER_OF_FUNCTION = {name: owner for owner, owned in key_owners.OWNERS.items() for name in owned.functions}
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    """Every module of the three packages that is written by hand, by its dotted name."""
-    for package in PACKAGES.values():
-        for path in package.rglob("*.py"):
-            if not path.stem.endswith("_pb2"):
-                yield ".".join(path.relative_to(package.parent).with_suffix("").parts), ast.parse(path.read_text())
+@functools.cache
+def literals_by_module() -> dict[str, frozenset[str]]:
+    """Texts and bytes in the code of every module that is written by hand, by its dotted name."""
+    paths = [(path, package.parent) for package in PACKAGES.values() for path in package.rglob("*.py")]
+    return {
+        ".".join(path.relative_to(folder).with_suffix("").parts): frozenset(literals(ast.parse(path.read_text())))
+        for path, folder in paths
+        if not path.stem.endswith("_pb2")
+    }
 
 
 def literals(module: ast.Module) -> Iterator[str]:
@@ -96,9 +100,9 @@ def test_only_the_owner_calls_a_server_function() -> None:
     """The name of a function stands in Python code of its owner, and in no other."""
     called = {
         (name, ".".join(module.split(".")[:2]))
-        for module, tree in modules()
+        for module, texts in literals_by_module().items()
         if module != "rta_wire.key_owners"
-        for text in literals(tree)
+        for text in texts
         for name in FUNCTION.findall(text)
     }
     assert called == set(OWNER_OF_FUNCTION.items())
@@ -112,5 +116,5 @@ def test_a_field_is_spelt_in_one_module(name: str) -> None:
     """The text of a field that is no ordinary word stands in keys.py alone."""
     value = getattr(keys, name)
     text = value.decode() if isinstance(value, bytes) else value
-    spelling = {module for module, tree in modules() if text in literals(tree)}
+    spelling = {module for module, texts in literals_by_module().items() if text in texts}
     assert spelling - {module for word, module in SAME_WORD if word == text} == {"rta_wire.keys"}

@@ -98,7 +98,7 @@ class DeploymentChecks:
         nevertheless."""
         config = self._config.archive
         members = await self._link.do("ZRANGE", self._keys.unarchived(), 0, -1)
-        waiting = [session for session in map(UnarchivedSession.parse, members) if session.holds_data]
+        waiting = [session for session in map(UnarchivedSession.parse, members) if session.needs_entries]
         found = f"{len(waiting):,} sessions are not in it"
         if not config.required:
             return ok("archive", f"not required; {found}")

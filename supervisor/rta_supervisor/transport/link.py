@@ -27,24 +27,19 @@ class Link:
     def __init__(self, config: settings.RedisSettings) -> None:
         self.config = config
         self.outage_log = outage_log.OutageLog()
-        way = credentials.resolve_url(config.url, {name: getattr(config, name) for name in credentials.FILES})
-        self.address = redis_url.parse(way.url, where="redis.url")
-        options = {
-            "socket_timeout": config.timeout_s,
-            "socket_connect_timeout": config.timeout_s,
+        resolved = credentials.resolve_url(config.url, {name: getattr(config, name) for name in credentials.FILES})
+        self.address = redis_url.parse(resolved.url, where="redis.url")
+        options = resolved.client_options(config.timeout_s) | {
             "retry": redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0),
             "maint_notifications_config": redis.maint_notifications.MaintNotificationsConfig(enabled=False),
             # Answers as Redis gave them: redis-py's own shapes change with its version and cost time on the hot path.
             "protocol": 2,
             "parser_class": pipeline.BatchParser,
-            # Not told to the server: an ACL that allows it keeps a Redis 7.0 from starting.
-            "driver_info": None,
-            **way.options,
         }
         try:
             self.topology = _route(self.address, options)
         except ValueError as error:
-            raise redis_url.bad_url(way.url, error) from error
+            raise redis_url.bad_url(resolved.url, error) from error
 
     async def do(self, *call: commands.Argument) -> Any:
         """One command, given as its words."""

@@ -43,5 +43,5 @@ def state(client: redis.Redis, identity: str = "run-1") -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in found.items()}
 
 
-def archive(url: str, path: Path, *words: str) -> commands.Ran:
+def archive(url: str, path: Path, *words: str) -> commands.CommandResult:
     return commands.run(url, "archive", "--path", str(path), *words)

@@ -47,9 +47,10 @@ async def test_nothing_is_marked_that_the_catalogue_does_not_have(client: redis.
     made = settings.Settings(redis=settings.RedisSettings(url=url))
     link = Link(made.redis)
     await functions.load(link)
-    new = {"stream_session_id": 1, "stream": "rig", "position": "0-0", "json": "{}", "state": "closed"}
-    life = {"principal": "p", "now_ms": 1, "ttl_s": 100, "channel": "c", "extra_fields": {}}
-    await link.do(*session_functions.open_session(NAMES, "run-1", **new, **life))  # type: ignore[arg-type]
+    new = session_functions.NewSession(
+        *("run-1", 1, "rig", "0-0", b"{}"), state="closed", principal="p", now_ms=1, ttl_s=100
+    )
+    await link.do(*session_functions.open_session(NAMES, new))
     note = control_pb2.NoteArchived(identity="run-1", stream_session_id=1, version=1, checksum="a" * 64)
     marker = ArchiveRecorder(link, made, SessionStore(link, made), Away())  # type: ignore[arg-type]
     with pytest.raises(errors.CatalogueUnavailable):

@@ -107,7 +107,7 @@ def test_json_that_changes_after_the_archive_is_written_anew(client: redis.Redis
         [first] = archive(url, tmp_path, "--json").json()["sessions"]
         session.update(identifier="renamed")
         wait_until(lambda: waiting(client), what="the session on the list")
-        assert not waiting(client)[0].holds_data
+        assert not waiting(client)[0].needs_entries
         client.xtrim("stream:rig", maxlen=0)
         [second] = archive(url, tmp_path, "--json").json()["sessions"]
         assert (second["outcome"], second["samples"], second["complete"]) == ("noted", 5, True)

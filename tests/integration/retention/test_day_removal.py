@@ -14,7 +14,8 @@ from rta_supervisor.diagnostics import counters
 from rta_supervisor.nodes import leases as nodes_leases
 from rta_supervisor.nodes.server_clock import ServerClock
 from rta_supervisor.retention.archive_queue import UnarchivedSession
-from rta_supervisor.retention.day_sweep import STEADY_CLOCK_MS, DaySweep
+from rta_supervisor.retention.day_sweep import DaySweep
+from rta_supervisor.retention.day_sweep_rules import STEADY_CLOCK_MS
 from rta_supervisor.retention.trimmer import Trimmer, TrimResult
 from rta_supervisor.session import functions as session_functions
 from rta_supervisor.settings import settings
@@ -235,7 +236,7 @@ async def test_after_the_lease_nothing_goes(client: redis.Redis, link: Link) -> 
         fill(client, day, cold=True)
     leases = nodes_leases.Leases(link, settings.Settings(node=settings.NodeSettings(lease_s=0.2)), "first")
     await leases.renew()
-    until_ms = await leases.of("trim").next(1)
+    until_ms = await leases.of("trim").next_turn(1)
     wait_until(lambda: not client.exists(NAMES.lease("trim")), what="the end of the lease")
     assert (await trimmer(link).sweep(until_ms)).removed == ()
     assert traces(client, OLD) == EVERYWHERE_COLD

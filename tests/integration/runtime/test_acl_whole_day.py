@@ -116,9 +116,9 @@ def read(url: str) -> None:
         for given in ({"session": "run"}, {"stream": "rig-4.a"}):
             options = options_read.ReadOptions.parse({"redisUrl": url, "failOnDataLoss": "false", **given})
             place = read_plan.find_position(client, options)
-            now = read_plan.counters(client, options, place.stream)
-            names = read_plan.identities(client, options, place)
-            for one in read_plan.ranges(place, now, options, names, now.last_id):
+            now = read_plan.read_counters(client, options, place.stream)
+            names = read_plan.read_identities(client, options, place)
+            for one in read_plan.plan_ranges(place, now, options, names, now.last_id):
                 list(batches.read_batches(options, one, batches.RowFilter()))
 
 

@@ -157,16 +157,16 @@ def test_a_whole_life_in_a_cluster(
         options = options_read.ReadOptions.parse({"redisUrl": cluster.url, "stream": f"rig-{principal}"})
         place = read_plan.find_position(client, options)
         # Before it is closed: the index is of live sessions.
-        names = read_plan.identities(client, options, place)
+        names = read_plan.read_identities(client, options, place)
         ended = session.close(expected=totals)
         assert (ended.state, ended.totals.samples) == ("closed", 7)
         assert document(client, session.identity)["group"] == "g"
         assert fields(client, session.identity)["tEnd"] == str(samples.START_NS + 6)
-        now = read_plan.counters(client, options, place.stream)
+        now = read_plan.read_counters(client, options, place.stream)
         assert names == {session.target.stream_session_id: session.identity}
         found = [
             row["value"]
-            for where in read_plan.ranges(place, now, options, names, now.last_id)
+            for where in read_plan.plan_ranges(place, now, options, names, now.last_id)
             for batch in batches.read_batches(options, where, batches.RowFilter())
             for row in batch.to_pylist()
         ]

@@ -33,9 +33,9 @@ class DeploymentStatus(msgspec.Struct, frozen=True):
 @options.as_json
 @options.with_settings
 def command(config: settings.Settings, as_json: bool) -> None:
-    """What is open, who serves it, what is stuck and how full Redis is.
+    """Show what is open, which supervisors run, what waits and how full Redis is.
 
-    Ends with 69 where no supervisor is running, so that a script can ask.
+    Ends with 69 where no supervisor is running.
 
     \b
     Examples:  rta-supervisor status

@@ -17,11 +17,11 @@ NUMBERS: Final = ("days", "entries", "kept", "removed", "memory", "cold", "oldes
 
 
 @click.command("streams")
-@click.option("--days", "by_day", is_flag=True, help="Each day of a source by itself, the newest first.")
+@click.option("--days", "by_day", is_flag=True, help="One line for each day of a source, the newest first.")
 @options.as_json
 @options.with_settings
 def command(config: settings.Settings, by_day: bool, as_json: bool) -> None:
-    """Streams that sessions used, the largest first.
+    """List the streams that sessions use, the largest first.
 
     `kept` is how many entries trimming leaves, `removed` how many are gone, `cold` the size of what is compacted. The
     days of a source are one line; --json has them all.

@@ -50,7 +50,7 @@ class SessionRate(msgspec.Struct, frozen=True):
 )
 @options.with_settings
 def command(config: settings.Settings, every_s: float, count: int | None) -> None:
-    """A live table of sessions, the fastest first. Ctrl-C ends it. In a pipe or a file only the last reading is
+    """Show a live table of sessions, the fastest first. Ctrl-C ends it. In a pipe or a file only the last reading is
     printed.
 
     \b

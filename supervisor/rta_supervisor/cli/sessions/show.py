@@ -44,7 +44,7 @@ class SessionDetails(msgspec.Struct, frozen=True):
 @options.as_json
 @options.with_settings
 def show(config: settings.Settings, identity: str, as_json: bool) -> None:
-    """Everything about one session: its JSON, its time range, who wrote how much, where its data is.
+    """Show one session: its JSON, its time range, who wrote how much, where its data is.
 
     One that Redis has forgotten is looked up in the catalogue.
 
