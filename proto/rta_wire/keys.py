@@ -34,6 +34,9 @@ TOTALS: Final = "totals"
 LOST: Final = "lost"
 """That Redis lost data of the session."""
 
+CUT: Final = "cut"
+"""That entries of the session were removed before the archive had them."""
+
 SAFE: Final = "safe"
 """The version that the catalogue has."""
 

@@ -33,7 +33,7 @@ def test_a_night_of_an_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
                 admin.xadd("rtas:ctl:default", {"m": messages.pack(late)})
                 wait_until(lambda: admin.xlen("rtas:dlq"), what="a dead letter")
                 monkeypatch.setenv("RTA_REDIS__URL", way.url("operator", acl.PASSWORD))
-                monkeypatch.setattr(spark_process, "run_job", archive_job_without_spark.answers)
+                monkeypatch.setattr(spark_process, "run_job", archive_job_without_spark.run_job)
                 tail = subprocess.Popen([sys.executable, "-m", "rta_supervisor", "tail", "run-2"])
                 wait_until(lambda: "xread" in way.seen, timeout_s=60, what="a tail that waits")
                 for words in (
