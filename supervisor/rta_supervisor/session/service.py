@@ -200,7 +200,7 @@ class SessionService:
             latest = await self._sessions.read(identity)
             if latest is None:
                 raise errors.UnknownSession(identity=identity)
-            if state_machine.was_closed_meanwhile(record.state, latest.state, event):
+            if state_machine.was_closed_meanwhile(latest.state, event):
                 return latest
             record = latest
         record = await self._sessions.read(identity) or record

@@ -135,7 +135,7 @@ def waits_for_data(*, is_complete: bool, is_within_grace: bool) -> bool:
     return not is_complete and is_within_grace
 
 
-def was_closed_meanwhile(before: State, now: State, event: SessionEvent) -> bool:
-    """Whether another supervisor closed the session while this event was applied: its end counts, and nothing is left
-    to do. A description can still be applied."""
-    return now.is_closed and not before.is_closed and event is not SessionEvent.DESCRIBE
+def was_closed_meanwhile(now: State, event: SessionEvent) -> bool:
+    """Whether an event has nothing left to do because another supervisor has closed the session since the event was
+    allowed: the first end counts. A description can still be applied."""
+    return now.is_closed and event is not SessionEvent.DESCRIBE
