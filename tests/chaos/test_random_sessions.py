@@ -19,7 +19,7 @@ from rta_supervisor.embedded import server
 from rta_supervisor.session.silence_watchdog import SilenceWatchdog
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands
+from rta_supervisor.transport import commands, functions
 from rta_supervisor.transport.link import Link
 from rta_wire import errors, session
 from rta_wire.codec.encode import Burst
@@ -324,7 +324,7 @@ def test_random_lives_follow_the_model() -> None:
     with server.running() as own, anyio.from_thread.start_blocking_portal() as portal:
         Lives.portal, Lives.url = portal, own.url
         Lives.link = portal.call(MortalLink, settings.RedisSettings(url=own.url))
-        portal.call(Lives.link.load_functions)
+        portal.call(functions.load, Lives.link)
         hypothesis.stateful.run_state_machine_as_test(
             Lives,
             settings=hypothesis.settings(

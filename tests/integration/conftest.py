@@ -13,6 +13,7 @@ from rta_supervisor.embedded import server
 from rta_supervisor.recovery.restore import Recovery
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import functions
 from rta_supervisor.transport.link import Link
 from rta_wire import limits
 from rta_writers.options.target import Target
@@ -36,7 +37,7 @@ def raw() -> Iterator[redis.Redis]:
 
     async def load(url: str) -> None:
         link = Link(settings.RedisSettings(url=url))
-        await link.load_functions()
+        await functions.load(link)
         await link.close()
 
     with server.running() as own, redis.Redis.from_url(own.url, protocol=2) as client:
@@ -48,7 +49,7 @@ def raw() -> Iterator[redis.Redis]:
 @pytest.fixture
 async def link(url: str) -> AsyncIterator[Link]:
     link = Link(settings.RedisSettings(url=url))
-    await link.load_functions()
+    await functions.load(link)
     yield link
     await link.close()
 
@@ -78,7 +79,7 @@ def target(url: str, client: redis.Redis) -> Target:
 async def world(url: str, tmp_path: Path) -> AsyncIterator[World]:
     made = settings.Settings(redis=settings.RedisSettings(url=url))
     link = Link(made.redis)
-    await link.load_functions()
+    await functions.load(link)
     sessions = SessionStore(link, made)
     catalogue = SqliteCatalogue(tmp_path / "catalogue.sqlite")
     archivist = CatalogueWriter(link, catalogue, made)

@@ -11,6 +11,7 @@ from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_supervisor.session import model as session_model
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections.archive import ArchiveSettings
+from rta_supervisor.transport import paging
 from rta_supervisor.transport.link import Link
 from rta_wire import archive_spec, day_streams, entry_ids, errors, keys
 from rta_wire.session import State
@@ -95,8 +96,7 @@ async def find_candidates(link: Link, config: settings.Settings, choice: Archive
 async def read(link: Link, config: settings.Settings, identities: Sequence[str]) -> dict[str, ArchiveCandidate]:
     """Sessions as they stand in Redis, those that there are."""
     found: dict[str, ArchiveCandidate] = {}
-    for at in range(0, len(identities), READ_MAX_SESSIONS):
-        some = identities[at : at + READ_MAX_SESSIONS]
+    for some in paging.pages(identities, READ_MAX_SESSIONS):
         answers = await link.do_all(
             [
                 call
@@ -121,7 +121,7 @@ def _candidate(identity: str, ours: Sequence[Any], theirs: Sequence[Any]) -> Arc
         identity=identity,
         stream=stream.decode(),
         stream_session_id=int(number),
-        position=(position or b"0-0").decode(),
+        position=position.decode() if position else entry_ids.MIN,
         state=State(state.decode()),
         version=int(version),
         opened_ms=int(opened_ms),
@@ -155,23 +155,26 @@ def _by_stream(todo: Sequence[ArchiveCandidate], config: ArchiveSettings) -> lis
     by_stream: dict[str, list[ArchiveCandidate]] = {}
     for one in todo:
         by_stream.setdefault(one.stream, []).append(one)
-    made = []
-    for stream, all_of_it in by_stream.items():
-        own = config.for_source(day_streams.source_of(stream))
-        for at in range(0, len(all_of_it), PASS_SESSIONS):
-            some = all_of_it[at : at + PASS_SESSIONS]
-            made.append(
-                archive_spec.StreamSpec(
-                    stream=stream,
-                    after=min((one.position for one in some), key=entry_ids.parse),
-                    sessions={
-                        one.stream_session_id: archive_spec.SessionSpec(
-                            one.identity, one.stored_bytes, one.opened_ms, one.updated_ms
-                        )
-                        for one in some
-                    },
-                    sample_type=own.sample_type,
-                    framing=own.framing.value,
-                )
+    return [
+        _stream_spec(stream, page, config)
+        for stream, candidates in by_stream.items()
+        for page in paging.pages(candidates, PASS_SESSIONS)
+    ]
+
+
+def _stream_spec(
+    stream: str, candidates: Sequence[ArchiveCandidate], config: ArchiveSettings
+) -> archive_spec.StreamSpec:
+    source = config.for_source(day_streams.source_of(stream))
+    return archive_spec.StreamSpec(
+        stream=stream,
+        after=min((candidate.position for candidate in candidates), key=entry_ids.parse),
+        sessions={
+            candidate.stream_session_id: archive_spec.SessionSpec(
+                candidate.identity, candidate.stored_bytes, candidate.opened_ms, candidate.updated_ms
             )
-    return made
+            for candidate in candidates
+        },
+        sample_type=source.sample_type,
+        framing=source.framing.value,
+    )

@@ -10,7 +10,7 @@ from rta_supervisor.session.service import reply_of
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
-from rta_wire import errors, keys
+from rta_wire import entry_ids, errors, keys
 from rta_wire.pb import control_pb2
 
 FILES = "files"
@@ -58,7 +58,7 @@ class ArchiveRecorder:
     async def _unlist(self, known: SessionRecord) -> None:
         ref = known.ref
         position = await self._link.do("HGET", self._keys.session(ref.identity), keys.STREAM_POSITION)
-        places = {JSON_ONLY, "0-0" if position is None else position.decode()}
+        places = {JSON_ONLY, entry_ids.MIN if position is None else position.decode()}
         members = [
             UnarchivedSession(ref.stream_session_id, ref.stream, place, ref.identity).member for place in sorted(places)
         ]

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from rta_wire import entry_ids
 from rta_wire.control.totals import Totals
 from rta_wire.session import State
 
@@ -29,7 +30,7 @@ class CatalogueRow(msgspec.Struct, frozen=True):
     version: int
     opened_ms: int
     updated_ms: int
-    position: str = "0-0"
+    position: str = entry_ids.MIN
     """Where its stream ended before its first entry. Too low costs a reader time, too high would cost it entries."""
 
     @property

@@ -19,6 +19,7 @@ from rta_supervisor.catalogue import postgres_schema, sql, statements
 from rta_supervisor.catalogue.postgres_schema import Connection
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections import postgres_dsn
+from rta_supervisor.transport import paging
 from rta_wire import errors, redis_url
 
 T = TypeVar("T")
@@ -83,8 +84,8 @@ class PostgresCatalogue(sql.SqlCatalogue):
     async def _write(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         def write(connection: Connection) -> None:
             with connection.transaction(), connection.cursor() as cursor:
-                for at in range(0, len(rows), PAGE):
-                    cursor.executemany(statement.encode(), rows[at : at + PAGE])
+                for page in paging.pages(rows, PAGE):
+                    cursor.executemany(statement.encode(), page)
                     self._watchdog.step()
 
         if rows:

@@ -17,7 +17,7 @@ from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.transport.link import Link
-from rta_wire import errors, keys
+from rta_wire import entry_ids, errors, keys
 from rta_wire.session import State
 
 PAGE: Final = 500
@@ -173,5 +173,5 @@ def parse_row(identity: str, fields: Sequence[bytes | None], shown: Sequence[byt
         version=int(version or 0),
         opened_ms=int(opened_ms or 0),
         updated_ms=at_ms,
-        position=(position or b"0-0").decode(),
+        position=position.decode() if position else entry_ids.MIN,
     )

@@ -8,12 +8,11 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 import msgspec
-import redis.exceptions
 
 from rta_supervisor.compaction import functions
 from rta_supervisor.nodes import leases
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.transport import commands
+from rta_supervisor.transport import commands, replies
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import entry_ids, errors, keys
@@ -50,13 +49,10 @@ class CompactionStore:
         self.stream = stream
 
     async def live(self) -> LiveStreamInfo:
-        try:
-            info = pairs_to_dict(await self._link.do("XINFO", "STREAM", keys.stream(self.stream)))
-        except redis.exceptions.ResponseError as error:
-            if "no such key" in str(error):
-                return LiveStreamInfo()
-            raise
-        first: Any = info[b"first-entry"]
+        info = await replies.read_stream_info(self._link, keys.stream(self.stream))
+        if info is None:
+            return LiveStreamInfo()
+        first = info[b"first-entry"]
         return LiveStreamInfo(
             length=int(info[b"length"]),
             added=int(info[b"entries-added"]),

@@ -16,7 +16,7 @@ from rta_supervisor.diagnostics import counters, log, loop_watch
 from rta_supervisor.nodes import leases
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands
+from rta_supervisor.transport import commands, paging
 from rta_supervisor.transport.failures import OUTAGE_ERRORS, REFUSAL_ERRORS, RETRIABLE_ERRORS, DataLost
 from rta_supervisor.transport.link import Link
 from rta_wire import errors, keys
@@ -267,8 +267,8 @@ class ControlConsumer:
             handled.setdefault(entry.key, []).append(entry.id)
         await self._link.do_all(
             [
-                functions.acknowledge(self._keys, key, ids[at : at + ACKNOWLEDGE_MAX])
+                functions.acknowledge(self._keys, key, page)
                 for key, ids in handled.items()
-                for at in range(0, len(ids), ACKNOWLEDGE_MAX)
+                for page in paging.pages(ids, ACKNOWLEDGE_MAX)
             ]
         )

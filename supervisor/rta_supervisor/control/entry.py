@@ -6,7 +6,7 @@ from typing import Protocol
 import msgspec
 
 from rta_supervisor.transport.replies import pairs_to_dict
-from rta_wire import errors, keys
+from rta_wire import entry_ids, errors, keys
 
 
 class ControlEntry(msgspec.Struct, frozen=True):
@@ -21,7 +21,7 @@ class ControlEntry(msgspec.Struct, frozen=True):
 
     @property
     def sent_ms(self) -> int:
-        return int(self.id.partition("-")[0])
+        return entry_ids.ms_of(self.id)
 
 
 class BatchResult(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from rta_supervisor.control import functions
 from rta_supervisor.transport.failures import DataLost
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict
-from rta_wire import keys
+from rta_wire import keys, redis_errors
 
 CLAIM_MAX: Final = 1000
 
@@ -18,7 +18,7 @@ async def take_over(link: Link, names: keys.Keys, key: str, consumer: str, *, le
     try:
         flats = await link.do("XINFO", "CONSUMERS", key, keys.CONTROL_GROUP)
     except redis.exceptions.ResponseError as error:
-        if "no such key" not in str(error):
+        if not redis_errors.is_no_such_key(error):
             raise
         # We had made the stream, so Redis lost it.
         raise DataLost(f"{key}: {error}") from error

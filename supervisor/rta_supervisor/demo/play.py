@@ -19,6 +19,7 @@ from rich.table import Table
 from rta_supervisor.demo import cars, proof
 from rta_supervisor.embedded import java, processes, server
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import server_check
 from rta_supervisor.transport.link import Link
 from rta_wire import errors, keys
 from rta_wire import redis_url as rta_wire_redis_url
@@ -93,7 +94,7 @@ async def _check(url: str) -> None:
     """A supervisor waits for a server that is away; a demo says so."""
     link = Link(settings.RedisSettings(url=url))
     try:
-        await link.connect()
+        await server_check.connect(link)
     finally:
         await link.close()
 

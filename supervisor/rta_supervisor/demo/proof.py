@@ -9,7 +9,7 @@ import numpy.typing as npt
 import redis
 
 from rta_supervisor.demo import cars
-from rta_wire import errors, keys, session
+from rta_wire import entry_ids, errors, keys, session
 from rta_wire.codec import decode
 from rta_wire.pb import data_pb2, stream_pb2
 
@@ -81,7 +81,8 @@ def _check_stream(read: SessionCheck, entries: list[DecodedEntry], fields: dict[
         return
     if entries[-1].message.data[0].session_json != fields.get(keys.JSON):
         read.problems.append("its last entry is not the JSON in its hash")
-    if _order(fields.get(keys.STREAM_POSITION, "")) >= _order(entries[0].id):
+    position = fields.get(keys.STREAM_POSITION)
+    if not position or not entry_ids.is_after(entries[0].id, position):
         read.problems.append("its streamPosition is not before its first entry")
     parts: list[Columns] = []
     for entry in entries:
@@ -137,7 +138,3 @@ def _check_hash(read: SessionCheck, fields: dict[str, str], client: redis.Redis,
         read.problems.append("its hash never expires")
     if not client.sismember(keys.STREAMS, names.stream):
         read.problems.append("its stream is missing in the set of streams")
-
-
-def _order(entry_id: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in entry_id.split("-")) if entry_id else (2**63, 0)

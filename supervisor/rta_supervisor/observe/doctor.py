@@ -14,9 +14,9 @@ from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import failures, server_check
 from rta_supervisor.transport import functions as transport_functions
-from rta_supervisor.transport.link import Link, safe_url
+from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict, parse_info
-from rta_wire import __version__, errors, keys
+from rta_wire import __version__, errors, keys, redis_url
 from rta_wire.session import State
 
 OK: Final = "ok"
@@ -87,14 +87,14 @@ class Doctor:
         return found
 
     async def _reachable(self) -> Finding:
-        check, url = "reachable", safe_url(self._config.redis.url)
+        check, url = "reachable", redis_url.redact(self._config.redis.url)
         began_s = anyio.current_time()
         try:
             await self._link.do("PING")
             began_s = anyio.current_time()  # the first one connects
             await self._link.do("PING")
         except (*failures.RETRIABLE_ERRORS, redis.exceptions.RedisError) as error:
-            problem = self._link.to_rta_error(error)
+            problem = failures.to_rta_error(self._config.redis.url, error)
             if isinstance(problem, errors.RedisRefused):
                 return bad(check, str(problem), "Check user and password in the settings of redis.", problem.exit_code)
             remedy = "Start Redis there, or name another one with --redis-url, RTA_REDIS__URL or redis.url."

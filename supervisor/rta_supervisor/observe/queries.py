@@ -8,15 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-import redis.exceptions
 
 from rta_supervisor.nodes import registry
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.session import model as session_model
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import paging, replies
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict, parse_info
-from rta_wire import day_streams, keys
+from rta_wire import day_streams, entry_ids, keys
 from rta_wire.session import State
 from rta_wire.stream import cold_index
 
@@ -150,8 +150,7 @@ class RedisQueries:
         """Those of them that there are."""
         wanted = list(identities)
         lines: list[SessionSummary] = []
-        for at in range(0, len(wanted), SLICE):
-            part = wanted[at : at + SLICE]
+        for part in paging.pages(wanted, SLICE):
             answers = await self._link.do_all(
                 [("HMGET", self._keys.session_state(identity), *_FIELDS) for identity in part]
             )
@@ -170,7 +169,7 @@ class RedisQueries:
             [
                 call
                 for name in names
-                for call in (("XINFO", "STREAM", keys.stream(name)), ("MEMORY", "USAGE", keys.stream(name)))
+                for call in (replies.stream_info_command(keys.stream(name)), ("MEMORY", "USAGE", keys.stream(name)))
             ]
         )
         cold = await self._cold()
@@ -187,7 +186,7 @@ class RedisQueries:
     def _stream(
         self, name: str, info: Any, memory: Any, open_sessions: int, cold: cold_index.ColdExtent | None
     ) -> StreamSummary:
-        found = _there(info) or {}
+        found = replies.parse_stream_info(info) or {}
         first = found.get(b"first-entry")
         return StreamSummary(
             stream=name,
@@ -196,8 +195,8 @@ class RedisQueries:
             entries=found.get(b"length", 0),
             entries_added=found.get(b"entries-added", 0),
             memory_bytes=memory if isinstance(memory, int) else None,
-            first_ms=_ms(cold.first_id.encode()) if cold else _ms(first[0]) if first else None,
-            last_ms=_ms(found[b"last-generated-id"]) if found.get(b"length") or cold else None,
+            first_ms=entry_ids.ms_of(cold.first_id) if cold else entry_ids.ms_of(first[0].decode()) if first else None,
+            last_ms=entry_ids.ms_of(replies.last_generated_id(found)) if found.get(b"length") or cold else None,
             open_sessions=open_sessions,
             max_entries=self._config.trim.of(name).max_entries,
             cold_entries=cold.entries if cold else 0,
@@ -214,7 +213,7 @@ class RedisQueries:
                 call
                 for key, _, _ in wanted
                 for call in (
-                    ("XINFO", "STREAM", key),
+                    replies.stream_info_command(key),
                     ("XINFO", "GROUPS", key),
                     ("HGET", self._keys.control_counters(key), keys.EVICTED),
                 )
@@ -286,7 +285,7 @@ def _session(identity: str, fields: Sequence[bytes | None], heard_ms: int | None
 
 def _lane(place: tuple[str, str, str], info: Any, groups: Any, evicted: Any) -> ControlStreamSummary:
     key, principal, lane = place
-    stream = _there(info) or {}
+    stream = replies.parse_stream_info(info) or {}
     length, first = stream.get(b"length", 0), stream.get(b"first-entry")
     known = [] if isinstance(groups, Exception) else [pairs_to_dict(flat) for flat in groups]
     ours = [group for group in known if group[b"name"] == keys.CONTROL_GROUP.encode()]
@@ -298,7 +297,7 @@ def _lane(place: tuple[str, str, str], info: Any, groups: Any, evicted: Any) -> 
         # Handled messages are deleted: what is there is being handled or waits.
         waiting=max(length - unacknowledged, 0),
         unacknowledged=unacknowledged,
-        oldest_ms=_ms(first[0]) if first else None,
+        oldest_ms=entry_ids.ms_of(first[0].decode()) if first else None,
         evicted=int(evicted or 0),
         is_read=bool(ours),
     )
@@ -313,19 +312,6 @@ def _node(node_id: str, fields: Mapping[bytes, bytes], unacknowledged: int) -> N
         seen_ms=int(fields.get(b"seenMs", 0)),
         unacknowledged=unacknowledged,
     )
-
-
-def _there(info: Any) -> dict[bytes, Any] | None:
-    """What XINFO says, None for a key that is not there."""
-    if isinstance(info, redis.exceptions.ResponseError):
-        if "no such key" in str(info):
-            return None
-        raise info
-    return pairs_to_dict(info)
-
-
-def _ms(entry_id: bytes) -> int:
-    return int(entry_id.partition(b"-")[0])
 
 
 def oldest_age_s(lanes: Iterable[ControlStreamSummary], at_ms: int | None = None) -> float:

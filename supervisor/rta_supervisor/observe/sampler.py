@@ -12,9 +12,11 @@ from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries
+from rta_supervisor.retention import session_index
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import paging
 from rta_supervisor.transport.link import Link
-from rta_wire import keys
+from rta_wire import entry_ids, keys
 from rta_wire.session import State
 
 STREAMS_MAX: Final = 100
@@ -86,10 +88,9 @@ class Sampler:
     async def _states(self) -> dict[str, int]:
         """Live sessions by state. Less is read of each than a list of them needs."""
         names = self._config.keys
-        identities = [raw.decode() for raw in await self._link.do("ZRANGE", names.session_index(), 0, -1)]
+        identities = await session_index.live_identities(self._link, names)
         found = dict.fromkeys((state.value for state in (State.WAITING, State.OPEN)), 0)
-        for at in range(0, len(identities), queries.SLICE):
-            part = identities[at : at + queries.SLICE]
+        for part in paging.pages(identities, queries.SLICE):
             for raw in await self._link.do_all([("HGET", names.session_state(one), keys.STATE) for one in part]):
                 if raw is not None:
                     found[raw.decode()] = found.get(raw.decode(), 0) + 1
@@ -123,4 +124,4 @@ class Sampler:
 
 
 def _age_s(first_id: Any, at_ms: int) -> float:
-    return 0.0 if first_id is None else max(at_ms - int(first_id.partition(b"-")[0]), 0) / 1000
+    return 0.0 if first_id is None else max(at_ms - entry_ids.ms_of(first_id.decode()), 0) / 1000

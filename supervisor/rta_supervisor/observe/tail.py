@@ -5,7 +5,7 @@ Positions and gaps are found by `rta_wire.stream.cursor`, and which part holds t
 `rta_wire.stream.live_then_cold`; this module reads from Redis.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 import anyio
@@ -14,11 +14,11 @@ import redis.exceptions
 
 from rta_supervisor.compaction.reader import ColdReader
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands
+from rta_supervisor.transport import commands, replies
 from rta_supervisor.transport.failures import OUTAGE_ERRORS, REFUSAL_ERRORS, classify
 from rta_supervisor.transport.link import Link
-from rta_supervisor.transport.replies import last_generated_id, pairs_to_dict, stream_info_command
-from rta_wire import errors, keys, redis_errors
+from rta_supervisor.transport.replies import pairs_to_dict
+from rta_wire import errors, keys
 from rta_wire.session import State
 from rta_wire.stream import cursor
 
@@ -96,8 +96,7 @@ class SessionTail:
         if from_start:
             after = fields[keys.STREAM_POSITION.encode()].decode()
         else:
-            [info] = await self._link.try_all([stream_info_command(stream)])
-            after = last_generated_id(info)
+            after = replies.last_generated_id(await replies.read_stream_info(self._link, keys.stream(stream)))
         return cursor.StreamCursor(lambda _: self._page, after)
 
     async def _read(self, after: str) -> cursor.StreamPage:
@@ -107,19 +106,18 @@ class SessionTail:
 
     async def _read_live(self, after: str) -> cursor.StreamPage:
         """Live entries and counters from one moment: read again where the stream changed in between."""
-        get_info: commands.Command = ("XINFO", "STREAM", self._stream_key)
+        get_info = replies.stream_info_command(self._stream_key)
         get_entries: commands.Command = ("XRANGE", self._stream_key, f"({after}", "+", "COUNT", READ_ENTRIES)
         while True:
             info_before, entries, info = await self._link.try_all([get_info, get_entries, get_info])
-            if isinstance(info, redis.exceptions.ResponseError):
-                if not redis_errors.is_no_such_key(info):
-                    raise classify(info)
+            fields = replies.parse_stream_info(info)
+            if fields is None:
                 return cursor.EMPTY_PAGE
             if isinstance(entries, redis.exceptions.ResponseError):
                 raise classify(entries)
             if info == info_before:
                 parsed = [(entry_id, pairs_to_dict(flat)) for entry_id, flat in entries]
-                return cursor.parse_page(_named(info), parsed, asked=READ_ENTRIES)
+                return cursor.parse_page(_named(fields), parsed, asked=READ_ENTRIES)
 
     async def _state(self) -> State | None:
         raw = await self._link.do("HGET", self._keys.session_state(self._identity), "state")
@@ -143,5 +141,5 @@ def _step(stream_cursor: cursor.StreamCursor) -> list[cursor.StreamEntry | curso
     return items
 
 
-def _named(flat: Sequence[Any]) -> Mapping[str, Any]:
-    return {name.decode(): value for name, value in pairs_to_dict(flat).items()}
+def _named(fields: Mapping[bytes, Any]) -> Mapping[str, Any]:
+    return {name.decode(): value for name, value in fields.items()}

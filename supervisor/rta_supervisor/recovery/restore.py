@@ -21,6 +21,8 @@ from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import functions as transport_functions
+from rta_supervisor.transport import paging
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS, classify, is_key_specific
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.paging import pages
@@ -98,7 +100,7 @@ class Recovery:
 
     async def restore(self, *, is_start: bool = False) -> tuple[int, int]:
         """Everything that has to be there. Gives how many sessions were put back and how many miss data."""
-        await self._link.load_functions()
+        await transport_functions.load(self._link)
         for prepare in self._prepare:
             await prepare()
         try:
@@ -246,8 +248,7 @@ class Recovery:
         """The same by what was reported lately and the catalogue may not have yet. Gives how many more miss data."""
         reported = list(self.recent_reports.latest_totals().items())
         count = 0
-        for at in range(0, len(reported), PAGE):
-            page = reported[at : at + PAGE]
+        for page in paging.pages(reported, PAGE):
             found = await self._sessions.read_all([identity for (identity, _), _ in page])
             for ((_, number), units), known in zip(page, found, strict=True):
                 if known is not None and known.ref.stream_session_id == number and _may_miss(known, units):

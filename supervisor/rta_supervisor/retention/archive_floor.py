@@ -11,9 +11,10 @@ import msgspec
 
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.retention import functions
+from rta_supervisor.retention import functions, session_index
 from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import paging
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import entry_ids, keys
@@ -54,18 +55,18 @@ class ArchiveFloors:
 
     async def _live(self) -> list[UnarchivedSession]:
         """Sessions that are open, or closed a moment ago."""
-        identities = [raw.decode() for raw in await self._link.do("ZRANGE", self._keys.session_index(), 0, -1)]
         fields = (keys.STREAM_SESSION_ID, keys.STREAM_NAME, keys.STREAM_POSITION)
         live: list[UnarchivedSession] = []
-        for at in range(0, len(identities), READ_MAX_SESSIONS):
-            some = identities[at : at + READ_MAX_SESSIONS]
+        for some in paging.pages(await session_index.live_identities(self._link, self._keys), READ_MAX_SESSIONS):
             answers: Sequence[Any] = await self._link.do_all(
                 [("HMGET", self._keys.session(identity), *fields) for identity in some]
             )
             for identity, (number, stream, position) in zip(some, answers, strict=True):
                 if number is not None and stream is not None:
                     live.append(
-                        UnarchivedSession(int(number), stream.decode(), (position or b"0-0").decode(), identity)
+                        UnarchivedSession(
+                            int(number), stream.decode(), position.decode() if position else entry_ids.MIN, identity
+                        )
                     )
         return live
 
@@ -122,8 +123,8 @@ class ArchiveFloors:
         ttl_s = self._config.session.open_ttl_s if self._config.archive.required else 0
         due_ms = now_ms() - min(self._config.session.open_ttl_s, self._config.session.closed_ttl_s) * 500
         members: list[bytes] = await self._link.do("ZRANGEBYSCORE", self._keys.unarchived(), "-inf", due_ms)
-        for at in range(0, len(members), READ_MAX_SESSIONS):
-            some = [UnarchivedSession.parse(member) for member in members[at : at + READ_MAX_SESSIONS]]
+        for page in paging.pages(members, READ_MAX_SESSIONS):
+            some = [UnarchivedSession.parse(member) for member in page]
             answers = await self._link.do_all(
                 [
                     functions.extend_unarchived(

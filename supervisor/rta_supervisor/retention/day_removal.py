@@ -12,10 +12,9 @@ from typing import Final
 import msgspec
 
 from rta_supervisor.retention import day_index, functions
-from rta_supervisor.transport import commands
+from rta_supervisor.transport import commands, replies
 from rta_supervisor.transport.link import Link
-from rta_supervisor.transport.replies import last_generated_id
-from rta_wire import day_streams, keys
+from rta_wire import day_streams, entry_ids, keys
 
 GONE: Final = 1
 """Else the stream got an entry meanwhile, or the lease is over."""
@@ -44,7 +43,7 @@ class DayRemover:
         name = day.stream
         parts = (keys.stream(name), keys.cold_stream(name))
         # Looked at before anything is touched: of a day that is in use nothing goes.
-        ends = await self._link.try_all([("XINFO", "STREAM", key) for key in parts])
+        ends = await self._link.try_all([replies.stream_info_command(key) for key in parts])
         if any(terms.before_ms <= _last_ms(end) < terms.plausible_until_ms for end in ends):
             return False
         for key in parts:
@@ -75,4 +74,4 @@ def remove_call(key: str, terms: RemovalTerms) -> commands.Command:
 
 
 def _last_ms(info: Sequence[bytes] | Exception) -> int:
-    return int(last_generated_id(info).partition("-")[0])
+    return entry_ids.ms_of(replies.last_generated_id(replies.parse_stream_info(info)))

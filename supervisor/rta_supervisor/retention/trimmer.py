@@ -20,12 +20,11 @@ from rta_supervisor.diagnostics import counters, log, loop_watch
 from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.retention import day_sweep as days_sweep
-from rta_supervisor.retention import functions, seen_ids
+from rta_supervisor.retention import functions, seen_ids, session_index
 from rta_supervisor.retention.archive_floor import ArchiveFloor, ArchiveFloors
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands
+from rta_supervisor.transport import commands, paging, replies
 from rta_supervisor.transport.link import Link
-from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import entry_ids, keys
 
 READ_MAX_SESSIONS: Final = 1000
@@ -180,10 +179,8 @@ class Trimmer:
 
     async def _busy_streams(self) -> Collection[str]:
         """Streams with an open session."""
-        identities = [raw.decode() for raw in await self._link.do("ZRANGE", self._keys.session_index(), 0, -1)]
         busy: set[str] = set()
-        for at in range(0, len(identities), READ_MAX_SESSIONS):
-            wanted = identities[at : at + READ_MAX_SESSIONS]
+        for wanted in paging.pages(await session_index.live_identities(self._link, self._keys), READ_MAX_SESSIONS):
             answers: Sequence[Any] = await self._link.do_all(
                 [("HGET", self._keys.session_state(identity), keys.STREAM_NAME) for identity in wanted]
             )
@@ -191,10 +188,5 @@ class Trimmer:
         return busy
 
     async def _last_id(self, name: str) -> str | None:
-        try:
-            info = pairs_to_dict(await self._link.do("XINFO", "STREAM", keys.stream(name)))
-        except redis.exceptions.ResponseError as error:
-            if "no such key" in str(error):
-                return None
-            raise
-        return info[b"last-generated-id"].decode()
+        info = await replies.read_stream_info(self._link, keys.stream(name))
+        return None if info is None else replies.last_generated_id(info)

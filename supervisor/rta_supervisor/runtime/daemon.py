@@ -18,6 +18,7 @@ from rta_supervisor.observe import health as observe_health
 from rta_supervisor.observe import prometheus
 from rta_supervisor.runtime import systemd, wiring
 from rta_supervisor.settings import redaction, reload, settings
+from rta_supervisor.transport import failures, functions, server_check
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS, TemporaryRefusal
 from rta_supervisor.web import app
 from rta_supervisor.web.context import WebContext
@@ -105,7 +106,7 @@ class Daemon:
         with anyio.CancelScope() as self._connecting:
             while True:
                 try:
-                    await self._link.connect()
+                    await server_check.connect(self._link)
                     await self._parts.nodes.time_sync.sync()
                     await self._restore()
                     break
@@ -131,8 +132,8 @@ class Daemon:
             try:
                 await self._parts.recovery.recovery.restore(is_start=True)
             except TemporaryRefusal as error:
-                is_full = isinstance(self._link.to_rta_error(error), errors.RedisFull)
-                if not is_full or not await self._link.has_functions():
+                is_full = isinstance(failures.to_rta_error(self._config.redis.url, error), errors.RedisFull)
+                if not is_full or not await functions.are_loaded(self._link):
                     raise
                 self._link.outage_log.log_failure(error)
                 systemd.notify(f"EXTEND_TIMEOUT_USEC={int(STARTING_S * 1e6)}")
@@ -180,7 +181,7 @@ class Daemon:
         first: BaseException = refused
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
-        return first if isinstance(first, errors.RtaError) else self._link.to_rta_error(first)
+        return first if isinstance(first, errors.RtaError) else failures.to_rta_error(self._config.redis.url, first)
 
     async def _watch_signals(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:

@@ -17,7 +17,7 @@ from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.failures import classify
 from rta_supervisor.transport.link import Link
-from rta_supervisor.transport.replies import last_generated_id, stream_info_command
+from rta_supervisor.transport.replies import last_generated_id, parse_stream_info, stream_info_command
 from rta_wire import day_streams, errors, keys, session
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
@@ -82,12 +82,12 @@ class SessionService:
     ) -> SessionRecord:
         stream = await self._days.stream_for(request.stream)
         number, info = await self._link.try_all(
-            [("INCRBY", keys.LAST_STREAM_SESSION_ID, 1), stream_info_command(stream)]
+            [("INCRBY", keys.LAST_STREAM_SESSION_ID, 1), stream_info_command(keys.stream(stream))]
         )
         if isinstance(number, Exception):
             raise classify(number)
         ref = SessionRef(request.identity, stream, number)
-        position = last_generated_id(info)
+        position = last_generated_id(parse_stream_info(info))
         if await self.effects.create(ref, document, state=state, principal=principal, position=position):
             counters.counts.opened += 1
             self._log.info("session_opened", session=ref.identity, stream=ref.stream, id=ref.stream_session_id)

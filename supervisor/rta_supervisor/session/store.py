@@ -255,8 +255,7 @@ class SessionStore:
 
     async def last_entry_id(self, stream: str) -> str:
         """Where a stream ends now; `0-0` if it is new."""
-        [info] = await self._link.try_all([replies.stream_info_command(stream)])
-        return replies.last_generated_id(info)
+        return replies.last_generated_id(await replies.read_stream_info(self._link, keys.stream(stream)))
 
 
 def _count(folded: Sequence[Sequence[Any]]) -> None:

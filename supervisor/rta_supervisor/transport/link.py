@@ -1,9 +1,8 @@
 """The connection to Redis: made so that nothing is repeated behind our back, and checked before it is trusted."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
-import anyio
 import redis.asyncio
 import redis.backoff
 import redis.exceptions
@@ -15,16 +14,11 @@ from rta_supervisor.transport import (
     cluster,
     commands,
     failures,
-    functions,
     outage_log,
     pipeline,
-    replies,
-    server_check,
     topology,
 )
-from rta_wire import credentials, errors, keys, redis_errors, redis_url
-
-RETRY_PAUSE_S: Final = 0.2
+from rta_wire import credentials, keys, redis_errors, redis_url
 
 
 class Link:
@@ -76,7 +70,7 @@ class Link:
         except failures.OUTAGE_ERRORS as error:
             found = redis_errors.classify(error)
             if found is not None and found.kind is redis_errors.FailureKind.PERMANENT:
-                raise self.to_rta_error(error) from error
+                raise failures.to_rta_error(self.config.url, error) from error
             raise
 
     async def do_in_order(self, batch: Sequence[commands.Command]) -> list[Any]:
@@ -104,57 +98,6 @@ class Link:
     async def close(self) -> None:
         await self.topology.close()
 
-    async def connect(self) -> None:
-        """Wait for the server as long as we are told to, then check that it will do."""
-        deadline_s = anyio.current_time() + self.config.startup_patience_s
-        while True:
-            try:
-                return await self.check()
-            except redis.exceptions.ResponseError as error:
-                raise self.to_rta_error(error) from error
-            except (*failures.OUTAGE_ERRORS, *failures.REFUSAL_ERRORS) as error:
-                found = redis_errors.classify(error)
-                is_hopeless = found is not None and found.kind is redis_errors.FailureKind.PERMANENT
-                if is_hopeless or anyio.current_time() >= deadline_s:
-                    raise self.to_rta_error(error) from error
-                await anyio.sleep(RETRY_PAUSE_S)
-
-    async def check(self) -> None:
-        """Refuse a server on which sessions would be lost or functions are not there, and say what to do."""
-        infos = [replies.parse_info(raw) for raw in await self.do_on_primaries("INFO", "everything")]
-        problem = next((found for info in infos if (found := server_check.find_problem(info, self.config))), None)
-        if problem is None or (isinstance(problem, errors.RedisFull) and await self.has_functions()):
-            # One that is full and knows us is taken: only we make room there.
-            return
-        raise problem
-
-    async def load_functions(self) -> None:
-        """Put our Lua libraries on the server. Their names carry a version: an older supervisor keeps its own."""
-        for library in functions.libraries():
-            await self.do_on_primaries("FUNCTION", "LOAD", "REPLACE", library)
-
-    async def has_functions(self) -> bool:
-        """Whether all of our libraries are there already."""
-        wanted = {library.partition("\n")[0].partition("name=")[2].encode() for library in functions.libraries()}
-        lists = await self.do_on_primaries("FUNCTION", "LIST", "LIBRARYNAME", "rtas_*")
-        return all(wanted <= {replies.pairs_to_dict(library)[b"library_name"] for library in found} for found in lists)
-
-    def to_rta_error(self, error: BaseException) -> errors.RtaError:
-        """What to tell a person about trouble with Redis."""
-        url = redis_url.redact(self.config.url)
-        found = redis_errors.classify(
-            error.__cause__ or error if isinstance(error, failures.TemporaryRefusal | failures.DataLost) else error
-        )
-        if found is None:
-            return errors.RedisUnreachable(url=url, reason=redis_errors.first_line(error))
-        if found.code == redis_errors.OUT_OF_MEMORY:
-            return errors.RedisFull(url=url, reason=found.text)
-        if found.code in redis_errors.READ_ONLY:
-            return errors.RedisUnsuitable(url=url, reason=f"{found.meaning}. Name the primary")
-        if found.kind is redis_errors.FailureKind.PERMANENT:
-            return errors.RedisRefused(url=url, reason=str(found))
-        return errors.RedisUnreachable(url=url, reason=found.text)
-
 
 def _route(where: redis_url.RedisUrl, options: dict[str, Any]) -> topology.Topology:
     """The route that an address asks for. `options` are those of each connection."""
@@ -163,6 +106,3 @@ def _route(where: redis_url.RedisUrl, options: dict[str, Any]) -> topology.Topol
     if where.mode is redis_url.RedisMode.CLUSTER:
         return cluster.ClusterTopology(where, options)
     return topology.SingleServer(redis.asyncio.ConnectionPool.from_url(where.url, **options))
-
-
-safe_url = redis_url.redact

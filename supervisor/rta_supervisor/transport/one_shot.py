@@ -11,9 +11,9 @@ import anyio
 import redis.exceptions
 
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.failures import OUTAGE_ERRORS, REFUSAL_ERRORS, DataLost
-from rta_supervisor.transport.link import Link, safe_url
-from rta_wire import errors
+from rta_supervisor.transport import failures
+from rta_supervisor.transport.link import Link
+from rta_wire import errors, redis_url
 
 T = TypeVar("T")
 
@@ -26,8 +26,11 @@ def run(loaded: settings.Settings, work: Callable[[Link], Awaitable[T]]) -> T:
         try:
             with _interruptible():
                 return await work(link)
-        except (*OUTAGE_ERRORS, *REFUSAL_ERRORS, DataLost, redis.exceptions.ResponseError) as error:
-            raise named_error(link, error) from error
+        except failures.DataLost as error:
+            # What a supervisor loads is not there where none has run.
+            raise errors.NoSupervisor(url=redis_url.redact(link.config.url)) from error
+        except (*failures.OUTAGE_ERRORS, *failures.REFUSAL_ERRORS, redis.exceptions.ResponseError) as error:
+            raise failures.to_rta_error(link.config.url, error) from error
         finally:
             await link.close()
 
@@ -49,10 +52,3 @@ def _interruptible() -> Iterator[None]:
             loop.remove_signal_handler(signal.SIGINT)
     if scope.cancelled_caught:
         raise KeyboardInterrupt
-
-
-def named_error(link: Link, error: Exception) -> errors.RtaError:
-    """What to tell a person. What a supervisor loads is not there where none has run."""
-    return (
-        errors.NoSupervisor(url=safe_url(link.config.url)) if isinstance(error, DataLost) else link.to_rta_error(error)
-    )

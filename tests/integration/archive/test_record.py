@@ -10,6 +10,7 @@ from rta_supervisor.archive.record import ArchiveRecorder
 from rta_supervisor.session import functions as session_functions
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import functions
 from rta_supervisor.transport.link import Link
 from rta_wire import errors
 from rta_wire.control import messages
@@ -45,7 +46,7 @@ async def test_nothing_is_marked_that_the_catalogue_does_not_have(client: redis.
 
     made = settings.Settings(redis=settings.RedisSettings(url=url))
     link = Link(made.redis)
-    await link.load_functions()
+    await functions.load(link)
     new = {"stream_session_id": 1, "stream": "rig", "position": "0-0", "json": "{}", "state": "closed"}
     life = {"principal": "p", "now_ms": 1, "ttl_s": 100, "channel": "c", "extra_fields": {}}
     await link.do(*session_functions.open_session(NAMES, "run-1", **new, **life))  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.retention import functions as retention_functions
 from rta_supervisor.session import functions as session_functions
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import functions
 from rta_supervisor.transport.link import Link
 from rta_wire import errors, keys
 from tests.support import postgres, supervisors
@@ -164,7 +165,7 @@ async def test_a_session_that_changes_while_its_row_is_written(
         session=settings.SessionSettings(open_ttl_s=OPEN_TTL_S, closed_ttl_s=CLOSED_TTL_S),
     )
     link = Link(config.redis)
-    await link.load_functions()
+    await functions.load(link)
     ttl_s = OPEN_TTL_S
     await link.do(
         *session_functions.open_session(
@@ -197,7 +198,7 @@ async def test_a_write_that_fails_deletes_nothing(url: str, client: redis.Redis,
     """Whatever the reason is, everything stays in Redis and is written at the next try."""
     config = settings.Settings(redis=settings.RedisSettings(url=url), catalogue=catalogue_settings)
     link = Link(config.redis)
-    await link.load_functions()
+    await functions.load(link)
     ttl_s = config.session.open_ttl_s
     await link.do(
         *session_functions.open_session(

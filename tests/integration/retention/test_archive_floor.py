@@ -13,6 +13,7 @@ from rta_supervisor.retention import trimmer
 from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections import archive as sections_archive
+from rta_supervisor.transport import functions
 from rta_supervisor.transport.link import Link
 from rta_wire import keys
 from tests.support.archives import waiting
@@ -54,7 +55,7 @@ class World:
         async def sweep() -> trimmer.TrimResult:
             link = Link(self.config.redis)
             try:
-                await link.load_functions()
+                await functions.load(link)
                 parts = {name: getattr(self.config, name) for name in ("redis", "archive", "session")}
                 return await trimmer.Trimmer(link, settings.Settings(trim=changed, **parts)).sweep()
             finally:

@@ -17,7 +17,7 @@ from rta_supervisor.retention import functions as retention_functions
 from rta_supervisor.retention.trimmer import Trimmer, TrimResult
 from rta_supervisor.session import functions as session_functions
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands
+from rta_supervisor.transport import commands, functions
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, keys
 from rta_writers.connection import redis_client
@@ -240,7 +240,7 @@ async def test_trimming_goes_forward_only(client: redis.Redis, link: Link) -> No
 def raw(shared_server: server.EmbeddedServer) -> Iterator[redis.Redis]:
     async def load() -> None:
         link = Link(settings.RedisSettings(url=shared_server.url))
-        await link.load_functions()
+        await functions.load(link)
         await link.close()
 
     anyio.run(load)

@@ -12,7 +12,7 @@ import rta_writers
 from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.retention.day_sweep import DaySweep
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands
+from rta_supervisor.transport import commands, server_check
 from rta_supervisor.transport.link import Link
 from rta_wire import day_streams, errors, keys
 from rta_wire.control.totals import Totals
@@ -131,10 +131,10 @@ async def test_moved_and_half_moved_slots_are_found(link: Link, cluster: cluster
 
 async def test_every_node_has_to_keep_what_it_has(link: Link, cluster: clusters.Cluster) -> None:
     """One that evicts is enough to refuse the Cluster."""
-    await link.check()
+    await server_check.check(link)
     cluster.clients[1].config_set("maxmemory-policy", "allkeys-lru")
     with pytest.raises(errors.RedisUnsuitable, match="noeviction"):
-        await link.check()
+        await server_check.check(link)
     cluster.clients[1].config_set("maxmemory-policy", "noeviction")
 
 

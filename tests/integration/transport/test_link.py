@@ -10,6 +10,7 @@ import redis
 from rta_supervisor.embedded import server
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import pipeline as transport_pipeline
+from rta_supervisor.transport import server_check
 from rta_supervisor.transport.failures import OUTAGE_ERRORS, DataLost
 from rta_supervisor.transport.link import Link
 from rta_wire import errors
@@ -94,7 +95,7 @@ async def test_a_wrong_password_is_not_waited_out(url: str, client: redis.Redis)
     try:
         link = Link(settings.RedisSettings(url=f"{url}?password=wrong", startup_patience_s=60))
         with anyio.fail_after(10), pytest.raises(errors.RedisRefused):
-            await link.connect()
+            await server_check.connect(link)
         await link.close()
     finally:
         client.config_set("requirepass", "")

@@ -16,6 +16,7 @@ import redis
 import rta_writers
 from rta_supervisor.embedded import server
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import server_check
 from rta_supervisor.transport.link import Link
 from rta_wire import errors, redis_errors
 from rta_writers.connection import redis_client, retry
@@ -114,7 +115,7 @@ async def test_a_supervisor_with_a_wrong_authority_does_not_start(tls: Tls) -> N
     """One whose server is not trusted: it says why, and does not wait for what can't come."""
     link = Link(settings.RedisSettings(url=tls.url, startup_patience_s=60))
     with anyio.fail_after(30), pytest.raises(errors.RedisRefused, match="don't agree on TLS"):
-        await link.connect()
+        await server_check.connect(link)
     await link.close()
 
 

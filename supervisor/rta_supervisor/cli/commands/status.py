@@ -10,8 +10,8 @@ from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
-from rta_supervisor.transport.link import Link, safe_url
-from rta_wire import errors
+from rta_supervisor.transport.link import Link
+from rta_wire import errors, redis_url
 from rta_wire.session import State
 
 
@@ -47,7 +47,7 @@ def command(config: settings.Settings, as_json: bool) -> None:
     else:
         output.console().print(_page(status, config))
     if not status.nodes:
-        raise errors.NoSupervisor(url=safe_url(config.redis.url))
+        raise errors.NoSupervisor(url=redis_url.redact(config.redis.url))
 
 
 async def read_status(link: Link, config: settings.Settings) -> DeploymentStatus:
@@ -76,7 +76,7 @@ def _page(status: DeploymentStatus, config: settings.Settings) -> Table:
     waiting = output.count(sum(stream.waiting + stream.unacknowledged for stream in status.lanes))
     return output.key_value_table(
         [
-            ("redis", f"{server.product} {server.version} at {safe_url(config.redis.url)}"),
+            ("redis", f"{server.product} {server.version} at {redis_url.redact(config.redis.url)}"),
             ("memory", f"{output.size(server.used_bytes)}, {limit}, {server.policy}"),
             ("supervisors", _format_nodes(status.nodes)),
             ("sessions", _format_live_counts(status.sessions)),

@@ -15,7 +15,7 @@ from rta_supervisor.cli import options, output
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import one_shot
+from rta_supervisor.transport import failures, one_shot
 from rta_supervisor.transport.failures import OUTAGE_ERRORS, REFUSAL_ERRORS
 from rta_supervisor.transport.link import Link
 
@@ -74,7 +74,10 @@ async def _watch(
             try:
                 now = await take_snapshot(link, config)
             except (*OUTAGE_ERRORS, *REFUSAL_ERRORS) as error:
-                notice = Text(f"{link.to_rta_error(error)}\nWaiting for it; this is how it was:", style="bold red")
+                notice = Text(
+                    f"{failures.to_rta_error(link.config.url, error)}\nWaiting for it; this is how it was:",
+                    style="bold red",
+                )
                 show(Group(notice, page))
                 continue
             page = _page(now, session_rates(before, now), console)

@@ -11,6 +11,7 @@ import numpy as np
 from rta_supervisor.compaction.reader import ColdReader
 from rta_supervisor.http import sse
 from rta_supervisor.session.model import SessionRef
+from rta_supervisor.transport import paging
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.transport.link import Link
 from rta_supervisor.web.live.envelope import CHANNELS_MAX, Envelope
@@ -164,8 +165,8 @@ class Plot:
         return is_entry and fields[1] == self._number
 
     def _take(self, bursts: Sequence[bytes]) -> None:
-        for at in range(0, len(bursts), PAGE):
-            for columns in self._decoded(bursts[at : at + PAGE]):
+        for page in paging.pages(bursts, PAGE):
+            for columns in self._decoded(page):
                 self._add(columns)
 
     def _decoded(self, bursts: Sequence[bytes]) -> list[decode.SampleColumns]:
