@@ -1,6 +1,7 @@
 """Notes that the archive has a session: in the catalogue, in the session's state, in the list of those that wait."""
 
 from rta_supervisor.catalogue.model import Catalogue, StorageLocation
+from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.retention import functions as retention_functions
@@ -28,14 +29,14 @@ class ArchiveRecorder:
         self._catalogue = catalogue
         self._log = log.get()
 
-    async def record(self, principal: str, request: control_pb2.NoteArchived) -> control_pb2.SessionReply:
+    async def record(self, entry: ControlEntry, request: control_pb2.NoteArchived) -> control_pb2.SessionReply:
         """The catalogue first: it is where people look for files, and a mark lets everything else go."""
         known = await self._sessions.read(request.identity)
         if known is None or known.ref.stream_session_id != request.stream_session_id:
             raise errors.UnknownSession(identity=request.identity)
-        if principal not in self._operators:
+        if entry.principal not in self._operators:
             raise errors.SessionConflict(
-                identity=request.identity, what="an archive of", theirs=", ".join(self._operators), ours=principal
+                identity=request.identity, what="an archive of", theirs=", ".join(self._operators), ours=entry.principal
             )
         await self._catalogue.save_locations([_place(known, request)])
         outcome = (

@@ -15,7 +15,9 @@ from rta_supervisor.transport.link import Link
 from rta_wire import errors
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2
+from rta_wire.session import State
 from tests.integration.archive.archive_runs import NAMES, REQUIRED, archive, closed, sessions_of, state
+from tests.support.session_values import control_entry, session_record
 
 
 def test_only_operators_note_an_archive(client: redis.Redis, url: str) -> None:
@@ -47,13 +49,12 @@ async def test_nothing_is_marked_that_the_catalogue_does_not_have(client: redis.
     made = settings.Settings(redis=settings.RedisSettings(url=url))
     link = Link(made.redis)
     await functions.load(link)
-    new = {"stream_session_id": 1, "stream": "rig", "position": "0-0", "json": "{}", "state": "closed"}
-    life = {"principal": "p", "now_ms": 1, "ttl_s": 100, "channel": "c", "extra_fields": {}}
-    await link.do(*session_functions.open_session(NAMES, "run-1", **new, **life))  # type: ignore[arg-type]
+    record = session_record("run-1", state=State.CLOSED)
+    await link.do(*session_functions.open_session(NAMES, record, position="0-0", now_ms=1, ttl_s=100))
     note = control_pb2.NoteArchived(identity="run-1", stream_session_id=1, version=1, checksum="a" * 64)
     marker = ArchiveRecorder(link, made, SessionStore(link, made), Away())  # type: ignore[arg-type]
     with pytest.raises(errors.CatalogueUnavailable):
-        await marker.record("operator", note)
+        await marker.record(control_entry("operator"), note)
     assert "archived" not in state(client)
     await link.close()
 

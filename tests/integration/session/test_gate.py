@@ -10,18 +10,21 @@ from rta_supervisor.session import functions, state_machine
 from rta_supervisor.session.state_machine import Effect, Gate
 from rta_supervisor.transport import commands
 from rta_wire import keys
+from tests.support.session_values import session_record
 
 NAMES = keys.Keys()
-JSON = functions.VersionedJson(b"{}", 2)
-STREAM, SESSION_ID, TTL_S = "rig", 1, 100
+RECORD = session_record(version=2)
+REF = RECORD.ref
+TTL_S = 100
+GATE = NAMES.gate(REF.stream, REF.stream_session_id)
 
 CALLS: dict[Effect, Callable[[], commands.Command]] = {
-    Effect.SEAL: lambda: functions.seal(NAMES, STREAM, SESSION_ID, ttl_s=TTL_S),
+    Effect.SEAL: lambda: functions.seal(NAMES, REF, ttl_s=TTL_S),
     Effect.PUBLISH_TIME_RANGE: lambda: functions.publish_time_ranges(
-        NAMES, STREAM, [(SESSION_ID, b"5", b"9")], ttl_s=TTL_S
+        NAMES, REF.stream, [(REF.stream_session_id, b"5", b"9")], ttl_s=TTL_S
     ),
-    Effect.PUBLISH_JSON: lambda: functions.publish_json(NAMES, STREAM, SESSION_ID, JSON, ttl_s=TTL_S),
-    Effect.PUBLISH_END: lambda: functions.publish_end(NAMES, STREAM, SESSION_ID, JSON, ttl_s=TTL_S),
+    Effect.PUBLISH_JSON: lambda: functions.publish_json(NAMES, RECORD, ttl_s=TTL_S),
+    Effect.PUBLISH_END: lambda: functions.publish_end(NAMES, RECORD, ttl_s=TTL_S),
 }
 """The server function of each effect on a stream. PUT_JSON is none: its function does not get the gate's key."""
 
@@ -30,18 +33,18 @@ CALLS: dict[Effect, Callable[[], commands.Command]] = {
 def stream(raw: redis.Redis) -> redis.Redis:
     """A server with one session that is published and has no gate yet."""
     raw.execute_command("FLUSHALL")
-    raw.execute_command(*functions.publish_opening(NAMES, STREAM, SESSION_ID, JSON._replace(version=1), ttl_s=TTL_S))
-    raw.execute_command("DEL", NAMES.gate(STREAM, SESSION_ID))
+    raw.execute_command(*functions.publish_opening(NAMES, session_record(), ttl_s=TTL_S))
+    raw.execute_command("DEL", GATE)
     return raw
 
 
 def set_gate(stream: redis.Redis, gate: Gate | None) -> None:
     if gate is not None:
-        stream.execute_command("SET", NAMES.gate(STREAM, SESSION_ID), gate.value, "EX", TTL_S)
+        stream.execute_command("SET", GATE, gate.value, "EX", TTL_S)
 
 
 def gate_of(stream: redis.Redis) -> Gate | None:
-    text = stream.execute_command("GET", NAMES.gate(STREAM, SESSION_ID))
+    text = stream.execute_command("GET", GATE)
     return None if text is None else Gate(text.decode())
 
 
@@ -56,17 +59,17 @@ def test_the_server_does_to_a_gate_what_the_table_says(stream: redis.Redis, gate
 def test_an_end_without_a_gate_writes_nothing(stream: redis.Redis) -> None:
     """The table has no such pair, and the server neither makes a gate nor adds an entry."""
     assert (None, Effect.PUBLISH_END) not in state_machine.GATE_EFFECTS
-    length = stream.execute_command("XLEN", keys.stream(STREAM))
+    length = stream.execute_command("XLEN", keys.stream(REF.stream))
     assert stream.execute_command(*CALLS[Effect.PUBLISH_END]()) == b""
     assert gate_of(stream) is None
-    assert stream.execute_command("XLEN", keys.stream(STREAM)) == length
+    assert stream.execute_command("XLEN", keys.stream(REF.stream)) == length
 
 
 @pytest.mark.parametrize("gate", [None, *Gate])
 def test_only_an_opening_makes_a_gate_that_is_open(stream: redis.Redis, gate: Gate | None) -> None:
     """An opening that is repeated leaves a gate as it is, and no effect of a transition opens one."""
     set_gate(stream, gate)
-    stream.execute_command(*functions.publish_opening(NAMES, STREAM, SESSION_ID, JSON, ttl_s=TTL_S))
+    stream.execute_command(*functions.publish_opening(NAMES, RECORD, ttl_s=TTL_S))
     assert gate_of(stream) is (gate or Gate.OPEN)
     assert Gate.OPEN not in state_machine.GATE_EFFECTS.values()
 
