@@ -24,7 +24,7 @@ PASS_SESSIONS: Final = 1000
 
 _STATE_FIELDS: Final = (
     *(keys.STREAM_SESSION_ID, keys.STREAM_NAME, keys.STATE, keys.VERSION, keys.OPENED_MS, keys.TOTALS),
-    *("archived", "archivedVersion", "cut"),
+    *(keys.ARCHIVED, keys.ARCHIVED_VERSION, keys.CUT),
 )
 _HASH_FIELDS: Final = (keys.STREAM_POSITION, keys.LAST_UPDATED, keys.JSON)
 

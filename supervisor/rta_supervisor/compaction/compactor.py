@@ -131,7 +131,7 @@ class Compactor:
 
     async def _until_ms(self) -> int:
         loop_watch.report_alive()
-        until_ms = await self._turns.next(0)
+        until_ms = await self._turns.next_turn(0)
         if until_ms is None:
             raise leases.LeaseExpired
         return until_ms
@@ -211,7 +211,7 @@ class Compactor:
         self, place: CompactionStore, one: cold_index.ColdExtent, floor: ArchiveFloor | None, until_ms: int
     ) -> None:
         """What waits for the archive stays, until it takes more memory than waiting may cost."""
-        limits = self._config.trim.of(place.stream)
+        limits = self._config.trim.limits_for(place.stream)
         if floor is None:
             await trim_cold(place, one, limits, until_ms)
         elif await self._floors.is_over_limit(place.stream, floor):

@@ -129,7 +129,7 @@ class DeadLetters:
     async def resend(self, letter_id: str) -> ResentLetter:
         """Add a letter's message to its control stream again, once, and remove the letter."""
         fields = await self._fields(letter_id)
-        control_stream = fields.get(b"source", b"").decode(errors="replace")
+        control_stream = fields.get(keys.LETTER_SOURCE, b"").decode(errors="replace")
         if control_stream not in self._control_streams:
             reason = f"it came from {control_stream!r}, which no supervisor reads"
             raise errors.LetterUnusable(entry=letter_id, reason=reason)
@@ -160,10 +160,10 @@ def _parse_letter(letter_id: bytes, fields: dict[bytes, bytes]) -> DeadLetter:
     return DeadLetter(
         letter=letter_id.decode(),
         buried_ms=entry_ids.ms_of(letter_id.decode()),
-        lane=fields.get(b"source", b"").decode(errors="replace"),
-        entry=fields.get(b"entry", b"").decode(errors="replace"),
-        code=fields.get(b"code", b"").decode(errors="replace"),
-        reason=fields.get(b"reason", b"").decode(errors="replace"),
+        lane=fields.get(keys.LETTER_SOURCE, b"").decode(errors="replace"),
+        entry=fields.get(keys.LETTER_ENTRY, b"").decode(errors="replace"),
+        code=fields.get(keys.LETTER_CODE, b"").decode(errors="replace"),
+        reason=fields.get(keys.LETTER_REASON, b"").decode(errors="replace"),
         kind="" if message is None else type(message).__name__,
         session=getattr(message, "identity", ""),
         size_bytes=len(raw),

@@ -32,7 +32,10 @@ def add_dead_letter(
     names: keys.Keys, *, source: str, entry: str, code: str, reason: str, message: bytes, max_entries: int
 ) -> commands.Command:
     """Keep a message that could not be handled. `source`: the key it came from, `entry`: its id there."""
-    fields = ("source", source, "entry", entry, "code", code, "reason", reason, keys.CONTROL_FIELD, message)
+    fields = (
+        *(keys.LETTER_SOURCE, source, keys.LETTER_ENTRY, entry, keys.LETTER_CODE, code),
+        *(keys.LETTER_REASON, reason, keys.CONTROL_FIELD, message),
+    )
     return ("XADD", names.dead_letters(), "MAXLEN", "~", max_entries, "*", *fields)
 
 

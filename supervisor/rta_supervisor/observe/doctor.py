@@ -162,7 +162,7 @@ class Doctor:
         user = (await self._link.do("ACL", "WHOAMI")).decode()
         operator = self._config.control.operators[0] if self._config.control.operators else keys.DEFAULT_OPERATOR
         needed: list[tuple[str, ...]] = [
-            ("XADD", self._keys.requests(operator), "*", "m", "x"),
+            ("XADD", self._keys.requests(operator), "*", keys.CONTROL_FIELD.decode(), "x"),
             ("HGETALL", self._keys.session_state("x")),
             ("HGETALL", self._keys.session("x")),
             ("ZRANGE", self._keys.session_index(), "0", "-1"),

@@ -198,7 +198,7 @@ class RedisQueries:
             first_ms=entry_ids.ms_of(cold.first_id) if cold else entry_ids.ms_of(first[0].decode()) if first else None,
             last_ms=entry_ids.ms_of(replies.last_generated_id(found)) if found.get(b"length") or cold else None,
             open_sessions=open_sessions,
-            max_entries=self._config.trim.of(name).max_entries,
+            max_entries=self._config.trim.limits_for(name).max_entries,
             cold_entries=cold.entries if cold else 0,
             cold_bytes=cold.size_bytes if cold else 0,
         )
@@ -226,7 +226,7 @@ class RedisQueries:
         """Supervisors that are registered and alive."""
         nodes = await registry.running_nodes(self._link, self._keys)
         pending = await self._pending_by_consumer()
-        return [_node(node_id, fields, pending.get(node_id, 0)) for node_id, fields in nodes.items()]
+        return [_node(node_id, node, pending.get(node_id, 0)) for node_id, node in nodes.items()]
 
     async def _pending_by_consumer(self) -> dict[str, int]:
         lanes = [lane for lane in await self.control_streams() if lane.is_read]
@@ -303,13 +303,13 @@ def _lane(place: tuple[str, str, str], info: Any, groups: Any, evicted: Any) -> 
     )
 
 
-def _node(node_id: str, fields: Mapping[bytes, bytes], unacknowledged: int) -> NodeSummary:
+def _node(node_id: str, node: registry.RunningNode, unacknowledged: int) -> NodeSummary:
     return NodeSummary(
         node=node_id,
-        host=fields.get(b"host", b"").decode(),
-        pid=int(fields.get(b"pid", 0)),
-        version=fields.get(b"version", b"").decode(),
-        seen_ms=int(fields.get(b"seenMs", 0)),
+        host=node.host,
+        pid=node.pid,
+        version=node.version,
+        seen_ms=node.seen_ms,
         unacknowledged=unacknowledged,
     )
 

@@ -120,7 +120,7 @@ class SessionTail:
                 return cursor.parse_page(_named(fields), parsed, asked=READ_ENTRIES)
 
     async def _state(self) -> State | None:
-        raw = await self._link.do("HGET", self._keys.session_state(self._identity), "state")
+        raw = await self._link.do("HGET", self._keys.session_state(self._identity), keys.STATE)
         return None if raw is None else State(raw.decode())
 
     async def _wait(self, after: str) -> None:

@@ -87,7 +87,7 @@ class Trimmer:
         trimmed: dict[str, int] = {}
         removed = [*days.removed]
         for name, used_ms in last_use_ms.items():
-            limits = self._config.trim.of(name)
+            limits = self._config.trim.limits_for(name)
             loop_watch.report_alive()
             try:
                 may_go = name not in {*busy, *floors, *days.streams}

@@ -12,7 +12,7 @@ from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import functions
 from rta_supervisor.transport.link import Link
-from rta_wire import errors
+from rta_wire import day_streams, errors
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2
 from rta_wire.session import State
@@ -70,7 +70,7 @@ def test_a_session_expires_after_the_archive_has_it(client: redis.Redis, url: st
     """Where it is required: a long life while it waits, the usual one once it is marked."""
     with sessions_of(url, **REQUIRED) as sessions:
         closed(client, sessions)
-        day_s = settings.DAY_S
+        day_s = day_streams.DAY_S
         assert client.ttl(NAMES.session("run-1")) > 6 * day_s
         assert client.ttl(NAMES.session_state("run-1")) > 6 * day_s
         assert archive(url, tmp_path).code == 0

@@ -236,7 +236,7 @@ async def test_after_the_lease_nothing_goes(client: redis.Redis, link: Link) -> 
         fill(client, day, cold=True)
     leases = nodes_leases.Leases(link, settings.Settings(node=settings.NodeSettings(lease_s=0.2)), "first")
     await leases.renew()
-    until_ms = await leases.of("trim").next(1)
+    until_ms = await leases.of("trim").next_turn(1)
     wait_until(lambda: not client.exists(NAMES.lease("trim")), what="the end of the lease")
     assert (await trimmer(link).sweep(until_ms)).removed == ()
     assert traces(client, OLD) == EVERYWHERE_COLD

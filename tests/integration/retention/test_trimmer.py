@@ -101,7 +101,7 @@ async def test_one_call_keeps_redis_for_a_moment_only(client: redis.Redis, link:
     """However long a stream is, no call removes more than the limit."""
     fill(client, "rig", numbered(2500))
     for exact in (False, True):
-        limits = settings.TrimSettings(max_entries=1, exact=exact).of("rig")
+        limits = settings.TrimSettings(max_entries=1, exact=exact).limits_for("rig")
         assert (
             await link.do(*retention_functions.trim("rig", limits, entry_ids.MAX))
             == retention_functions.CALL_MAX_ENTRIES
@@ -269,7 +269,7 @@ def test_what_stays_is_what_the_rule_says(
     """Against a model: the oldest go, none at or above the bound, never below the length, to the entry if exact."""
     raw.flushall()
     fill(raw, "rig", entries, LARGE if large else b"x")
-    limits = settings.TrimSettings(max_entries=most, exact=exact).of("rig")
+    limits = settings.TrimSettings(max_entries=most, exact=exact).limits_for("rig")
     while raw.execute_command(*retention_functions.trim("rig", limits, f"{below[0]}-{below[1]}")):
         pass
     left = ids(raw, "rig")

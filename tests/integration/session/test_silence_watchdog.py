@@ -24,7 +24,7 @@ async def test_a_watchdog_that_stood_still_ends_nobody(link: Link, client: redis
     sessions, service = await opened(link)
     leases = nodes_leases.Leases(link, config(), "first")
     await leases.renew()
-    until_ms = await leases.of("watchdog").next(1)
+    until_ms = await leases.of("watchdog").next_turn(1)
     assert until_ms
     wait_until(lambda: not client.exists(NAMES.lease("watchdog")), what="the end of the lease")
     later_ms = time.time_ns() // 1_000_000 + 1_000_000
