@@ -1,4 +1,4 @@
-"""Publishes sessions that Redis does not have any more again, from the catalogue, where an operator asks for one.
+"""Publishes sessions again that Redis does not have any more, from the catalogue, where an operator asks for one.
 
 The catalogue may be slow or away, and requests are served one by one: so it is asked in a task of its own, and the
 request is deferred until its answer is there.

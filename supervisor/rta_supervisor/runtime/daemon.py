@@ -78,7 +78,7 @@ class Daemon:
 
     @contextlib.asynccontextmanager
     async def _http_server(self) -> AsyncIterator[None]:
-        """The HTTP server, from before Redis is asked for until everything else has ended."""
+        """Run the HTTP server within the block, which begins before Redis is connected and ends after everything else."""
         if not self._config.http.host:
             yield
             return
@@ -101,7 +101,7 @@ class Daemon:
     async def _connect(self) -> bool:
         """Wait for Redis and restore what has to be there. Whether that was done before the daemon was stopped.
 
-        systemd is told that we are ready once we know whether Redis is there: an outage is no reason to fail a start.
+        systemd gets READY once it is known whether Redis is there: an outage is no reason to fail a start.
         """
         with anyio.CancelScope() as self._connecting:
             while True:
