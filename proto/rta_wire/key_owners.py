@@ -56,7 +56,8 @@ OWNERS: Final = {
         fields=(
             *("STREAM_SESSION_ID", "STREAM_NAME", "STREAM_POSITION", "LAST_UPDATED", "JSON", "T_START", "T_END"),
             *("STATE", "PRINCIPAL", "VERSION", "OPENED_MS", "TOTALS", "LOST"),
-            *("UNIT_PREFIX", "PROPERTY_PREFIX", "CHANGE_PREFIX", "unit_field", "property_field"),
+            *("UNIT_PREFIX", "PROPERTY_PREFIX", "CHANGE_PREFIX"),
+            *("unit_field", "property_field", "change_field"),
         ),
         functions=(
             *("rtas_open_1", "rtas_fold_2", "rtas_refresh_3", "rtas_put_json_1", "rtas_note_loss_1"),

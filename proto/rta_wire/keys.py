@@ -111,6 +111,11 @@ def property_field(name: str) -> str:
     return f"{PROPERTY_PREFIX}{name}"
 
 
+def change_field(version: int | str) -> str:
+    """Field of the folded state that holds a change of state which is not in the queues of webhooks yet."""
+    return f"{CHANGE_PREFIX}{version}"
+
+
 class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Names that depend on settings: the prefix of our own keys and the template of session hashes."""
 

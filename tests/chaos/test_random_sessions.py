@@ -29,6 +29,7 @@ from rta_writers.connection import redis_client
 from rta_writers.options.target import Target
 from rta_writers.write.exactly_once import ExactlyOnceAppender
 from tests.support import samples, supervisor_parts
+from tests.support.session_values import control_entry
 
 EXAMPLES = 5000 if os.environ.get("RTA_SOAK") else 300
 STEPS = 15
@@ -107,8 +108,8 @@ class Lives(RuleBasedStateMachine):
         config = settings.Settings(redis=settings.RedisSettings(url=self.url))
         self.link.lives = 0
         self.sessions = SessionStore(self.link, config, clock=lambda: self.now_ms)
-        self.life = supervisor_parts.service(self.link, config, self.sessions, clock=lambda: self.now_ms)
-        self.watchdog = SilenceWatchdog(self.sessions, self.life, config, lambda: 0, clock=lambda: self.now_ms)
+        self.service = supervisor_parts.service(self.link, config, self.sessions, clock=lambda: self.now_ms)
+        self.watchdog = SilenceWatchdog(self.sessions, self.service, config, lambda: 0, clock=lambda: self.now_ms)
 
     def serve(self, work: Any, lives: int) -> Any:
         """Do it; a supervisor that dies on the way is followed by another that does it again."""
@@ -130,7 +131,7 @@ class Lives(RuleBasedStateMachine):
         request = control_pb2.OpenSession(identity=identity, stream=stream, session_json=document)
         known = self.model.get(identity)
         try:
-            reply = self.serve(lambda: self.life.open("p", request), lives)
+            reply = self.serve(lambda: self.service.open(control_entry("p"), request), lives)
         except errors.SessionConflict:
             assert known is not None
             assert stream == "other"
@@ -211,8 +212,8 @@ class Lives(RuleBasedStateMachine):
         if (known := self.model.get(identity)) is None:
             return
         request = control_pb2.UpdateSession(identity=identity, properties_json=json.dumps({"group": group}))
-        at = "0-0" if is_late else self.entry_id()
-        self.serve(lambda: self.life.update("p", request, entry_id=at), lives)
+        entry_id = "0-0" if is_late else self.entry_id()
+        self.serve(lambda: self.service.update(control_entry("p", entry_id), request), lives)
         if not is_late:
             known.group = group
 
@@ -222,9 +223,9 @@ class Lives(RuleBasedStateMachine):
         if (known := self.model.get(identity)) is None:
             return
         request = control_pb2.UpdateSession(identity=identity, state=state)
-        at = self.entry_id()
+        entry_id = self.entry_id()
         try:
-            self.serve(lambda: self.life.update("p", request, entry_id=at), lives)
+            self.serve(lambda: self.service.update(control_entry("p", entry_id), request), lives)
         except errors.NoSuchTransition:
             assert known.is_closed
             return
@@ -242,8 +243,8 @@ class Lives(RuleBasedStateMachine):
         request = control_pb2.CloseSession(
             identity=identity, state=state, expected=control_pb2.Totals(samples=expected, bursts=expected)
         )
-        asked_ms = self.now_ms - (100_000 if is_late else 0)
-        reply = self.serve(lambda: self.life.close("p", request, asked_ms=asked_ms), lives)
+        sent_ms = self.now_ms - (100_000 if is_late else 0)
+        reply = self.serve(lambda: self.service.close(control_entry("p", sent_ms=sent_ms), request), lives)
         if not known.is_closed:
             is_complete = known.totals.samples >= expected
             if not is_complete and not is_late:

@@ -62,7 +62,7 @@ def names_in_redis() -> set[str]:
     constants = {
         name for name, value in vars(keys).items() if isinstance(value, str | bytes) and not name.startswith("_")
     }
-    functions = {"stream", "cold_stream", "unit_field", "property_field"}
+    functions = {"stream", "cold_stream", "unit_field", "property_field", "change_field"}
     methods = {name for name, value in vars(keys.Keys).items() if callable(value) and not name.startswith("_")}
     return constants | functions | methods
 

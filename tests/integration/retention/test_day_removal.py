@@ -38,6 +38,7 @@ from tests.support.day_streams import (
     streams,
     traces,
 )
+from tests.support.session_values import session_record
 from tests.support.waiting import wait_until
 
 OLD = day_streams.Day("rig", TODAY - 3)
@@ -288,7 +289,7 @@ class Meddling(Link):
         self.has_met = True
         self._other.execute_command(
             *session_functions.publish_opening(
-                NAMES, self._stream, 7, session_functions.VersionedJson(b"{}", 1), ttl_s=100
+                NAMES, session_record(stream=self._stream, stream_session_id=7), ttl_s=100
             )
         )
         self._other.sadd(keys.STREAMS, self._stream)

@@ -39,7 +39,7 @@ async def test_no_part_keeps_a_section_that_can_be_reloaded(tmp_path: Any) -> No
         assert sections_kept(parts, seen) == []
         assert len(seen) > 30
         await parts.link.close()
-        await parts.catalogue.catalogue.close()
+        await parts.catalogue.repository.close()
 
 
 def test_a_change_in_force_is_seen_by_all() -> None:

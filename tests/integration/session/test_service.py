@@ -13,6 +13,7 @@ from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from tests.support import samples, supervisors
 from tests.support.control import dead_letters, document, fields, progress, send, write
+from tests.support.session_values import control_entry
 from tests.support.supervisor_parts import opened
 from tests.support.supervisors import Supervisor
 from tests.support.waiting import wait_until
@@ -169,10 +170,11 @@ def test_truncated_says_what_is_missing(
 
 async def test_a_pause_that_comes_late_does_not_undo_a_resume(link: Link, client: redis.Redis) -> None:
     """Pauses and resumes are ordered as they were asked for, however late they are handled."""
-    _, life = await opened(link)
+    _, service = await opened(link)
 
-    async def change(state: str, at: str) -> None:
-        await life.update("default", control_pb2.UpdateSession(identity="run-1", state=state), entry_id=at)
+    async def change(state: str, entry_id: str) -> None:
+        request = control_pb2.UpdateSession(identity="run-1", state=state)
+        await service.update(control_entry(entry_id=entry_id), request)
 
     await change("waiting", "1-0")
     await change("open", "3-0")

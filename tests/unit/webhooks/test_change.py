@@ -14,7 +14,7 @@ from rta_wire.session import State
 def record(document: bytes = b"{}", unqueued: dict[str, str] | None = None) -> SessionRecord:
     ref = SessionRef("run-1", "rig", 7)
     totals = Totals(1, 2, 3, 4, 10, 20)
-    return SessionRecord(ref, State.OPEN, "default", 3, 1000, totals, document, {}, False, {}, unqueued or {})
+    return SessionRecord(ref, State.OPEN, "default", 3, 1000, document, totals, unqueued_changes=unqueued or {})
 
 
 def document(identifier: str) -> bytes:
