@@ -78,7 +78,7 @@ class Daemon:
 
     @contextlib.asynccontextmanager
     async def _http_server(self) -> AsyncIterator[None]:
-        """Run the HTTP server in the block, which begins before Redis is connected and ends after everything else."""
+        """Run the HTTP server within the block, from before Redis is connected until everything else has ended."""
         if not self._config.http.host:
             yield
             return

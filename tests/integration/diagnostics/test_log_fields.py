@@ -22,8 +22,8 @@ def test_fields_and_nothing_else(url: str, client: redis.Redis) -> None:
         with sessions.session("run-1", stream="rig", details={"Driver": PAYLOAD}) as session:
             write(client, session, 3)
         hostile = "\x1b[2J\u202eevil\nfake"
-        send(client, control_pb2.OpenSession(request_id="r1", identity=hostile, stream="s"), lane="req")
-        send(client, control_pb2.CloseSession(request_id="r2", identity="nobody", state=hostile), lane="req")
+        send(client, control_pb2.OpenSession(request_id="r1", identity=hostile, stream="s"), kind="req")
+        send(client, control_pb2.CloseSession(request_id="r2", identity="nobody", state=hostile), kind="req")
         client.xadd("rtas:req:default", {"m": PAYLOAD.encode() + b"\x00\x1b[31m"})
         for number in range(30):
             client.xadd("rtas:ctl:default", {"m": b"\xff" + str(number).encode()})

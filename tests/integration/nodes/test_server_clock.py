@@ -26,7 +26,7 @@ def test_a_supervisor_with_a_wrong_clock_abandons_nobody_who_lives(
         for name, seconds in (("right", 0), ("wrong", offset_s)):
             (tmp_path / name).write_bytes(struct.pack("<q", seconds))
             environment = {
-                **die_with_parent.held(),
+                **die_with_parent.environment(),
                 "RTA_TEST_CLOCK": str(tmp_path / name),
                 "RTA_SESSION__WRITER_SILENT_S": str(SILENT_S),
             }

@@ -137,8 +137,8 @@ async def test_restored_json_is_newer_than_what_was_published(
 
 def test_ids_of_sessions_go_on_after_a_loss(url: str, client: redis.Redis) -> None:
     """The tail of a stream is cold, and the counter is gone: no id is given out twice."""
-    one = cold_index.ColdExtent("1-0", "9-0", 1, 1, 1, 1, 1, 1, 41, cold_streams.now_ms())
-    client.hset(NAMES.cold_index(), "rig", cold_index.dump(one))
+    extent = cold_index.ColdExtent("1-0", "9-0", 1, 1, 1, 1, 1, 1, 41, cold_streams.now_ms())
+    client.hset(NAMES.cold_index(), "rig", cold_index.dump(extent))
     with supervisors.running(url):
         session = rta_writers.SessionClient(url, timeout_s=20).open("run", stream="rig")
         assert session.target.stream_session_id == 42

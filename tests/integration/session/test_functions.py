@@ -27,16 +27,16 @@ counts = st.integers(0, 2**48)
 @st.composite
 def chains(draw: st.DrawFn) -> list[tuple[str, Totals]]:
     """Reports of a few units, each unit's counts growing from one to the next."""
-    found = []
+    reports = []
     for unit in draw(st.sets(st.sampled_from(["a", "b/1", "c d"]), min_size=1)):
-        grown = Totals()
+        totals = Totals()
         for _ in range(draw(st.integers(1, 3))):
-            steps = [draw(counts) for _ in range(4)]
-            span = draw(st.none() | st.tuples(times, times).map(sorted))
-            new = Totals(*steps, *(span or (None, None)))
-            grown = grown.sum_of(new)
-            found.append((unit, grown))
-    return found
+            counts_ = [draw(counts) for _ in range(4)]
+            time_range = draw(st.none() | st.tuples(times, times).map(sorted))
+            growth = Totals(*counts_, *(time_range or (None, None)))
+            totals = totals.sum_of(growth)
+            reports.append((unit, totals))
+    return reports
 
 
 def open_session(client: redis.Redis, identity: str = "run", number: int = 1) -> list[Any]:
@@ -72,8 +72,8 @@ def folded(client: redis.Redis) -> Totals:
 
 def fold(client: redis.Redis, units: dict[str, Totals], *, identity: str = "run", number: int = 1) -> list[Any]:
     [answer] = client.execute_command(*session_functions.fold(NAMES, [((identity, number), units)]))
-    found: list[Any] = answer
-    return found
+    result: list[Any] = answer
+    return result
 
 
 @settings(max_examples=150, deadline=None)
@@ -117,16 +117,16 @@ def test_reports_of_several_sessions_fold_at_once(raw: redis.Redis) -> None:
     for identity, number in (("run", 1), ("other", 2), ("over", 3)):
         open_session(raw, identity, number)
     raw.execute_command(*put_json(b"new", State.CLOSED, identity="over"))
-    one, two = Totals(1, 2, 3, 4, 5, 6), Totals(7, 8, 9, 10, -11, 12)
+    small, large = Totals(1, 2, 3, 4, 5, 6), Totals(7, 8, 9, 10, -11, 12)
     reports = [
-        (("gone", 9), {"u": one}),
-        (("run", 1), {"u": one, "v": two}),
-        (("over", 3), {"u": one}),
-        (("other", 2), {"u": two}),
+        (("gone", 9), {"u": small}),
+        (("run", 1), {"u": small, "v": large}),
+        (("over", 3), {"u": small}),
+        (("other", 2), {"u": large}),
     ]
     unknown, closed = [b"unknown", b"", []], [b"closed", b"rig", []]
-    mine = [unknown, [b"changed", b"rig", [], 8, 10, 12, 14], closed, [b"changed", b"rig", [], 7, 8, 9, 10]]
-    assert raw.execute_command(*session_functions.fold(NAMES, reports, principal="p")) == mine
+    by_owner = [unknown, [b"changed", b"rig", [], 8, 10, 12, 14], closed, [b"changed", b"rig", [], 7, 8, 9, 10]]
+    assert raw.execute_command(*session_functions.fold(NAMES, reports, principal="p")) == by_owner
     foreign = [b"foreign", b"rig", [b"p"]]
     assert raw.execute_command(*session_functions.fold(NAMES, reports, principal="q")) == [
         unknown,
@@ -134,7 +134,7 @@ def test_reports_of_several_sessions_fold_at_once(raw: redis.Redis) -> None:
         foreign,
         foreign,
     ]
-    assert folded(raw) == one.sum_of(two)
+    assert folded(raw) == small.sum_of(large)
     assert raw.execute_command("HGET", NAMES.session_state("other"), "totals") == b"7 8 9 10 -11 12"
     assert raw.execute_command("EXISTS", NAMES.session_state("gone")) == 0
 
@@ -192,18 +192,18 @@ def test_ranges_of_a_stream_go_out_together(raw: redis.Redis) -> None:
     raw.execute_command("DEL", NAMES.published("rig", 2))
     raw.execute_command("HSET", NAMES.published("rig", 2), "spoilt", 1)
     raw.execute_command("EXPIRE", NAMES.published("rig", 2), 100)
-    show = session_functions.publish_time_ranges(
+    publish = session_functions.publish_time_ranges(
         NAMES, "rig", [(number, b"5", b"%d" % (10 + number)) for number in (1, 2, 3, 4)], ttl_s=100
     )
-    first, spoilt, third, unknown = raw.execute_command(*show)
+    first, spoilt, third, unknown = raw.execute_command(*publish)
     assert (first, third, unknown) == (1, 1, 0)
     assert "WRONGTYPE" in str(spoilt)
     assert [raw.execute_command("GET", NAMES.published("rig", number)) for number in (1, 3)] == [b"1 5 11", b"1 5 13"]
-    *_, one, three = raw.execute_command("XRANGE", "stream:rig", "-", "+")
-    assert one[1] == [b"id", b"1", b"data", encode.time_range(5, 11)]
-    assert three[1] == [b"id", b"3", b"data", encode.time_range(5, 13)]
+    *_, first_entry, third_entry = raw.execute_command("XRANGE", "stream:rig", "-", "+")
+    assert first_entry[1] == [b"id", b"1", b"data", encode.time_range(5, 11)]
+    assert third_entry[1] == [b"id", b"3", b"data", encode.time_range(5, 13)]
     assert raw.execute_command("XLEN", "stream:rig") == 5
-    again = raw.execute_command(*show)
+    again = raw.execute_command(*publish)
     assert [again[0], again[2], again[3]] == [0, 0, 0]
     assert raw.execute_command("XLEN", "stream:rig") == 5
 
@@ -232,16 +232,16 @@ def test_a_loss_is_noted_of_the_session_that_had_it(raw: redis.Redis) -> None:
 
 
 def put_away(raw: redis.Redis, version: int, *, held_ttl_s: int = 0) -> list[bytes]:
-    found: list[bytes] = raw.execute_command(
+    outcome: list[bytes] = raw.execute_command(
         *retention_functions.release_closed(NAMES, "run", version, ttl_s=5, held_ttl_s=held_ttl_s)
     )
-    return found
+    return outcome
 
 
 def archived(raw: redis.Redis, version: int, number: int = 1) -> bytes:
     note = control_pb2.NoteArchived(identity="run", stream_session_id=number, version=version, checksum="c" * 64)
-    found: bytes = raw.execute_command(*retention_functions.mark_archived(NAMES, note, ttl_s=5))
-    return found
+    outcome: bytes = raw.execute_command(*retention_functions.mark_archived(NAMES, note, ttl_s=5))
+    return outcome
 
 
 def test_only_what_is_safe_and_closed_is_let_go(raw: redis.Redis) -> None:
@@ -310,20 +310,20 @@ def test_first_and_last_entries_are_written_once(raw: redis.Redis) -> None:
 def test_what_was_told_stays_told(raw: redis.Redis) -> None:
     """New JSON forgets neither the time range nor the end; what is left of a session after its end goes in time."""
     raw.execute_command("FLUSHALL")
-    gate, shown, marks = NAMES.gate("rig", 1), NAMES.published("rig", 1), NAMES.marks("rig", 1)
+    gate, published, marks = NAMES.gate("rig", 1), NAMES.published("rig", 1), NAMES.marks("rig", 1)
     raw.execute_command(*session_functions.publish_opening(NAMES, RECORD, ttl_s=100))
-    show = session_functions.publish_time_ranges(NAMES, "rig", [(1, b"5", b"10")], ttl_s=100)
-    assert raw.execute_command(*show) == [1]
+    publish_range = session_functions.publish_time_ranges(NAMES, "rig", [(1, b"5", b"10")], ttl_s=100)
+    assert raw.execute_command(*publish_range) == [1]
     assert raw.execute_command(*session_functions.publish_json(NAMES, versioned(2), ttl_s=900)) != b""
-    assert raw.execute_command("GET", shown) == b"2 5 10"
-    assert raw.execute_command(*show) == [0]
+    assert raw.execute_command("GET", published) == b"2 5 10"
+    assert raw.execute_command(*publish_range) == [0]
     assert raw.execute_command("TTL", gate) <= 100, "writers watch it"
     raw.execute_command("HSET", marks, "u", "mark")
     raw.execute_command(*session_functions.publish_end(NAMES, versioned(3), ttl_s=200))
-    assert [100 < raw.execute_command("TTL", key) <= 200 for key in (gate, shown, marks)] == [True] * 3
+    assert [100 < raw.execute_command("TTL", key) <= 200 for key in (gate, published, marks)] == [True] * 3
     assert raw.execute_command(*session_functions.publish_json(NAMES, versioned(4), ttl_s=900)) != b""
-    assert raw.execute_command("GET", shown) == b"4 5 10 over"
-    assert [raw.execute_command("TTL", key) > 200 for key in (gate, shown)] == [True, True]
+    assert raw.execute_command("GET", published) == b"4 5 10 over"
+    assert [raw.execute_command("TTL", key) > 200 for key in (gate, published)] == [True, True]
     assert raw.execute_command(*session_functions.publish_time_ranges(NAMES, "rig", [(1, b"1", b"99")], ttl_s=100)) == [
         0
     ]

@@ -23,9 +23,9 @@ def test_properties_are_merged_and_streamed(client: redis.Redis, sessions: rta_w
     """An update replaces what it names, takes away what it sets to None and keeps the rest, unknown ones included."""
     session = sessions.session("run-1", stream="rig", details={"a": 1}, group="g", vendor={"x": [1]})
     session.update(details={"b": 2}, group=None, quality=0.5)
-    found = document(client, "run-1")
-    assert (found["details"], found["quality"], found["vendor"]) == ({"b": 2}, 0.5, {"x": [1]})
-    assert "group" not in found
+    properties = document(client, "run-1")
+    assert (properties["details"], properties["quality"], properties["vendor"]) == ({"b": 2}, 0.5, {"x": [1]})
+    assert "group" not in properties
     order = samples.kinds(client, "rig", session.target.stream_session_id)
     assert order == ["session_json", "session_json"]
     last = samples.messages(client, "rig")[-1][1].data[0].session_json
@@ -48,8 +48,8 @@ def test_a_late_update_changes_nothing_that_a_newer_one_set(
     early_id = f"{(now[0] - 60) * 1000}-0"
     client.execute_command("XADD", "rtas:req:default", early_id, "m", messages.pack(late))
     wait_until(lambda: client.exists("rtas:reply:late"), what="the reply")
-    found = document(client, "run-1")
-    assert (found["group"], found["type"]) == ("new", "only here")
+    properties = document(client, "run-1")
+    assert (properties["group"], properties["type"]) == ("new", "only here")
     session.close()
 
 
@@ -87,8 +87,8 @@ def test_metadata_may_change_after_closing_and_the_state_may_not(
     session = sessions.session("run-1", stream="rig")
     session.close()
     assert sessions.update("run-1", identifier="Better name") == "closed"
-    found = document(client, "run-1")
-    assert (found["identifier"], found["state"]) == ("Better name", "closed")
+    properties = document(client, "run-1")
+    assert (properties["identifier"], properties["state"]) == ("Better name", "closed")
     for state in ("waiting", "open"):
         with pytest.raises(errors.NoSuchTransition, match="closed"):
             sessions.update("run-1", state=state)
