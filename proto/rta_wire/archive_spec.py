@@ -1,4 +1,4 @@
-"""What `rta-supervisor archive` and its Spark job exchange: a specification in a file, and events as lines of JSON."""
+"""What the archive command and its Spark job send each other: a spec in a JSON file, and events as lines of JSON."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class SessionSpec(msgspec.Struct, frozen=True):
-    """One session to archive: about how many bytes it has in its stream, and when they were added."""
+    """A session to archive: about how much is stored of it, and between which times."""
 
     identity: str
     size_bytes: int
@@ -15,18 +15,20 @@ class SessionSpec(msgspec.Struct, frozen=True):
 
 
 class StreamSpec(msgspec.Struct, frozen=True):
-    """Sessions of one stream that are read together, beginning after an entry."""
+    """Sessions of one stream that are read together."""
 
     stream: str
     after: str
+    """The entry id after which the stream is read."""
     sessions: dict[int, SessionSpec]
     """By stream session id."""
     sample_type: str
+    """The types of values, as the option `sampleType` of the Spark source says them."""
     framing: str
 
 
 class PassSpec(msgspec.Struct, frozen=True):
-    """Streams that one pass of the job reads and writes."""
+    """What is read and written in one pass."""
 
     streams: tuple[StreamSpec, ...]
 
@@ -37,16 +39,19 @@ class PassSpec(msgspec.Struct, frozen=True):
 
 
 class ArchiveSpec(msgspec.Struct, frozen=True):
-    """All that the job has to do, and where."""
+    """Everything that a job does."""
 
     redis_url: str
     key_prefix: str
     session_template: str
     master: str
+    """The master of Spark."""
     folder: str
-    """Where the job writes files; they are moved to the archive when they are verified."""
+    """The staging folder, in which files stay until they are verified."""
     level: int
+    """Of the compression."""
     split_bytes: bool
+    """Whether values are written as BYTE_STREAM_SPLIT."""
     passes: tuple[PassSpec, ...]
 
 
@@ -54,19 +59,20 @@ class ArchiveFile(msgspec.Struct, frozen=True):
     """A file of one session, by its name in the folder of the session."""
 
     kind: str
+    """`samples` or `events`."""
     name: str
     rows: int
 
 
 class RowSum(msgspec.Struct, frozen=True):
-    """Number of rows of one kind, and the sum of their hashes: the fields of a `content_digest.Digest`."""
+    """How many rows of one kind, and the digest of their content."""
 
     rows: int = 0
     sum: int = 0
 
 
 class SessionResult(msgspec.Struct, frozen=True):
-    """One session: what its stream held, and which files were written."""
+    """What the stream held of one session, and which files were made from it."""
 
     stream_session_id: int
     entries: int = 0
@@ -74,20 +80,22 @@ class SessionResult(msgspec.Struct, frozen=True):
     first_id: str = ""
     last_id: str = ""
     begins_with_json: bool = False
+    """Whether the first entry is Session JSON: else entries before it were removed."""
     samples: RowSum = RowSum()
     events: RowSum = RowSum()
     files: tuple[ArchiveFile, ...] = ()
     problem: str = ""
+    """Why the session can't be archived; empty where it can."""
 
 
 class JobStarted(msgspec.Struct, frozen=True, tag=True):
-    """Spark has started."""
+    """Spark is running."""
 
     version: str
 
 
 class JobProgress(msgspec.Struct, frozen=True, tag=True):
-    """How much of a pass is done, from 0 to 1."""
+    """Which share of a pass is done, 0 to 1."""
 
     number: int
     share: float
@@ -109,7 +117,7 @@ class PassDone(msgspec.Struct, frozen=True, tag=True):
 
 
 class JobFailed(msgspec.Struct, frozen=True, tag=True):
-    """The job ends with an error."""
+    """The job can't go on, because of an error of this code."""
 
     code: str
     message: str
@@ -118,3 +126,4 @@ class JobFailed(msgspec.Struct, frozen=True, tag=True):
 
 
 JobEvent = JobStarted | JobProgress | PassWritten | PassDone | JobFailed
+"""One line of what a job prints."""

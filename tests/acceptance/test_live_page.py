@@ -212,7 +212,7 @@ def test_channels_are_drawn(page: Browser, client: redis.Redis, sessions: rta_wr
     write(client, session, 50)
     page.driver.get(page.driver.current_url + "#session=plotted")
     page.wait_for_text("#plot-values", "49")
-    assert coloured_pixels(page) > 0
+    wait_until(lambda: coloured_pixels(page) > 0, what="a line in the plot")
     write(client, session, 60, unit="v")
     page.wait_for_text("#plot-values", "59")
     page.element("#chooser summary").click()

@@ -11,8 +11,11 @@ from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.embedded import server
 from rta_supervisor.recovery.restore import Recovery
+from rta_supervisor.recovery.session_restorer import SessionRestorer
+from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import functions
 from rta_supervisor.transport.link import Link
 from rta_wire import limits
 from rta_writers.options.target import Target
@@ -36,7 +39,7 @@ def raw() -> Iterator[redis.Redis]:
 
     async def load(url: str) -> None:
         link = Link(settings.RedisSettings(url=url))
-        await link.load_functions()
+        await functions.load(link)
         await link.close()
 
     with server.running() as own, redis.Redis.from_url(own.url, protocol=2) as client:
@@ -48,7 +51,7 @@ def raw() -> Iterator[redis.Redis]:
 @pytest.fixture
 async def link(url: str) -> AsyncIterator[Link]:
     link = Link(settings.RedisSettings(url=url))
-    await link.load_functions()
+    await functions.load(link)
     yield link
     await link.close()
 
@@ -76,14 +79,15 @@ def target(url: str, client: redis.Redis) -> Target:
 
 @pytest.fixture
 async def world(url: str, tmp_path: Path) -> AsyncIterator[World]:
-    made = settings.Settings(redis=settings.RedisSettings(url=url))
-    link = Link(made.redis)
-    await link.load_functions()
-    sessions = SessionStore(link, made)
+    config = settings.Settings(redis=settings.RedisSettings(url=url))
+    link = Link(config.redis)
+    await functions.load(link)
+    sessions = SessionStore(link, config)
     catalogue = SqliteCatalogue(tmp_path / "catalogue.sqlite")
-    archivist = CatalogueWriter(link, catalogue, made)
-    life = supervisor_parts.service(link, made, sessions, archivist.mark_changed)
-    recovery = Recovery(link, sessions, life, catalogue, config=supervisor_parts.required(made), prepare=())
-    yield World(link, sessions, catalogue, archivist, life, recovery)
+    catalogue_writer = CatalogueWriter(link, catalogue, config)
+    service = supervisor_parts.service(link, config, sessions, catalogue_writer.mark_changed)
+    restorer = SessionRestorer(sessions, service, RecentReports())
+    recovery = Recovery(link, sessions, restorer, catalogue, config=supervisor_parts.required(config), prepare=())
+    yield World(link, sessions, catalogue, catalogue_writer, service, restorer, recovery)
     await catalogue.close()
     await link.close()

@@ -22,16 +22,16 @@ from rta_writers.options import read as options_read
 STEPS: Final = ("begun", "written", "verified", "renaming", "renamed", "noted")
 
 
-def answers(order: archive_spec.ArchiveSpec, aside: Path) -> Iterator[archive_spec.JobEvent]:
-    """In place of `running.answers`."""
-    assert order.folder == str(aside)
-    for number, one in enumerate(order.passes):
+def run_job(spec: archive_spec.ArchiveSpec, staging: Path) -> Iterator[archive_spec.JobEvent]:
+    """In place of `spark_process.run_job`."""
+    assert spec.folder == str(staging)
+    for number, one_pass in enumerate(spec.passes):
         reached("begun")
-        outcomes = tuple(run(order, one))
+        results = tuple(run(spec, one_pass))
         reached("written")
         yield archive_spec.JobProgress(number, 0.5)
-        yield archive_spec.PassWritten(number, {one.stream_session_id: one.files for one in outcomes})
-        yield archive_spec.PassDone(number, outcomes)
+        yield archive_spec.PassWritten(number, {result.stream_session_id: result.files for result in results})
+        yield archive_spec.PassDone(number, results)
 
 
 def run(order: archive_spec.ArchiveSpec, one: archive_spec.PassSpec) -> list[archive_spec.SessionResult]:
@@ -94,7 +94,7 @@ _asked = control_client.OperatorClient.request
 
 
 if __name__ == "__main__":
-    spark_process.run_job = answers
+    spark_process.run_job = run_job
     finalize.build_manifest = _then(finalize.build_manifest, after="verified")
     folders.move_into_place = _then(folders.move_into_place, before="renaming", after="renamed")
     control_client.OperatorClient.request = _ask  # type: ignore[method-assign]

@@ -22,6 +22,7 @@ from rich.table import Table
 from rta_supervisor.demo import cars, proof
 from rta_supervisor.embedded import java, processes, server
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import server_check
 from rta_supervisor.transport.link import Link
 from rta_wire import errors, keys
 from rta_wire import redis_url as redis_urls
@@ -104,7 +105,7 @@ async def _check_server(url: str) -> None:
     """Raises where the server does not answer or is not suitable: a supervisor would wait for it without end."""
     link = Link(settings.RedisSettings(url=url))
     try:
-        await link.connect()
+        await server_check.connect(link)
     finally:
         await link.close()
 

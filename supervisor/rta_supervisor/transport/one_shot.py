@@ -1,4 +1,4 @@
-"""How a command talks to Redis: one connection for its length, and a sentence for everything that can go wrong."""
+"""Runs the Redis work of one command line: a link for its length, and an error for people if it fails."""
 
 import asyncio
 import contextlib
@@ -11,23 +11,26 @@ import anyio
 import redis.exceptions
 
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.failures import OUTAGE_ERRORS, REFUSAL_ERRORS, DataLost
-from rta_supervisor.transport.link import Link, safe_url
-from rta_wire import errors
+from rta_supervisor.transport import failures
+from rta_supervisor.transport.link import Link
+from rta_wire import errors, redis_url
 
 T = TypeVar("T")
 
 
-def run(loaded: settings.Settings, work: Callable[[Link], Awaitable[T]]) -> T:
-    """What `work` gives, or an error with a name and an exit code."""
+def run(config: settings.Settings, work: Callable[[Link], Awaitable[T]]) -> T:
+    """The result of `work`. Errors of Redis are raised as `RtaError`, with an exit code."""
 
     async def connected() -> T:
-        link = Link(loaded.redis)
+        link = Link(config.redis)
         try:
             with _interruptible():
                 return await work(link)
-        except (*OUTAGE_ERRORS, *REFUSAL_ERRORS, DataLost, redis.exceptions.ResponseError) as error:
-            raise named_error(link, error) from error
+        except failures.DataLost as error:
+            # Functions and groups that a supervisor makes are missing: none has run here.
+            raise errors.NoSupervisor(url=redis_url.redact(link.config.url)) from error
+        except (*failures.OUTAGE_ERRORS, *failures.REFUSAL_ERRORS, redis.exceptions.ResponseError) as error:
+            raise failures.to_rta_error(link.config.url, error) from error
         finally:
             await link.close()
 
@@ -36,7 +39,8 @@ def run(loaded: settings.Settings, work: Callable[[Link], Awaitable[T]]) -> T:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C ends what is in the block. A scope insists: asyncio's own way is lost where somebody swallows it once."""
+    """Ctrl-C cancels the block. A cancel scope cancels at each await; asyncio cancels once, which is lost if a library
+    swallows it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -49,10 +53,3 @@ def _interruptible() -> Iterator[None]:
             loop.remove_signal_handler(signal.SIGINT)
     if scope.cancelled_caught:
         raise KeyboardInterrupt
-
-
-def named_error(link: Link, error: Exception) -> errors.RtaError:
-    """What to tell a person. What a supervisor loads is not there where none has run."""
-    return (
-        errors.NoSupervisor(url=safe_url(link.config.url)) if isinstance(error, DataLost) else link.to_rta_error(error)
-    )

@@ -36,7 +36,7 @@ def test_every_command_works_with_the_role_of_an_operator(tmp_path: Path, monkey
                 admin.xadd("rtas:ctl:default", {"m": messages.pack(unknown)})
                 wait_until(lambda: admin.xlen("rtas:dlq"), what="a dead letter")
                 monkeypatch.setenv("RTA_REDIS__URL", recorder.url("operator", acl.PASSWORD))
-                monkeypatch.setattr(spark_process, "run_job", archive_job_without_spark.answers)
+                monkeypatch.setattr(spark_process, "run_job", archive_job_without_spark.run_job)
                 tail = subprocess.Popen([sys.executable, "-m", "rta_supervisor", "tail", "run-2"])
                 wait_until(lambda: "xread" in recorder.seen, timeout_s=60, what="a tail that waits")
                 for command in (

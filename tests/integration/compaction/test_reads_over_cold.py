@@ -17,7 +17,7 @@ from rta_supervisor.compaction.reader import ColdReader
 from rta_supervisor.observe.tail import SessionTail
 from rta_supervisor.session.model import SessionRef
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands
+from rta_supervisor.transport import commands, functions
 from rta_supervisor.transport.link import Link
 from rta_supervisor.web.live.plot import Plot, PlotRequest
 from rta_wire import entry_ids, limits
@@ -86,7 +86,7 @@ async def plotted(url: str, client: redis.Redis) -> dict[str, Any]:
             link, NAMES, SessionRef(identity, "rig", number), PlotRequest.parse({"channels": "1", "window_s": "3600"})
         )
         await plot._read()
-        news = plot._update(is_first=True, has_more_names=True)
+        news = plot._update(is_first=True, has_new_channels=True)
         assert news["named"] == [1]
         assert "undecodable" not in news
         [track] = news["tracks"] if isinstance(news["tracks"], list) else news["tracks"].values()
@@ -121,7 +121,7 @@ def test_kill_9(url: str, client: redis.Redis) -> None:
 
 async def compact_once(url: str) -> None:
     link = Link(settings.RedisSettings(url=url))
-    await link.load_functions()
+    await functions.load(link)
     catalogue = SqliteCatalogue(cold_streams.scratch())
     await compactor(link, catalogue).sweep()
     await catalogue.close()
@@ -154,7 +154,7 @@ async def test_a_cursor_in_the_middle_of_a_batch(
     fill(client, "rig", entries)
     client.xtrim("stream:rig", maxlen=22, approximate=False)
     link = Link(settings.RedisSettings(url=url))
-    await link.load_functions()
+    await functions.load(link)
     catalogue = SqliteCatalogue(cold_streams.scratch())
     await compactor(link, catalogue).sweep()
     left = entries[3:]

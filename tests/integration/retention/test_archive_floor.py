@@ -8,11 +8,12 @@ import redis
 
 from rta_supervisor.diagnostics import counters
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.observe.doctor import Doctor
+from rta_supervisor.observe.deployment_checks import DeploymentChecks
 from rta_supervisor.retention import trimmer
 from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections import archive as sections_archive
+from rta_supervisor.transport import functions
 from rta_supervisor.transport.link import Link
 from rta_wire import keys
 from tests.support.archives import waiting
@@ -54,7 +55,7 @@ class World:
         async def sweep() -> trimmer.TrimResult:
             link = Link(self.config.redis)
             try:
-                await link.load_functions()
+                await functions.load(link)
                 parts = {name: getattr(self.config, name) for name in ("redis", "archive", "session")}
                 return await trimmer.Trimmer(link, settings.Settings(trim=changed, **parts)).sweep()
             finally:
@@ -169,7 +170,7 @@ def test_the_doctor_looks_at_the_archive(client: redis.Redis, url: str) -> None:
         async def look() -> Any:
             link = Link(config_.redis)  # noqa: B023
             try:
-                return await Doctor(link, config_, scan_keys=0)._archive()  # noqa: B023
+                return await DeploymentChecks(link, config_, scan_keys=0).archive()  # noqa: B023
             finally:
                 await link.close()
 

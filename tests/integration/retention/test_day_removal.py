@@ -14,7 +14,8 @@ from rta_supervisor.diagnostics import counters
 from rta_supervisor.nodes import leases as nodes_leases
 from rta_supervisor.nodes.server_clock import ServerClock
 from rta_supervisor.retention.archive_queue import UnarchivedSession
-from rta_supervisor.retention.day_sweep import STEADY_CLOCK_MS, DaySweep
+from rta_supervisor.retention.day_sweep import DaySweep
+from rta_supervisor.retention.day_sweep_rules import STEADY_CLOCK_MS
 from rta_supervisor.retention.trimmer import Trimmer, TrimResult
 from rta_supervisor.session import functions as session_functions
 from rta_supervisor.settings import settings
@@ -37,6 +38,7 @@ from tests.support.day_streams import (
     streams,
     traces,
 )
+from tests.support.session_values import session_record
 from tests.support.waiting import wait_until
 
 OLD = day_streams.Day("rig", TODAY - 3)
@@ -235,7 +237,7 @@ async def test_after_the_lease_nothing_goes(client: redis.Redis, link: Link) -> 
         fill(client, day, cold=True)
     leases = nodes_leases.Leases(link, settings.Settings(node=settings.NodeSettings(lease_s=0.2)), "first")
     await leases.renew()
-    until_ms = await leases.of("trim").next(1)
+    until_ms = await leases.of("trim").next_turn(1)
     wait_until(lambda: not client.exists(NAMES.lease("trim")), what="the end of the lease")
     assert (await trimmer(link).sweep(until_ms)).removed == ()
     assert traces(client, OLD) == EVERYWHERE_COLD
@@ -287,7 +289,7 @@ class Meddling(Link):
         self.has_met = True
         self._other.execute_command(
             *session_functions.publish_opening(
-                NAMES, self._stream, 7, session_functions.VersionedJson(b"{}", 1), ttl_s=100
+                NAMES, session_record(stream=self._stream, stream_session_id=7), ttl_s=100
             )
         )
         self._other.sadd(keys.STREAMS, self._stream)

@@ -17,10 +17,11 @@ from rta_supervisor.retention import functions as retention_functions
 from rta_supervisor.retention.trimmer import Trimmer, TrimResult
 from rta_supervisor.session import functions as session_functions
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands
+from rta_supervisor.transport import commands, functions
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, keys
 from rta_writers.connection import redis_client
+from tests.support.session_values import session_record
 
 NAMES = keys.Keys()
 HOUR_MS = 3_600_000
@@ -100,7 +101,7 @@ async def test_one_call_keeps_redis_for_a_moment_only(client: redis.Redis, link:
     """However long a stream is, no call removes more than the limit."""
     fill(client, "rig", numbered(2500))
     for exact in (False, True):
-        limits = settings.TrimSettings(max_entries=1, exact=exact).of("rig")
+        limits = settings.TrimSettings(max_entries=1, exact=exact).limits_for("rig")
         assert (
             await link.do(*retention_functions.trim("rig", limits, entry_ids.MAX))
             == retention_functions.CALL_MAX_ENTRIES
@@ -240,7 +241,7 @@ async def test_trimming_goes_forward_only(client: redis.Redis, link: Link) -> No
 def raw(shared_server: server.EmbeddedServer) -> Iterator[redis.Redis]:
     async def load() -> None:
         link = Link(settings.RedisSettings(url=shared_server.url))
-        await link.load_functions()
+        await functions.load(link)
         await link.close()
 
     anyio.run(load)
@@ -268,7 +269,7 @@ def test_what_stays_is_what_the_rule_says(
     """Against a model: the oldest go, none at or above the bound, never below the length, to the entry if exact."""
     raw.flushall()
     fill(raw, "rig", entries, LARGE if large else b"x")
-    limits = settings.TrimSettings(max_entries=most, exact=exact).of("rig")
+    limits = settings.TrimSettings(max_entries=most, exact=exact).limits_for("rig")
     while raw.execute_command(*retention_functions.trim("rig", limits, f"{below[0]}-{below[1]}")):
         pass
     left = ids(raw, "rig")
@@ -352,7 +353,7 @@ class Meddling(Link):
     def _open(self) -> None:
         """In the order in which a session is opened: entry, then set."""
         self._other.execute_command(
-            *session_functions.publish_opening(NAMES, "rig", 7, session_functions.VersionedJson(b"{}", 1), ttl_s=100)
+            *session_functions.publish_opening(NAMES, session_record(stream_session_id=7), ttl_s=100)
         )
         self._other.sadd("streams", "rig")
         self._other.zadd(NAMES.streams_used(), {"rig": now_ms()})

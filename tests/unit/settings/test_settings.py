@@ -12,18 +12,18 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_the_configuration_file_shows_every_key_with_its_default() -> None:
-    """The file that we ship is the defaults, no more and no less."""
+    """The file that we ship holds every setting with its default, and nothing else."""
     path = ROOT / "conf" / "supervisor.toml"
     assert settings.load(path, environ={}) == settings.Settings()
-    shown = msgspec.toml.decode(path.read_bytes())
-    known = msgspec.to_builtins(settings.Settings())
-    assert {name: set(section) for name, section in shown.items()} == {
-        name: set(section) for name, section in known.items()
+    file = msgspec.toml.decode(path.read_bytes())
+    defaults = msgspec.to_builtins(settings.Settings())
+    assert {name: set(section) for name, section in file.items()} == {
+        name: set(section) for name, section in defaults.items()
     }
 
 
 def test_the_last_source_wins(tmp_path: Path) -> None:
-    """File, then environment, then command line."""
+    """A value on the command line counts more than one in the environment, and that more than one in the file."""
     path = tmp_path / "x.toml"
     path.write_text('[redis]\nurl = "redis://file"\ntimeout_s = 1.5\n[node]\nttl_s = 90\n')
     environ = {"RTA_REDIS__URL": "redis://environment", "RTA_NODE__TTL_S": "99", "OTHER": "x"}
@@ -61,18 +61,64 @@ def test_a_wrong_configuration_is_refused(tmp_path: Path, text: str) -> None:
         settings.load(path, environ={})
 
 
+WRONG_VALUES = {
+    "redis.startup_patience_s": -1,
+    "keys.prefix": "{",
+    "control.batch": 0,
+    "session.refresh_ms": 0,
+    "trim.every_s": 0,
+    "days.partition": "hour",
+    "compact.every_s": 0,
+    "catalogue.flush_s": 0,
+    "archive.level": 0,
+    "node.ttl_s": 0,
+    "http.port": -1,
+    "metrics.survey_s": 0,
+    "webhooks.tries": 0,
+    "log.level": "loud",
+}
+
+
+def test_every_section_is_checked() -> None:
+    """A wrong value of each section is refused by its dotted name."""
+    assert [name.partition(".")[0] for name in WRONG_VALUES] == list(settings.Settings.__struct_fields__)
+    for name, value in WRONG_VALUES.items():
+        with pytest.raises(errors.BadConfiguration, match=name):
+            settings.load(None, {}, {name: value})
+
+
+@pytest.mark.parametrize(
+    ("values", "where"),
+    [
+        ({"redis.timeout_s": 1}, r"redis\.timeout_s: it is not above 1, the seconds that a read waits for news"),
+        (
+            {"session.close_grace_s": 60, "control.expire_s": 60},
+            r"session\.close_grace_s.* control\.expire_s: the close",
+        ),
+        ({"trim.idle_stream_s": 9, "session.closed_ttl_s": 10}, r"trim\.idle_stream_s.* sessions would outlive"),
+        ({"days.keep_days": 1, "session.closed_ttl_s": 86_401}, r"days\.keep_days.* sessions would outlive"),
+    ],
+)
+def test_values_that_two_sections_exclude_are_refused(values: dict[str, int], where: str) -> None:
+    """Each is named by the setting that is too small or too large for the other section."""
+    with pytest.raises(errors.BadConfiguration, match=where):
+        settings.load(None, {}, values)
+
+
 def test_a_missing_configuration_file_is_named(tmp_path: Path) -> None:
-    """The error holds the path."""
+    """The error for a file that does not exist holds its path."""
     with pytest.raises(errors.BadConfiguration, match=r"gone\.toml"):
         settings.load(tmp_path / "gone.toml", environ={})
 
 
 def test_trimming_of_a_source_holds_for_its_days() -> None:
-    """Unless a day has limits of its own."""
-    own = {
+    """A day has the limits of its source, unless it has its own."""
+    streams = {
         "rig": settings.StreamTrimSettings(max_entries=70),
         "rig.20260102": settings.StreamTrimSettings(max_entries=20),
     }
-    trim = settings.TrimSettings(max_entries=10, streams=own)
-    found = {name: trim.of(name).max_entries for name in ("rig", "rig.20260101", "rig.20260102", "rig.x", "other")}
-    assert found == {"rig": 70, "rig.20260101": 70, "rig.20260102": 20, "rig.x": 10, "other": 10}
+    trim = settings.TrimSettings(max_entries=10, streams=streams)
+    max_entries = {
+        name: trim.limits_for(name).max_entries for name in ("rig", "rig.20260101", "rig.20260102", "rig.x", "other")
+    }
+    assert max_entries == {"rig": 70, "rig.20260101": 70, "rig.20260102": 20, "rig.x": 10, "other": 10}

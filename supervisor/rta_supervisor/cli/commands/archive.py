@@ -9,7 +9,7 @@ import click
 import msgspec
 from rich import progress
 
-from rta_supervisor.archive import plan as archive_plan
+from rta_supervisor.archive import candidates as archive_candidates
 from rta_supervisor.archive import run as archive_run
 from rta_supervisor.archive.plan import ArchiveCandidate, ArchiveFilter
 from rta_supervisor.archive.run import ArchivedSession
@@ -120,7 +120,7 @@ async def _find_candidates(
     """Sessions to archive. Raises where no supervisor runs that could record the result, but for a dry run."""
     if not is_dry:
         await control_client.OperatorClient(link, config).check_is_served()
-    return await archive_plan.find_candidates(link, config, archive_filter)
+    return await archive_candidates.find(link, config, archive_filter)
 
 
 def _archive_folder(config: settings.Settings, path: Path | None) -> Path:

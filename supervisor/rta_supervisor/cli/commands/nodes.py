@@ -7,8 +7,7 @@ from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
-from rta_supervisor.transport.link import safe_url
-from rta_wire import errors
+from rta_wire import errors, redis_url
 
 
 @click.command("nodes")
@@ -37,4 +36,4 @@ def command(config: settings.Settings, as_json: bool) -> None:
             )
         output.console().print(table)
     if not nodes:
-        raise errors.NoSupervisor(url=safe_url(config.redis.url))
+        raise errors.NoSupervisor(url=redis_url.redact(config.redis.url))

@@ -7,24 +7,24 @@ from rich.text import Text
 
 from rta_supervisor.cli import options, output
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.observe import queries
+from rta_supervisor.observe import queries, summaries
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
-from rta_supervisor.transport.link import Link, safe_url
-from rta_wire import errors
+from rta_supervisor.transport.link import Link
+from rta_wire import errors, redis_url
 from rta_wire.session import State
 
 
 class DeploymentStatus(msgspec.Struct, frozen=True):
     """What `status --json` prints."""
 
-    redis: queries.ServerSummary
-    nodes: list[queries.NodeSummary]
+    redis: summaries.ServerSummary
+    nodes: list[summaries.NodeSummary]
     sessions: dict[str, int]
     streams: int
     stream_entries: int
     stream_bytes: int
-    lanes: list[queries.ControlStreamSummary]
+    lanes: list[summaries.ControlStreamSummary]
     oldest_message_s: float
     dead_letters: int
 
@@ -47,7 +47,7 @@ def command(config: settings.Settings, as_json: bool) -> None:
     else:
         output.console().print(_page(status, config))
     if not status.nodes:
-        raise errors.NoSupervisor(url=safe_url(config.redis.url))
+        raise errors.NoSupervisor(url=redis_url.redact(config.redis.url))
 
 
 async def read_status(link: Link, config: settings.Settings) -> DeploymentStatus:
@@ -59,12 +59,12 @@ async def read_status(link: Link, config: settings.Settings) -> DeploymentStatus
     return DeploymentStatus(
         redis=server,
         nodes=await redis_queries.nodes(),
-        sessions=queries.by_state(sessions),
+        sessions=summaries.count_by_state(sessions),
         streams=len(streams),
         stream_entries=sum(stream.entries for stream in streams),
         stream_bytes=sum(stream.memory_bytes or 0 for stream in streams),
         lanes=control_streams,
-        oldest_message_s=queries.oldest_age_s(control_streams),
+        oldest_message_s=summaries.oldest_age_s(control_streams),
         dead_letters=await redis_queries.dead_letter_count(),
     )
 
@@ -76,7 +76,7 @@ def _page(status: DeploymentStatus, config: settings.Settings) -> Table:
     waiting = output.count(sum(stream.waiting + stream.unacknowledged for stream in status.lanes))
     return output.key_value_table(
         [
-            ("redis", f"{server.product} {server.version} at {safe_url(config.redis.url)}"),
+            ("redis", f"{server.product} {server.version} at {redis_url.redact(config.redis.url)}"),
             ("memory", f"{output.size(server.used_bytes)}, {limit}, {server.policy}"),
             ("supervisors", _format_nodes(status.nodes)),
             ("sessions", _format_live_counts(status.sessions)),
@@ -87,7 +87,7 @@ def _page(status: DeploymentStatus, config: settings.Settings) -> Table:
     )
 
 
-def _format_nodes(nodes: list[queries.NodeSummary]) -> Text:
+def _format_nodes(nodes: list[summaries.NodeSummary]) -> Text:
     if not nodes:
         return Text("none is running", style="bold red")
     at_ms = now_ms()

@@ -127,7 +127,7 @@ async def _follow(
                 break
         elif isinstance(item, observe_tail.CaughtUp):
             sys.stdout.flush()
-        elif isinstance(item, observe_tail.Away):
+        elif isinstance(item, observe_tail.RedisAway):
             _warn(f"Redis is away, waiting for it: {item.reason}")
         else:
             code = DATA_MISSING

@@ -10,7 +10,7 @@ from rta_supervisor.catalogue.model import Catalogue, Query
 from rta_supervisor.cli import catalogue_access, options, output, query_options
 from rta_supervisor.cli.catalogue_access import CatalogueLine
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.observe import queries
+from rta_supervisor.observe import queries, summaries
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
 from rta_wire import errors
@@ -63,7 +63,7 @@ def _list_live(config: settings.Settings, query: Query, *, limit: int, as_json: 
         console.print(f"{len(matching) - len(page):,} more: --limit 0 shows all")
 
 
-def _live_table(sessions: Sequence[queries.SessionSummary]) -> Table:
+def _live_table(sessions: Sequence[summaries.SessionSummary]) -> Table:
     columns = ("session", "state", "stream", "id", "principal", "samples", "bytes", "open for", "heard")
     table = output.table(*columns, right=("id", "samples", "bytes", "open for", "heard"))
     at_ms = now_ms()

@@ -1,1 +1,1 @@
-"""The sections of the settings, a module each, with what is checked of them at the start."""
+"""The sections of the settings, a module each: fields, defaults, and what a section checks about itself alone."""

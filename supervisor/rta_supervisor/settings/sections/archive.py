@@ -1,10 +1,11 @@
-"""What can be set about the archive, and what is wrong with it."""
+"""Section `[archive]`: where Parquet files go, how they are written, and whether Redis keeps data until then."""
 
 from typing import Final
 
 import msgspec
 
-from rta_wire import errors, keys
+from rta_supervisor.settings.sections import checks
+from rta_wire import keys
 from rta_wire.codec import burst
 
 LEVEL_MIN: Final = 1
@@ -12,7 +13,7 @@ LEVEL_MAX: Final = 19
 
 
 class ArchiveSourceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How samples of one source are stored: the wire does not say it."""
+    """How samples of one source are stored, which the bursts themselves do not say."""
 
     sample_type: str = "double"
     """One type, or `7=int64, *=float`, as in the option `sampleType` of the Spark source."""
@@ -20,6 +21,8 @@ class ArchiveSourceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
 
 
 class ArchiveSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The folder of the archive, and what holds for all sources and for single ones."""
+
     path: str = ""
     required: bool = False
     max_bytes: int = 0
@@ -29,18 +32,19 @@ class ArchiveSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sources: dict[str, ArchiveSourceSettings] = {}
 
     def for_source(self, source: str) -> ArchiveSourceSettings:
+        """How samples of a source are stored: as its table says, else by the defaults."""
         return self.sources.get(source, ArchiveSourceSettings())
 
-
-def check(archive: ArchiveSettings) -> None:
-    wrong = (
-        ("path", archive.required and not archive.path, "it is empty, and archive.required waits for it"),
-        ("max_bytes", archive.max_bytes < 0, "it is below 0"),
-        ("alarm_at", not 0 < archive.alarm_at <= 1, "it is not above 0 and at most 1"),
-        ("level", not LEVEL_MIN <= archive.level <= LEVEL_MAX, f"it is not between {LEVEL_MIN} and {LEVEL_MAX}"),
-    )
-    for name, is_wrong, reason in wrong:
-        if is_wrong:
-            raise errors.BadConfiguration(where=f"archive.{name}", reason=reason)
-    for source in archive.sources:
-        keys.check_stream_name(source)
+    def check(self) -> None:
+        is_missing = self.required and not self.path
+        other_level = f"it is not between {LEVEL_MIN} and {LEVEL_MAX}"
+        checks.refuse_first(
+            [
+                ("archive.path", is_missing, "it is empty, and archive.required waits for it"),
+                ("archive.max_bytes", self.max_bytes < 0, checks.BELOW_0),
+                ("archive.alarm_at", not 0 < self.alarm_at <= 1, "it is not above 0 and at most 1"),
+                ("archive.level", not LEVEL_MIN <= self.level <= LEVEL_MAX, other_level),
+            ]
+        )
+        for source in self.sources:
+            keys.check_stream_name(source)

@@ -1,14 +1,14 @@
-"""When streams are compacted and how fast, as the settings say."""
+"""Section `[compact]`: when streams move into cold streams, how fast, and how they are compressed there."""
 
 import msgspec
 
-from rta_wire import errors
+from rta_supervisor.settings.sections import checks
 from rta_wire.cold import batch as cold_batch
-
-HOUR_S = 3600
 
 
 class CompactSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When and how to compact. `after_s = 0` switches it off."""
+
     after_s: float = 0
     every_s: float = 60.0
     bytes_per_s: int = 20_000_000
@@ -19,19 +19,20 @@ class CompactSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def options(self) -> cold_batch.ColdCompression:
+        """Codec and level, as a cold batch takes them."""
         return cold_batch.ColdCompression(self.codec, self.level)
 
-
-def check(compact: CompactSettings) -> None:
-    lowest, highest = cold_batch.LEVELS.get(compact.codec, (0, 0))
-    wrong = (
-        ("after_s", compact.after_s < 0, "it is below 0"),
-        ("every_s", compact.every_s <= 0, "it is not above 0"),
-        ("bytes_per_s", compact.bytes_per_s < 1, "it is not above 0"),
-        ("streams_per_hour", compact.streams_per_hour < 1, "it is not above 0"),
-        ("codec", compact.codec not in cold_batch.CODECS, f"it is one of {', '.join(cold_batch.CODECS)}"),
-        ("level", not lowest <= compact.level <= highest, f"of {compact.codec} it is between {lowest} and {highest}"),
-    )
-    for name, is_wrong, reason in wrong:
-        if is_wrong:
-            raise errors.BadConfiguration(where=f"compact.{name}", reason=reason)
+    def check(self) -> None:
+        lowest, highest = cold_batch.LEVELS.get(self.codec, (0, 0))
+        is_unknown, codecs = self.codec not in cold_batch.CODECS, ", ".join(cold_batch.CODECS)
+        other_level = f"of {self.codec} it is between {lowest} and {highest}"
+        checks.refuse_first(
+            [
+                ("compact.after_s", self.after_s < 0, checks.BELOW_0),
+                ("compact.every_s", self.every_s <= 0, checks.NOT_ABOVE_0),
+                ("compact.bytes_per_s", self.bytes_per_s < 1, checks.NOT_ABOVE_0),
+                ("compact.streams_per_hour", self.streams_per_hour < 1, checks.NOT_ABOVE_0),
+                ("compact.codec", is_unknown, f"it is one of {codecs}"),
+                ("compact.level", not lowest <= self.level <= highest, other_level),
+            ]
+        )

@@ -1,60 +1,38 @@
-"""How to get at a PostgreSQL: an address that people may see, and a password that they may not.
+"""Parameters of a connection to PostgreSQL, from `catalogue.url` and a password that is kept elsewhere.
 
-What stands in the URL comes first, then `catalogue.password_file`, then the environment, then what systemd hands to a
-service. After these libpq looks where it always does: PGPASSWORD, ~/.pgpass.
+A password in the URL comes first, then the file `catalogue.password_file`, then the environment, then systemd's
+credentials. After these libpq looks where it always does: PGPASSWORD, ~/.pgpass.
 """
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from rta_wire import credentials, errors, redis_url
 
-SCHEMES: Final = ("postgresql", "postgres")
 PASSWORD_VARIABLE: Final = "RTA_CATALOGUE_PASSWORD"  # noqa: S105 - a name, not a secret
 CREDENTIAL: Final = "catalogue-password"
-SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 CONNECT_MIN_S: Final = 2
-"""libpq takes less for as much."""
-
-
-def check(*, url: str, path: str, password_file: str, schema: str) -> None:
-    """What can be told without asking anybody."""
-    if not url:
-        if password_file:
-            raise errors.BadConfiguration(where="catalogue.password_file", reason="it is for catalogue.url: name one")
-        return
-    if url.partition("://")[0] not in SCHEMES or "://" not in url:
-        raise errors.BadConfiguration(where="catalogue.url", reason="it does not begin with postgresql://")
-    if path:
-        raise errors.BadConfiguration(where="catalogue.url", reason="there is catalogue.path too. Use one of them")
-    if password_file and redis_url.has_password(url):
-        raise errors.BadConfiguration(
-            where="catalogue.password_file", reason="the URL has a password too. Use one of them"
-        )
-    if not SCHEMA_NAME.fullmatch(schema):
-        raise errors.BadConfiguration(
-            where="catalogue.schema", reason="it has other characters than a-z, 0-9 and _, or it is too long"
-        )
+"""libpq waits at least this long, whatever it is given."""
 
 
 def parameters(
     url: str, *, password_file: str, timeout_s: float, environ: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """What libpq is told. Not to be printed. Files are read anew each time: a password may be changed meanwhile."""
+    """Parameters for libpq, the password among them: not to be printed. Files are read anew each time, since a password
+    may change while a supervisor runs."""
     import psycopg  # noqa: PLC0415 - the extra `postgres`; most have a file
     from psycopg import conninfo  # noqa: PLC0415
 
     environ = os.environ if environ is None else environ
     try:
-        given = conninfo.conninfo_to_dict(url)
+        url_parameters = conninfo.conninfo_to_dict(url)
     except psycopg.Error:
-        # What libpq says of it may quote a part of the password.
+        # The message of libpq may quote a part of the password.
         reason = "it is no URL of a PostgreSQL. Write '/', '@', '?' and '#' in a password as %2F, %40, %3F and %23"
         raise errors.BadConfiguration(where=f"catalogue.url {redis_url.redact(url)!r}", reason=reason) from None
-    usual: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "application_name": "rta-supervisor",
         "connect_timeout": max(CONNECT_MIN_S, round(timeout_s)),
         "tcp_user_timeout": int(timeout_s * 1000),
@@ -62,9 +40,9 @@ def parameters(
         "keepalives_interval": 1,
         "keepalives_count": 3,
     }
-    if "password" not in given and (password := _password(password_file, environ)):
-        usual["password"] = password
-    return usual | {name: value for name, value in given.items() if value is not None}
+    if "password" not in url_parameters and (password := _password(password_file, environ)):
+        defaults["password"] = password
+    return defaults | {name: value for name, value in url_parameters.items() if value is not None}
 
 
 def _password(file: str, environ: Mapping[str, str]) -> str | None:

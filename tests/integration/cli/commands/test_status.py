@@ -4,7 +4,7 @@ import redis
 
 import rta_writers
 from rta_supervisor.cli.commands import status as commands_status
-from rta_supervisor.observe import queries
+from rta_supervisor.observe import summaries
 from rta_wire.pb import control_pb2
 from tests.support.commands import convert, run
 from tests.support.control import dead_letters, folded, send, write
@@ -35,10 +35,10 @@ def test_streams_and_nodes_print_what_redis_has(
     opened = [sessions.open(f"run-{number}", stream="rig") for number in (1, 2, 3)]
     write(client, opened[0], 5)
     wait_until(lambda: folded(client, "run-1").samples == 5, what="the totals")
-    [stream] = convert(run(url, "streams", "--json").json()["streams"], list[queries.StreamSummary])
+    [stream] = convert(run(url, "streams", "--json").json()["streams"], list[summaries.StreamSummary])
     assert (stream.stream, stream.entries, stream.open_sessions) == ("rig", client.xlen("stream:rig"), 3)
     assert stream.memory_bytes == client.memory_usage("stream:rig")
-    [node] = convert(run(url, "nodes", "--json").json()["nodes"], list[queries.NodeSummary])
+    [node] = convert(run(url, "nodes", "--json").json()["nodes"], list[summaries.NodeSummary])
     assert client.hget(f"rtas:node:{node.node}", "pid") == str(node.pid).encode()
     assert "rig" in run(url, "streams").out
     assert node.node in run(url, "nodes").out

@@ -6,7 +6,7 @@ import redis
 
 import rta_writers
 from rta_supervisor.cli import catalogue_access
-from rta_supervisor.observe import queries
+from rta_supervisor.observe import summaries
 from tests.support import samples
 from tests.support.commands import NO_REDIS_URL, convert, refused, run
 from tests.support.control import folded, write
@@ -22,8 +22,8 @@ def test_live_sessions_are_listed_as_redis_has_them(
     wait_until(lambda: folded(client, "run-1").samples == 5, what="the totals")
     printed = run(url, "sessions", "list", "--json").json()
     assert printed["total"] == 3
-    summaries = convert(printed["sessions"], list[queries.SessionSummary])
-    by_identity = {summary.identity: summary for summary in summaries}
+    listed = convert(printed["sessions"], list[summaries.SessionSummary])
+    by_identity = {summary.identity: summary for summary in listed}
     assert by_identity.keys() == {"run-1", "run-2", "run-3"}
     first = by_identity["run-1"]
     assert (first.samples, first.start_ns, first.end_ns) == (5, samples.START_NS, samples.START_NS + 4)

@@ -1,0 +1,71 @@
+"""Section `[trim]`: how long, how large and how old a live stream may become, for all streams and for single ones."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from rta_supervisor.settings.sections import checks
+from rta_wire import day_streams, keys
+
+
+class TrimLimits(msgspec.Struct, frozen=True):
+    """The limits of one stream. 0 means no limit, but for `max_entries`."""
+
+    max_entries: int
+    max_bytes: int
+    max_age_s: float
+    min_retention_s: float
+    idle_stream_s: float
+    exact: bool
+
+
+class StreamTrimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of one stream or source that differ from those of all; None: as for all."""
+
+    max_entries: int | None = None
+    max_bytes: int | None = None
+    max_age_s: float | None = None
+    min_retention_s: float | None = None
+    idle_stream_s: float | None = None
+    exact: bool | None = None
+
+
+class TrimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of all streams, and of those that have their own."""
+
+    enabled: bool = True
+    every_s: float = 30.0
+    max_entries: int = 10_000
+    max_bytes: int = 0
+    max_age_s: float = 0
+    min_retention_s: float = 60.0
+    idle_stream_s: float = 7 * day_streams.DAY_S
+    exact: bool = False
+    streams: dict[str, StreamTrimSettings] = {}
+
+    def limits_for(self, stream: str) -> TrimLimits:
+        """The limits of a stream: its own, else those of its source, else those of all."""
+        overrides = self.streams.get(stream) or self.streams.get(day_streams.source_of(stream), StreamTrimSettings())
+        return TrimLimits(
+            *(
+                getattr(self, name) if (value := getattr(overrides, name)) is None else value
+                for name in TrimLimits.__struct_fields__
+            )
+        )
+
+    def all_limits(self) -> Iterator[tuple[str, TrimLimits]]:
+        """The dotted name of every table of limits, with the limits that follow from it."""
+        yield "trim", self.limits_for("")
+        for stream in self.streams:
+            yield f'trim.streams."{stream}"', self.limits_for(stream)
+
+    def check(self) -> None:
+        checks.refuse_first([("trim.every_s", self.every_s <= 0, checks.NOT_ABOVE_0)])
+        for stream in self.streams:
+            keys.check_stream_name(stream)
+        for where, limits in self.all_limits():
+            checks.refuse_first([(f"{where}.max_entries", limits.max_entries < 1, checks.NOT_ABOVE_0)])
+            checks.refuse_first(
+                (f"{where}.{name}", getattr(limits, name) < 0, checks.BELOW_0)
+                for name in ("max_bytes", "max_age_s", "min_retention_s", "idle_stream_s")
+            )
