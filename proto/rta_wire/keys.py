@@ -288,6 +288,7 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def check_stream_name(name: str) -> str:
+    """The name of a stream. Raises `BadName` if it is not valid, as the other checks do."""
     if not _STREAM_NAME.fullmatch(name):
         raise errors.BadName(
             what="Stream name",
@@ -299,18 +300,22 @@ def check_stream_name(name: str) -> str:
 
 
 def check_identity(identity: str) -> str:
+    """The identity of a session, if it is valid."""
     return _check_text("Identity", identity, limits.IDENTITY_MAX_BYTES)
 
 
 def check_unit(unit: str) -> str:
+    """The name of a unit, if it is valid."""
     return _check_text("Unit", unit, limits.UNIT_MAX_BYTES)
 
 
 def check_external_id(external_id: str) -> str:
+    """An external id, if it is valid."""
     return _check_text("External id", external_id, limits.IDENTITY_MAX_BYTES)
 
 
 def check_principal(principal: str) -> str:
+    """The name of a principal, if it is valid."""
     return _check_text("Principal", principal, limits.IDENTITY_MAX_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""What stands in the log of a supervisor that met friends and foes."""
+"""The log of a supervisor that got valid, wrong and hostile messages."""
 
 import json
 import re
@@ -16,7 +16,7 @@ PAYLOAD = "payload-of-a-customer"
 
 
 def test_fields_and_nothing_else(url: str, client: redis.Redis) -> None:
-    """Node, request, session and stream where they belong; no payload, no secret, no control character."""
+    """Events have node, request, session and stream as fields, and no payload, secret or control character anywhere."""
     with supervisors.running(url, {"RTA_HTTP__TOKEN": SECRET}) as supervisor:
         sessions = rta_writers.SessionClient(url)
         with sessions.session("run-1", stream="rig", details={"Driver": PAYLOAD}) as session:
