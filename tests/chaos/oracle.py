@@ -134,7 +134,7 @@ def timestamped(raw: bytes) -> tuple[stamps.Codes, int]:
     fields = dict(independent_reader.protobuf(raw))
     packed = np.frombuffer(fields[4], np.uint8)
     deltas = packed.astype(np.int64) if (packed < 0x80).all() else np.array(list(_varints(fields[4])), np.int64)
-    times = independent_reader.ns(fields[2]) + np.cumsum(deltas) * independent_reader.signed(fields[3])
+    times = independent_reader.fixed64(fields[2]) + np.cumsum(deltas) * independent_reader.signed(fields[3])
     values = np.frombuffer(fields[5], "<f8")
     codes = stamps.from_values(values)
     is_right = (

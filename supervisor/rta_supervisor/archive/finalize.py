@@ -1,5 +1,8 @@
-"""The last steps for one session: its files are read back and compared with what its stream held, then they get their
-manifest and their place. Whatever ends it in between leaves a folder aside that the next run removes."""
+"""The last steps for one session: its files are read back and compared with what its stream held, then they get a
+manifest and are moved to their folder in the archive.
+
+A run that ends in between leaves a staging folder that the next run removes.
+"""
 
 import hashlib
 from collections.abc import Iterable
@@ -10,98 +13,117 @@ from rta_supervisor.archive.manifest import Manifest, ManifestFile
 from rta_supervisor.archive.plan import ArchiveCandidate
 from rta_wire import archive_spec, content_digest, errors
 
-
-def describe_missing(session: ArchiveCandidate, found: archive_spec.SessionResult) -> tuple[str, ...]:
-    """What the archive of a session lacks, in words."""
-    if not found.entries:
-        return ("all of its entries: they are gone from Redis",)
-    lacks = []
-    if not found.begins_with_json:
-        lacks.append(f"entries before {found.first_id}: they were trimmed")
-    if found.samples.rows < session.samples:
-        lacks.append(f"{session.samples - found.samples.rows} of {session.samples} samples that were reported")
-    return tuple(lacks)
-
-
 VerifiedFiles = dict[str, verify.VerifiedFile]
-"""By name: names of files are unique."""
+"""Files that were read back, by name. Names of files are unique in a run."""
 
 
-def verify_files(number: int, files: Iterable[archive_spec.ArchiveFile], aside: Path) -> VerifiedFiles:
-    """Read files of a session back."""
-    return {file.name: verify.verify_file(aside / str(number) / file.name, file.kind) for file in files}
+def describe_missing(candidate: ArchiveCandidate, result: archive_spec.SessionResult) -> tuple[str, ...]:
+    """What the archive of a session lacks, as phrases for people. Empty: it is complete."""
+    if not result.entries:
+        return ("all of its entries: they are gone from Redis",)
+    missing = []
+    if not result.begins_with_json:
+        missing.append(f"entries before {result.first_id}: they were trimmed")
+    if result.samples.rows < candidate.samples:
+        lost = candidate.samples - result.samples.rows
+        missing.append(f"{lost} of {candidate.samples} samples that were reported")
+    return tuple(missing)
+
+
+def verify_files(stream_session_id: int, files: Iterable[archive_spec.ArchiveFile], staging: Path) -> VerifiedFiles:
+    """Read the files of a session back."""
+    return {file.name: verify.verify_file(staging / str(stream_session_id) / file.name, file.kind) for file in files}
 
 
 def finalize(
-    session: ArchiveCandidate, found: archive_spec.SessionResult, checked: VerifiedFiles, aside: Path, archive: Path
+    candidate: ArchiveCandidate,
+    result: archive_spec.SessionResult,
+    verified: VerifiedFiles,
+    staging: Path,
+    archive: Path,
 ) -> Manifest:
-    """From files aside to a folder in its place."""
-    folder = aside / str(session.stream_session_id)
+    """Give the files of a session their manifest, and move them from the staging folder into the archive.
+
+    Raises `ArchiveDiffers` where the files do not hold what the stream held.
+    """
+    folder = staging / str(candidate.stream_session_id)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        made = build_manifest(session, found, checked)
+        new = build_manifest(candidate, result, verified)
         for path in folder.iterdir():
-            if path.name not in {file.name for file in made.files}:
-                path.unlink()  # of an attempt of Spark's that did not count
-        folders.write_durably(folder / folders.SESSION, session.document)
-        made.write(folder)
-        folders.move_into_place(folder, archive / session.folder)
+            if path.name not in {file.name for file in new.files}:
+                path.unlink()  # left by a failed attempt of a Spark task
+        folders.write_durably(folder / folders.SESSION, candidate.document)
+        new.write(folder)
+        folders.move_into_place(folder, archive / candidate.folder)
     except OSError as error:
         raise folders.unwritable(archive, error) from error
-    return made
+    return new
 
 
-def refresh_manifest(session: ArchiveCandidate, archive: Path) -> Manifest | None:
-    """The manifest of a session that is in its place, beside its newest JSON. None: it is not there."""
-    folder = archive / session.folder
-    found = manifest.read(folder, session.identity)
-    if found is None:
+def refresh_manifest(candidate: ArchiveCandidate, archive: Path) -> Manifest | None:
+    """Write the newest Session JSON of a session beside files that are in the archive, and return their manifest.
+
+    None: the archive has no files of the session.
+    """
+    folder = archive / candidate.folder
+    old = manifest.read(folder, candidate.identity)
+    if old is None:
         return None
-    newer = found.with_document(session.document, session.version, session.state.value)
-    if newer != found:
+    new = old.with_document(candidate.document, candidate.version, candidate.state.value)
+    if new != old:
         try:
-            folders.write_durably(folder / folders.SESSION, session.document)
-            newer.write(folder)
+            folders.write_durably(folder / folders.SESSION, candidate.document)
+            new.write(folder)
         except OSError as error:
             raise folders.unwritable(archive, error) from error
-    return newer
+    return new
 
 
-def build_manifest(session: ArchiveCandidate, found: archive_spec.SessionResult, checked: VerifiedFiles) -> Manifest:
-    """The manifest of files that hold what the stream held, or an error."""
-    held = {"samples": _digest(found.samples), "events": _digest(found.events)}
-    there = {kind: content_digest.Digest() for kind in held}
+def build_manifest(
+    candidate: ArchiveCandidate, result: archive_spec.SessionResult, verified: VerifiedFiles
+) -> Manifest:
+    """The manifest of verified files. Raises `ArchiveDiffers` where they do not hold what the stream held."""
+    in_stream = {"samples": _digest(result.samples), "events": _digest(result.events)}
+    in_files = {kind: content_digest.Digest() for kind in in_stream}
     files = []
-    for file in found.files:
-        one = checked[file.name]
-        there[file.kind] = there[file.kind].sum_of(one.content)
-        files.append(ManifestFile(file.name, file.kind, one.content.rows, one.size_bytes, one.sha256))
-    for kind, wanted in held.items():
-        if there[kind] != wanted:
-            counts = f"{there[kind].rows} {kind} in the files, {wanted.rows} in the stream"
-            reason = counts if there[kind].rows != wanted.rows else f"{counts}, but not the same"
-            raise errors.ArchiveDiffers(identity=session.identity, reason=reason)
-    rows, content = manifest.content(held["samples"], held["events"])
-    lacks = describe_missing(session, found)
+    for file in result.files:
+        actual = verified[file.name]
+        in_files[file.kind] = in_files[file.kind].sum_of(actual.content)
+        files.append(ManifestFile(file.name, file.kind, actual.content.rows, actual.size_bytes, actual.sha256))
+    for kind, digest in in_stream.items():
+        _check_same(candidate, kind, in_files[kind], digest)
+    rows, content = manifest.content(in_stream["samples"], in_stream["events"])
+    missing = describe_missing(candidate, result)
     return Manifest(
-        identity=session.identity,
-        stream_session_id=session.stream_session_id,
-        stream=session.stream,
-        source=session.source,
-        date=folders.day(session.opened_ms),
-        state=session.state.value,
-        version=session.version,
-        entries=found.entries,
-        first_id=found.first_id,
-        last_id=found.last_id,
+        identity=candidate.identity,
+        stream_session_id=candidate.stream_session_id,
+        stream=candidate.stream,
+        source=candidate.source,
+        date=folders.day(candidate.opened_ms),
+        state=candidate.state.value,
+        version=candidate.version,
+        entries=result.entries,
+        first_id=result.first_id,
+        last_id=result.last_id,
         rows=rows,
         content=content,
-        complete=not lacks,
-        missing=lacks,
-        session_sha256=hashlib.sha256(session.document).hexdigest(),
+        complete=not missing,
+        missing=missing,
+        session_sha256=hashlib.sha256(candidate.document).hexdigest(),
         files=tuple(files),
     ).with_checksum()
 
 
-def _digest(counted: archive_spec.RowSum) -> content_digest.Digest:
-    return content_digest.Digest(counted.rows, counted.sum)
+def _check_same(
+    candidate: ArchiveCandidate, kind: str, in_files: content_digest.Digest, in_stream: content_digest.Digest
+) -> None:
+    if in_files == in_stream:
+        return
+    counts = f"{in_files.rows} {kind} in the files, {in_stream.rows} in the stream"
+    reason = counts if in_files.rows != in_stream.rows else f"{counts}, but not the same"
+    raise errors.ArchiveDiffers(identity=candidate.identity, reason=reason)
+
+
+def _digest(row_sum: archive_spec.RowSum) -> content_digest.Digest:
+    return content_digest.Digest(row_sum.rows, row_sum.sum)

@@ -1,4 +1,4 @@
-"""The manifest of an archived session: what its files hold, what they were made of, and what is missing."""
+"""The manifest of an archived session: what its files hold, what they were made from, and what is missing."""
 
 import hashlib
 from pathlib import Path
@@ -23,7 +23,7 @@ class ManifestFile(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known of the files of one session."""
+    """What `manifest.json` says about the files of one session."""
 
     format: int = FORMAT
     identity: str
@@ -37,32 +37,30 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     first_id: str
     last_id: str
     rows: dict[str, int]
-    """By kind."""
+    """How many, by kind: samples and events."""
     content: dict[str, str]
-    """Sums over the bits of all rows, by kind, in whichever order they stand."""
+    """Digests of all rows, by kind. They do not depend on the order of the rows."""
     complete: bool
     missing: tuple[str, ...] = ()
     session_sha256: str
     files: tuple[ManifestFile, ...]
     checksum: str = ""
-    """Over what the session is and holds, not over how that is divided into files."""
+    """Over the session and its content, not over how that is divided into files."""
 
     @property
     def size_bytes(self) -> int:
         return sum(file.size_bytes for file in self.files)
 
     def with_checksum(self) -> Self:
-        return msgspec.structs.replace(self, checksum=self._sum())
-
-    def _sum(self) -> str:
-        same = (self.format, self.identity, self.stream_session_id, self.stream)
-        held = (sorted(self.rows.items()), sorted(self.content.items()), self.session_sha256)
-        return hashlib.sha256(msgspec.json.encode([*same, *held])).hexdigest()
+        session = (self.format, self.identity, self.stream_session_id, self.stream)
+        content = (sorted(self.rows.items()), sorted(self.content.items()), self.session_sha256)
+        checksum = hashlib.sha256(msgspec.json.encode([*session, *content])).hexdigest()
+        return msgspec.structs.replace(self, checksum=checksum)
 
     def with_document(self, document: bytes, version: int, state: str) -> Self:
-        """The same files beside other Session JSON."""
-        found = hashlib.sha256(document).hexdigest()
-        return msgspec.structs.replace(self, session_sha256=found, version=version, state=state).with_checksum()
+        """The manifest of the same files beside other Session JSON."""
+        sha256 = hashlib.sha256(document).hexdigest()
+        return msgspec.structs.replace(self, session_sha256=sha256, version=version, state=state).with_checksum()
 
     def write(self, folder: Path) -> None:
         folders.write_durably(
@@ -71,16 +69,20 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def content(samples: content_digest.Digest, events: content_digest.Digest) -> tuple[dict[str, int], dict[str, str]]:
-    """Rows and sums by kind."""
-    kinds = {"samples": samples, "events": events}
-    return {kind: one.rows for kind, one in kinds.items()}, {kind: one.text for kind, one in kinds.items()}
+    """The fields `rows` and `content` of a manifest."""
+    digests = {"samples": samples, "events": events}
+    rows = {kind: digest.rows for kind, digest in digests.items()}
+    return rows, {kind: digest.text for kind, digest in digests.items()}
 
 
 def read(folder: Path, identity: str) -> Manifest | None:
-    """The manifest of a finished folder, None where there is no folder. Its files have to be as long as it says."""
+    """The manifest of a finished folder, None where there is no folder.
+
+    Raises `ArchiveDamaged` where it is missing or wrong, or a file does not have the size that it says.
+    """
     path = folder / folders.MANIFEST
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=Manifest)
+        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
     except FileNotFoundError:
         if not folder.exists():
             return None
@@ -88,9 +90,9 @@ def read(folder: Path, identity: str) -> Manifest | None:
     except msgspec.DecodeError as error:
         reason = f"its manifest can't be read ({error})"
         raise errors.ArchiveDamaged(identity=identity, path=str(folder), reason=reason) from error
-    if found.with_checksum().checksum != found.checksum:
+    if manifest.with_checksum().checksum != manifest.checksum:
         raise errors.ArchiveDamaged(identity=identity, path=str(folder), reason="its manifest contradicts itself")
-    for file in found.files:
+    for file in manifest.files:
         try:
             size = (folder / file.name).stat().st_size
         except FileNotFoundError:
@@ -98,4 +100,4 @@ def read(folder: Path, identity: str) -> Manifest | None:
         if size != file.size_bytes:
             reason = f"{file.name} has {size} bytes, not {file.size_bytes}" if size >= 0 else f"{file.name} is gone"
             raise errors.ArchiveDamaged(identity=identity, path=str(folder), reason=reason)
-    return found
+    return manifest

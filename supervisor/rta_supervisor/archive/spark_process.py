@@ -1,4 +1,4 @@
-"""Runs the Spark job in a process of its own, and takes its answers."""
+"""Runs the Spark job of the archive as a process of its own, and reads the events that it prints."""
 
 import importlib.util
 import os
@@ -16,11 +16,11 @@ from rta_supervisor.embedded import java, processes
 from rta_wire import archive_spec, errors
 
 LOG_TAIL_LINES: Final = 15
-_answer: Final = msgspec.json.Decoder(archive_spec.JobEvent)
+_decoder: Final = msgspec.json.Decoder(archive_spec.JobEvent)
 
 
 def require_spark() -> dict[str, str]:
-    """The environment of a Spark process, or an error that says what to install."""
+    """The environment of a Spark process. Raises an error that says what to install where Spark or Java is missing."""
     if importlib.util.find_spec("pyspark") is None:
         raise errors.Unavailable(
             what="Spark", reason="the package pyspark is not installed. Try: pip install 'rta-supervisor[spark]'"
@@ -28,40 +28,44 @@ def require_spark() -> dict[str, str]:
     return java.spark_environment()
 
 
-def run_job(order: archive_spec.ArchiveSpec, aside: Path) -> Iterator[archive_spec.JobEvent]:
-    """What the job says, until it is done. One that fails is an error here."""
-    environment = require_spark()
-    scratch = aside / "spark"
-    log_path = aside / "job.log"
+def run_job(spec: archive_spec.ArchiveSpec, staging: Path) -> Iterator[archive_spec.JobEvent]:
+    """Run the job and yield its events until it is done. Raises the error of a job that fails."""
+    scratch = staging / "spark"
+    log_path = staging / "job.log"
+    spec_path = staging / "spec.json"
+    environment = {
+        **require_spark(),
+        "SPARK_LOCAL_DIRS": str(scratch),
+        "TMPDIR": str(scratch),
+        # This program may have put our packages onto its path by itself.
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
     try:
         scratch.mkdir()
-        _write_order(aside / "order.json", order)
-        command = [sys.executable, "-m", "rta_writers.archive.job", str(aside / "order.json")]
-        # The program may have put our packages onto its path by itself.
-        path = os.pathsep.join(filter(None, sys.path))
-        surroundings = {**environment, "SPARK_LOCAL_DIRS": str(scratch), "TMPDIR": str(scratch), "PYTHONPATH": path}
-        with processes.running(command, log_path, surroundings, pipe=True) as process:
-            yield from _answers(process, log_path)
+        _write_spec(spec_path, spec)
+        command = [sys.executable, "-m", "rta_writers.archive.job", str(spec_path)]
+        with processes.running(command, log_path, environment, pipe=True) as process:
+            yield from _events(process, log_path)
     except OSError as error:
-        raise folders.unwritable(aside.parent, error) from error
+        raise folders.unwritable(staging.parent, error) from error
 
 
-def _answers(process: subprocess.Popen[bytes], log_path: Path) -> Iterator[archive_spec.JobEvent]:
+def _events(process: subprocess.Popen[bytes], log_path: Path) -> Iterator[archive_spec.JobEvent]:
     assert process.stdout is not None
     for line in process.stdout:
-        answer = _answer.decode(line)
-        if isinstance(answer, archive_spec.JobFailed):
-            raise errors.from_reply(answer.code, answer.message, retriable=answer.retriable)
-        yield answer
+        event = _decoder.decode(line)
+        if isinstance(event, archive_spec.JobFailed):
+            raise errors.from_reply(event.code, event.message, retriable=event.retriable)
+        yield event
     if (code := process.wait()) != 0:
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
         raise errors.Unavailable(what="Spark", reason=f"its job {how}. The end of its log:\n{_tail(log_path)}")
 
 
-def _write_order(path: Path, order: archive_spec.ArchiveSpec) -> None:
-    """For nobody else's eyes: the address of Redis may hold a password."""
+def _write_spec(path: Path, spec: archive_spec.ArchiveSpec) -> None:
+    """Readable by this user only: the URL of Redis may hold a password."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(msgspec.json.encode(order))
+        file.write(msgspec.json.encode(spec))
 
 
 def _tail(log_path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Reads Parquet files of a session back and counts what is in them. Knows nothing of how they were written."""
+"""Reads Parquet files of a session back and digests their rows, independently of the code that wrote them."""
 
 import hashlib
 from pathlib import Path
@@ -16,7 +16,7 @@ BATCH_ROWS: Final = 262_144
 
 
 class VerifiedFile(msgspec.Struct, frozen=True):
-    """A file as it is."""
+    """What was read of one file."""
 
     content: content_digest.Digest
     size_bytes: int
@@ -28,13 +28,13 @@ def verify_file(path: Path, kind: str) -> VerifiedFile:
 
 
 def digest_file(path: Path, kind: str) -> content_digest.Digest:
-    """What one file holds."""
-    found = content_digest.Digest()
+    """The digest of all rows of a file. `kind`: samples or events."""
+    digest = content_digest.Digest()
     with pq.ParquetFile(path) as file:
-        wanted = [name for name in file.schema_arrow.names if name not in ("identity", "stream_session_id")]
-        for batch in file.iter_batches(BATCH_ROWS, columns=wanted):
-            found = found.sum_of(_samples(batch) if kind == "samples" else _events(batch))
-    return found
+        names = [name for name in file.schema_arrow.names if name not in ("identity", "stream_session_id")]
+        for batch in file.iter_batches(BATCH_ROWS, columns=names):
+            digest = digest.sum_of(_samples(batch) if kind == "samples" else _events(batch))
+    return digest
 
 
 def sha256(path: Path) -> str:
@@ -44,21 +44,21 @@ def sha256(path: Path) -> str:
 
 def _samples(batch: pa.RecordBatch) -> content_digest.Digest:
     channels, times, values = (columns.column(batch.column(name), name).values for name in ("channel", "time", "value"))
-    integer = batch.column("integer")
-    if integer.null_count == len(integer):
+    integers = batch.column("integer")
+    if integers.null_count == len(integers):
         return content_digest.of_samples(channels, times, values)
-    if integer.null_count:
-        has = integer.is_valid().to_numpy(zero_copy_only=False)
-        rest = content_digest.of_samples(channels[~has], times[~has], values[~has])
-        return rest.sum_of(
-            content_digest.of_samples(channels[has], times[has], values[has], _whole(integer.drop_null()))
+    if integers.null_count:
+        valid = integers.is_valid().to_numpy(zero_copy_only=False)
+        doubles = content_digest.of_samples(channels[~valid], times[~valid], values[~valid])
+        return doubles.sum_of(
+            content_digest.of_samples(channels[valid], times[valid], values[valid], _int64_values(integers.drop_null()))
         )
-    return content_digest.of_samples(channels, times, values, _whole(integer))
+    return content_digest.of_samples(channels, times, values, _int64_values(integers))
 
 
-def _whole(integer: Any) -> content_digest.Int64Values:
-    """Decimals of 128 bits are two words each, the lower one first."""
-    words = np.frombuffer(integer.buffers()[1], np.int64)[2 * integer.offset :][: 2 * len(integer)].reshape(-1, 2)
+def _int64_values(integers: Any) -> content_digest.Int64Values:
+    """Whole numbers from decimals of 128 bits, which are two words of 64 bits each, the lower one first."""
+    words = np.frombuffer(integers.buffers()[1], np.int64)[2 * integers.offset :][: 2 * len(integers)].reshape(-1, 2)
     return content_digest.Int64Values(np.ascontiguousarray(words[:, 0]).view(np.uint64), words[:, 1] < 0)
 
 

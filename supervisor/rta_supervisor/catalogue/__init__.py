@@ -1,1 +1,5 @@
-"""Where rows are kept: what a SQLite file and a PostgreSQL have in common, and which of the two it is."""
+"""The catalogue: a row for every session that ever was, in a SQLite file or a PostgreSQL database.
+
+Owns the tables, the search in them, and writing to them what changes in Redis. Never on the hot path of a session; what
+is read back after a loss is decided in `recovery`.
+"""

@@ -1,7 +1,6 @@
-"""The catalogue: every session that ever was, outside Redis, read when Redis forgot. Never part of the hot path.
+"""What a catalogue is: its rows, how two rows of one session are merged, and the methods of every implementation.
 
-Owns what a catalogue is and how two rows of one session are joined. Where rows are kept is up to an implementation
-(`sqlite_catalogue`, `postgres_catalogue`), and when they are written is up to the archivist.
+The implementations are in `sqlite` and `postgres`; when rows are written is decided in `writer`.
 """
 
 from collections.abc import Sequence
@@ -14,11 +13,11 @@ from rta_wire.control.totals import Totals
 from rta_wire.session import State
 
 ProgressRow = tuple[str, int, bytes]
-"""Identity, stream session id and totals, as Redis has them: there are many of them every second."""
+"""Identity, stream session id and totals as text. The totals are not parsed, since there are many rows every second."""
 
 
 class CatalogueRow(msgspec.Struct, frozen=True):
-    """One session as it stood at a moment."""
+    """One session at one time."""
 
     identity: str
     stream: str
@@ -31,7 +30,7 @@ class CatalogueRow(msgspec.Struct, frozen=True):
     opened_ms: int
     updated_ms: int
     position: str = entry_ids.MIN
-    """Where its stream ended before its first entry. Too low costs a reader time, too high would cost it entries."""
+    """The last id of its stream before its first entry. Too low costs a reader time, too high would cost it entries."""
 
     @property
     def key(self) -> tuple[str, int]:
@@ -39,14 +38,14 @@ class CatalogueRow(msgspec.Struct, frozen=True):
 
     @property
     def page_cursor(self) -> tuple[int, str]:
-        """Its place among what is found."""
+        """Where the next page of a search begins after this row."""
         return self.stream_session_id, self.identity
 
     def merged_with(self, other: "CatalogueRow") -> "CatalogueRow":
-        """What two rows of one session say together, in whichever order they came.
+        """One row from two rows of one session, the same in whichever order they were written.
 
-        Closed beats open, then the higher version, which is raised by every change of JSON or state. Totals are
-        cumulative and only grow.
+        A closed row wins over an open one, then the higher version, which every change of JSON or state raises. Totals
+        are cumulative, so that the higher ones count.
         """
         winner = max(self, other, key=_rank)
         return msgspec.structs.replace(
@@ -62,7 +61,7 @@ class StorageLocation(msgspec.Struct, frozen=True):
 
     stream: str
     stream_session_id: int
-    """0: of all sessions."""
+    """0: the entries of all sessions."""
 
     kind: str
     """"live", "cold" or "files"."""
@@ -82,21 +81,21 @@ class StorageLocation(msgspec.Struct, frozen=True):
 
 
 class Query(msgspec.Struct, frozen=True):
-    """What to look for. What is absent is not asked for; all that is asked for has to be true of a session."""
+    """What a search looks for. An absent field matches every session; a session has to match all fields."""
 
     text: str = ""
-    """Words, a part of each of which stands in the identity, the identifier, the details or another name."""
+    """Words that are each a part of the identity, the identifier, a detail or another property."""
 
     states: tuple[State, ...] = ()
     stream: str = ""
-    """One, or the streams of all days of a source."""
+    """A stream, or a source: then the streams of all its days."""
 
     since_ns: int | None = None
     until_ns: int | None = None
-    """Sessions with data between the two; those without data if they were opened between them."""
+    """Sessions with data between the two times; of sessions without data those that were opened between them."""
 
     details: tuple[tuple[str, str], ...] = ()
-    """Names with the whole of their values. Those of `extDetails` are called `section.name`."""
+    """Names and whole values of details. Those of `extDetails` are called `section.name`."""
 
 
 def _rank(row: CatalogueRow) -> tuple[Any, ...]:
@@ -104,36 +103,36 @@ def _rank(row: CatalogueRow) -> tuple[Any, ...]:
 
 
 class Catalogue(Protocol):
-    """What the supervisor asks of a catalogue. Every method may raise CatalogueUnavailable."""
+    """The methods of a catalogue. Each may raise `CatalogueUnavailable`."""
 
     @property
     def name(self) -> str:
-        """Where it is, for people: no secret is in it."""
+        """Where the catalogue is, for people, without secrets."""
 
     @property
     def is_shared(self) -> bool:
-        """Whether supervisors on other hosts write to the same one."""
+        """Whether supervisors on other hosts write to the same catalogue."""
 
     async def open(self) -> None:
-        """Make it ready. The other methods do so too: this one is for finding out early."""
+        """Connect and create what is missing. The other methods do that too: this one finds a problem early."""
 
     async def save(self, rows: Sequence[CatalogueRow]) -> None:
-        """All rows or none, each joined with what is stored of its session."""
+        """Save all rows or none, each merged with the stored row of its session."""
 
     async def save_progress(self, progress: Sequence[ProgressRow], *, at_ms: int) -> None:
-        """How far sessions have come, joined with what is stored. All or none; who is not stored is left out."""
+        """Merge totals into the stored rows of sessions, all or none; a session without a row is left out."""
 
     async def get(self, identity: str) -> CatalogueRow | None:
-        """The newest session of that identity."""
+        """The newest session of an identity."""
 
     async def closed(self, identities: Sequence[str]) -> list[CatalogueRow]:
-        """Every session of these identities that is closed, for some hundred of them at once."""
+        """Every closed session of these identities, of which there may be some hundred."""
 
     async def unfinished(self) -> list[CatalogueRow]:
         """Every session that is not closed, oldest id first."""
 
     async def find(self, query: Query, *, limit: int, before: tuple[int, str] | None = None) -> list[CatalogueRow]:
-        """Sessions by the highest id first. `before`: those after the one of this mark, for the next page."""
+        """Sessions that match, highest id first. `before`: the `page_cursor` of the last row of the page before."""
 
     async def latest(self, count: int) -> list[str]:
         """Identities of the sessions that were opened last, newest first."""
@@ -144,14 +143,14 @@ class Catalogue(Protocol):
     async def highest_id(self) -> int:
         """The highest stream session id of all, 0 where there is none."""
 
-    async def save_locations(self, places: Sequence[StorageLocation]) -> None:
-        """All or none. One of the same stream, session and kind is replaced."""
+    async def save_locations(self, locations: Sequence[StorageLocation]) -> None:
+        """Save all locations or none. A location of the same stream, session and kind is replaced."""
 
-    async def delete_locations(self, places: Sequence[StorageLocation]) -> None:
-        """Forget those of the same streams, sessions and kinds. All or none; who is not stored is left out."""
+    async def delete_locations(self, locations: Sequence[StorageLocation]) -> None:
+        """Delete the locations of the same streams, sessions and kinds, all or none. Missing ones are left out."""
 
     async def locations(self, stream: str) -> list[StorageLocation]:
-        """Where the entries of a stream are, those of all its sessions first."""
+        """Where the entries of a stream are; locations of all its sessions come first."""
 
     async def close(self) -> None:
-        """Let go of the file or the connection. Repeating it is harmless."""
+        """Close the file or the connection. It may be repeated."""

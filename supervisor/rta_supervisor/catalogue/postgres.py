@@ -1,13 +1,10 @@
-"""The catalogue as a PostgreSQL that several hosts share. All SQL runs in a worker thread, one call at a time.
+"""The catalogue as a PostgreSQL database that several hosts share. All SQL runs in a worker thread, one call at a time.
 
-Every call may be repeated, so one that finds its connection broken makes another. One that takes too long is cut off by
-us: a server that stands still would let us wait for ever.
+Every call may be repeated, so that one which finds its connection broken makes a new one. A call that takes too long is
+ended by `postgres_guard`.
 """
 
 import contextlib
-import os
-import socket
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
@@ -16,6 +13,7 @@ import anyio.to_thread
 import psycopg
 
 from rta_supervisor.catalogue import postgres_schema, sql, statements
+from rta_supervisor.catalogue.postgres_guard import ConnectionGuard
 from rta_supervisor.catalogue.postgres_schema import Connection
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections import postgres_dsn
@@ -26,10 +24,11 @@ T = TypeVar("T")
 
 SERVER_TIMEOUT_FACTOR: Final = 1.5
 CLIENT_TIMEOUT_FACTOR: Final = 2.0
-"""Times `catalogue.timeout_s`, for which it waits for locks: then the server ends a call, and after that we do."""
+"""Times `catalogue.timeout_s`, which is how long a call waits for locks: then the server ends the call, and after that
+we do."""
 
-PAGE: Final = 500
-"""Rows that are sent at a time: each page of a large write may take as long as a small one."""
+PAGE_ROWS: Final = 500
+"""Rows that are sent at a time: the limit of time holds for each page of a large write."""
 
 READ_ONLY: Final = "default_transaction_read_only"
 
@@ -55,7 +54,7 @@ _REASONS: Final = {
 
 
 class PostgresCatalogue(sql.SqlCatalogue):
-    """Tables in a schema of their own."""
+    """A PostgreSQL database, with the tables in a schema of their own."""
 
     is_shared = True
 
@@ -64,9 +63,9 @@ class PostgresCatalogue(sql.SqlCatalogue):
         self._config = config
         self._read_only = read_only
         self._connection: Connection | None = None
-        self._watchdog: _ConnectionGuard
-        self._one_at_a_time = anyio.CapacityLimiter(1)
-        self._parameters()
+        self._guard: ConnectionGuard
+        self._limiter = anyio.CapacityLimiter(1)
+        self._parameters()  # a mistake in them is found at the start
 
     @property
     def name(self) -> str:
@@ -76,7 +75,7 @@ class PostgresCatalogue(sql.SqlCatalogue):
         await self._run(lambda _: None)
 
     async def close(self) -> None:
-        await anyio.to_thread.run_sync(self._disconnect, limiter=self._one_at_a_time)
+        await anyio.to_thread.run_sync(self._disconnect, limiter=self._limiter)
 
     async def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         return await self._run(lambda connection: connection.execute(statement.encode(), values).fetchall())
@@ -84,17 +83,17 @@ class PostgresCatalogue(sql.SqlCatalogue):
     async def _write(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         def write(connection: Connection) -> None:
             with connection.transaction(), connection.cursor() as cursor:
-                for page in paging.pages(rows, PAGE):
+                for page in paging.pages(rows, PAGE_ROWS):
                     cursor.executemany(statement.encode(), page)
-                    self._watchdog.step()
+                    self._guard.note_progress()
 
         if rows:
             await self._run(write)
 
     async def _run(self, work: Callable[[Connection], T]) -> T:
-        """In the worker thread. After an error the connection is made anew."""
+        """Call a function with the connection, in the worker thread. After an error the next call makes a new one."""
 
-        def guarded() -> T:
+        def run_connected() -> T:
             try:
                 return self._with_reconnect(work)
             except psycopg.Error as error:
@@ -103,10 +102,10 @@ class PostgresCatalogue(sql.SqlCatalogue):
                     raise self._unavailable(_reason(error)) from error
                 raise
 
-        return await anyio.to_thread.run_sync(guarded, limiter=self._one_at_a_time)
+        return await anyio.to_thread.run_sync(run_connected, limiter=self._limiter)
 
     def _with_reconnect(self, work: Callable[[Connection], T]) -> T:
-        """The server may have been started anew since the last call: nobody has to hear of that."""
+        """Call a function, and once more where an old connection is broken: the server may have been restarted."""
         was_connected = self._connection is not None
         try:
             with self._with_deadline(self._connected()) as connection:
@@ -142,14 +141,14 @@ class PostgresCatalogue(sql.SqlCatalogue):
         limit_ms = self._config.timeout_s * 1000
         limits = {"lock_timeout": f"{limit_ms:.0f}", "statement_timeout": f"{limit_ms * SERVER_TIMEOUT_FACTOR:.0f}"}
         postgres_schema.use(connection, schema, **limits, **({READ_ONLY: "on"} if self._read_only else {}))
-        # What is committed must be there after a power cut, whatever the server does for others.
+        # What is committed has to survive a power cut, whatever the default of the server is.
         connection.execute(
             "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
         )
-        found = postgres_schema.current_version(connection, schema)
-        if found > postgres_schema.LATEST:
-            raise errors.CatalogueTooNew(path=self.name, found=found, known=postgres_schema.LATEST)
-        if found == postgres_schema.LATEST:
+        version = postgres_schema.current_version(connection, schema)
+        if version > postgres_schema.LATEST:
+            raise errors.CatalogueTooNew(path=self.name, found=version, known=postgres_schema.LATEST)
+        if version == postgres_schema.LATEST:
             return
         if self._read_only:
             reason = f"there is no catalogue in its schema {schema!r}: a supervisor that is given the URL makes one"
@@ -159,21 +158,19 @@ class PostgresCatalogue(sql.SqlCatalogue):
 
     @contextlib.contextmanager
     def _with_deadline(self, connection: Connection) -> Iterator[Connection]:
-        """For the length of the block, which ends in an error where the server says nothing for too long."""
+        """The connection, for a block that ends with an error where the server does not answer for too long."""
         limit_s = self._config.timeout_s * CLIENT_TIMEOUT_FACTOR
-        self._watchdog = line = _ConnectionGuard(connection, limit_s)
-        watch = threading.Thread(target=line.watch, name="catalogue-line", daemon=True)
-        watch.start()
+        self._guard = guard = ConnectionGuard(connection, limit_s)
+        guard.start()
         try:
             yield connection
         except psycopg.OperationalError as error:
-            if line.was_cut:
+            if guard.was_shut_down:
                 raise self._unavailable(f"it does not answer: nothing came within {limit_s:g} s") from error
             raise
         finally:
-            line.end()
-            watch.join()
-            if line.was_cut:
+            guard.stop()
+            if guard.was_shut_down:
                 self._disconnect()
 
     def _unavailable(self, reason: str) -> errors.CatalogueUnavailable:
@@ -185,41 +182,10 @@ class PostgresCatalogue(sql.SqlCatalogue):
             connection.close()
 
 
-class _ConnectionGuard:
-    """The socket of a connection, to be cut from another thread than the one that waits on it."""
-
-    def __init__(self, connection: Connection, limit_s: float) -> None:
-        self._connection = connection
-        self._limit_s = limit_s
-        self._is_over = threading.Event()
-        self._has_moved = True
-        self.was_cut = False
-
-    def step(self) -> None:
-        """The server has answered, and there is more to do."""
-        self._has_moved = True
-
-    def end(self) -> None:
-        self._is_over.set()
-
-    def watch(self) -> None:
-        """Until the end, or until nothing has come for too long: then who waits for an answer gets an end of file."""
-        while self._has_moved:
-            self._has_moved = False
-            if self._is_over.wait(self._limit_s):
-                return
-        self.was_cut = True
-        with (
-            contextlib.suppress(psycopg.OperationalError, OSError),  # it is closed by now
-            socket.socket(fileno=os.dup(self._connection.pgconn.socket)) as line,
-        ):
-            line.shutdown(socket.SHUT_RDWR)
-
-
 def _reason(error: psycopg.Error) -> str:
-    """A name for what people meet, else the first line of what the server said. No secret is in either."""
-    said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-    named = _REASONS.get(error.sqlstate or "")
-    if named is None and "password authentication failed" in said:
-        named = _REASONS["28P01"]
-    return f"{named} ({said})" if named else said
+    """A phrase for common errors with the first line of the message of the server. Neither holds a secret."""
+    message = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    phrase = _REASONS.get(error.sqlstate or "")
+    if phrase is None and "password authentication failed" in message:
+        phrase = _REASONS["28P01"]
+    return f"{phrase} ({message})" if phrase else message

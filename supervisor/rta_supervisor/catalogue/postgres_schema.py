@@ -1,4 +1,6 @@
-"""The tables of a PostgreSQL, in a schema of their own, and what makes each version of the one before it."""
+"""The versions of the tables of a PostgreSQL catalogue, which have a schema of their own, and the statements that lead
+from each version to the next.
+"""
 
 from typing import Any, Final
 
@@ -6,7 +8,7 @@ import psycopg
 from psycopg import sql
 
 _FIRST: Final = (
-    # Text is compared byte by byte, as everywhere else: which of two rows wins must not depend on a language.
+    # Text is compared byte by byte, as in Python and SQLite: which of two rows wins must not depend on a locale.
     """CREATE TABLE sessions (
         identity TEXT COLLATE "C" NOT NULL, stream_session_id BIGINT NOT NULL, stream TEXT COLLATE "C" NOT NULL,
         principal TEXT COLLATE "C" NOT NULL, state TEXT COLLATE "C" NOT NULL, closed SMALLINT NOT NULL,
@@ -29,35 +31,36 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 def use(connection: Connection, schema: str, **settings: str) -> None:
-    """Names without a schema are in this one, and nowhere else. `settings`: others of the session."""
+    """Make a schema the only one in which tables are found by name. `settings`: further settings of the connection."""
     connection.execute("SELECT set_config('search_path', quote_ident(%s), false)", (schema,))
     for name, value in settings.items():
         connection.execute("SELECT set_config(%s, %s, false)", (name, value))
 
 
 def current_version(connection: Connection, schema: str) -> int:
-    """Which one there is, 0 for none."""
-    [there] = connection.execute(
+    """The version of the tables in a schema, 0 where there are none."""
+    [has_version] = connection.execute(
         "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = %s AND tablename = 'version')", (schema,)
     ).fetchall()
-    if not there[0]:
+    if not has_version[0]:
         return 0
     [(number,)] = connection.execute("SELECT number FROM version").fetchall()
     return int(number)
 
 
 def migrate(connection: Connection, schema: str) -> None:
-    """In a transaction. Several hosts may do so at once: one does it, the others wait and find it done."""
+    """Bring a schema to the latest version. To be called in a transaction: of several hosts that do so at once, one
+    migrates, and the others wait and find it done."""
     connection.execute("SELECT pg_advisory_xact_lock(hashtext('rta-supervisor'), hashtext(%s))", (schema,))
     has_schema = connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone()
     if has_schema is None:
-        # Asked for only where it is needed: an operator who made it need not let us make others.
+        # Only where it is missing: an operator who created it need not grant us the right to create schemas.
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
-    number = current_version(connection, schema)
-    for step in _STEPS[number:]:
+    version = current_version(connection, schema)
+    for step in _STEPS[version:]:
         for statement in step:
             connection.execute(statement)
-    if number == 0:
+    if version == 0:
         connection.execute("CREATE TABLE version (number INTEGER NOT NULL)")
         connection.execute("INSERT INTO version VALUES (%s)", (LATEST,))
     else:

@@ -1,4 +1,4 @@
-"""The words of a session by which people look for it: kept beside its row, so that a search reads these and no JSON."""
+"""The text by which a session is found: kept in a column beside its row, so that a search reads no JSON. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -7,42 +7,44 @@ from typing import Any, Final
 import msgspec
 
 MAX_CHARS: Final = 4096
-"""Of the words of one session. What comes after them is not found."""
+"""Of the text of one session. What comes after it is not found."""
 
-_LINE: Final = "\n"
-"""Between words: so a whole one can be asked for, and none reaches into the next."""
+_SEPARATOR: Final = "\n"
+"""Before and after each term, so that a search can ask for a whole term, and no match reaches into the next term."""
 
-_CONTROL: Final = re.compile(r"[\x00-\x1f]+")
-_NAMES: Final = ("identifier", "type", "group", "version")
+_CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f]+")
+_PROPERTIES: Final = ("identifier", "type", "group", "version")
 
 
 def search_text(identity: str, json: str) -> str:
-    """Identity, names and details, each on a line of its own and all in lower case. What is no JSON has an identity."""
+    """Identity, properties and details of a session, each on a line of its own and in lower case.
+
+    Where the Session JSON can't be read, the identity alone.
+    """
     try:
         document = msgspec.json.decode(json)
     except (msgspec.DecodeError, UnicodeError):
         document = None
-    lines = [identity, *(_words(document) if isinstance(document, dict) else ())]
-    text = _LINE.join(map(_plain, lines))[:MAX_CHARS]
-    return f"{_LINE}{text}{_LINE}"
+    terms = [identity, *(_terms(document) if isinstance(document, dict) else ())]
+    text = _SEPARATOR.join(map(_normalize, terms))[:MAX_CHARS]
+    return f"{_SEPARATOR}{text}{_SEPARATOR}"
 
 
 def substring_term(text: str) -> str:
-    """What to look for where a part of a word will do."""
-    return _plain(text)
+    """What to look for in search texts where a part of a term is enough."""
+    return _normalize(text)
 
 
 def detail_term(name: str, value: str) -> str:
-    """What to look for where a detail has to have that value, all of it."""
-    return f"{_LINE}{_plain(f'{name}={value}')}{_LINE}"
+    """What to look for in search texts where a detail has to have exactly this value."""
+    return f"{_SEPARATOR}{_normalize(f'{name}={value}')}{_SEPARATOR}"
 
 
-def _words(document: dict[str, Any]) -> Iterator[str]:
-    yield from (value for name in _NAMES if isinstance(value := document.get(name), str))
-    details = document.get("details")
-    yield from _pairs(details)
-    further = document.get("extDetails")
-    for section, values in further.items() if isinstance(further, dict) else ():
+def _terms(document: dict[str, Any]) -> Iterator[str]:
+    yield from (value for name in _PROPERTIES if isinstance(value := document.get(name), str))
+    yield from _pairs(document.get("details"))
+    sections = document.get("extDetails")
+    for section, values in sections.items() if isinstance(sections, dict) else ():
         yield from (f"{section}.{pair}" for pair in _pairs(values))
 
 
@@ -51,5 +53,5 @@ def _pairs(values: Any) -> Iterator[str]:
         yield f"{name}={value if isinstance(value, str) else msgspec.json.encode(value).decode()}"
 
 
-def _plain(text: str) -> str:
-    return _CONTROL.sub(" ", text).casefold()
+def _normalize(text: str) -> str:
+    return _CONTROL_CHARACTERS.sub(" ", text).casefold()

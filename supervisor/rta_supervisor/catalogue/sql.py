@@ -1,4 +1,4 @@
-"""What a catalogue answers, put into SQL. Who has the connection, and what its errors mean, is up to the heirs."""
+"""The methods of a catalogue as statements of SQL and their rows. Connections and their errors are up to subclasses."""
 
 import abc
 from collections.abc import Sequence
@@ -11,62 +11,61 @@ from rta_supervisor.catalogue.model import CatalogueRow, ProgressRow, Query, Sto
 
 
 class SqlCatalogue(abc.ABC):
-    """All questions, for one dialect."""
+    """A catalogue in a database of one dialect."""
 
     def __init__(self, dialect: statements.Dialect) -> None:
-        self._sql = statements.Statements(dialect)
+        self._statements = statements.Statements(dialect)
 
     @abc.abstractmethod
     async def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """All that it finds."""
+        """All rows that a statement returns."""
 
     @abc.abstractmethod
     async def _write(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Once for each row, all in one transaction; nothing where there are no rows."""
+        """Execute a statement once for each row of values, all in one transaction; nothing where there are no rows."""
 
     async def save(self, rows: Sequence[CatalogueRow]) -> None:
-        # In one order everywhere: two who save the same rows wait for each other and never both.
-        await self._write(self._sql.upsert, [statements.values(row) for row in sorted(rows, key=_key)])
+        # In the same order everywhere: two that save the same rows at once can't deadlock.
+        ordered = sorted(rows, key=lambda row: row.key)
+        await self._write(self._statements.upsert, [statements.row_values(row) for row in ordered])
 
     async def save_progress(self, progress: Sequence[ProgressRow], *, at_ms: int) -> None:
-        await self._write(self._sql.progress, [statements.progress_values(one, at_ms) for one in sorted(progress)])
+        rows = [statements.progress_values(row, at_ms) for row in sorted(progress)]
+        await self._write(self._statements.progress, rows)
 
     async def get(self, identity: str) -> CatalogueRow | None:
-        found = await self._select(self._sql.newest, identity)
-        return found[0] if found else None
+        rows = await self._select(self._statements.newest, identity)
+        return rows[0] if rows else None
 
     async def closed(self, identities: Sequence[str]) -> list[CatalogueRow]:
-        return await self._select(self._sql.closed(len(identities)), *identities) if identities else []
+        return await self._select(self._statements.closed(len(identities)), *identities) if identities else []
 
     async def unfinished(self) -> list[CatalogueRow]:
-        return await self._select(self._sql.unfinished)
+        return await self._select(self._statements.unfinished)
 
     async def find(self, query: Query, *, limit: int, before: tuple[int, str] | None = None) -> list[CatalogueRow]:
-        statement, values = self._sql.find(query, before, limit)
+        statement, values = self._statements.find(query, before, limit)
         return await self._select(statement, *values)
 
     async def latest(self, count: int) -> list[str]:
-        return [found for (found,) in await self._read(self._sql.latest, count)]
+        return [identity for (identity,) in await self._read(self._statements.latest, count)]
 
     async def streams(self) -> list[str]:
-        return [found for (found,) in await self._read(self._sql.streams)]
+        return [stream for (stream,) in await self._read(self._statements.streams)]
 
     async def highest_id(self) -> int:
-        [(found,)] = await self._read(self._sql.highest)
-        return found or 0
+        [(stream_session_id,)] = await self._read(self._statements.highest)
+        return stream_session_id or 0
 
-    async def save_locations(self, places: Sequence[StorageLocation]) -> None:
-        await self._write(self._sql.upsert_location, sorted(msgspec.structs.astuple(place) for place in places))
+    async def save_locations(self, locations: Sequence[StorageLocation]) -> None:
+        rows = sorted(msgspec.structs.astuple(location) for location in locations)
+        await self._write(self._statements.upsert_location, rows)
 
-    async def delete_locations(self, places: Sequence[StorageLocation]) -> None:
-        await self._write(self._sql.delete_location, sorted(place.key for place in places))
+    async def delete_locations(self, locations: Sequence[StorageLocation]) -> None:
+        await self._write(self._statements.delete_location, sorted(location.key for location in locations))
 
     async def locations(self, stream: str) -> list[StorageLocation]:
-        return [StorageLocation(*found) for found in await self._read(self._sql.select_locations, stream)]
+        return [StorageLocation(*row) for row in await self._read(self._statements.select_locations, stream)]
 
     async def _select(self, statement: str, *values: Any) -> list[CatalogueRow]:
-        return [statements.parse_row(found) for found in await self._read(statement, *values)]
-
-
-def _key(row: CatalogueRow) -> tuple[str, int]:
-    return row.key
+        return [statements.parse_row(row) for row in await self._read(statement, *values)]

@@ -1,11 +1,13 @@
-"""The catalogue as a SQLite file in WAL mode. All SQL runs in a worker thread, one call at a time."""
+"""The catalogue as a SQLite file in WAL mode. All SQL runs in a worker thread, one call at a time.
+
+Where the file is, is decided in `sqlite_path`.
+"""
 
 import contextlib
-import hashlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -14,43 +16,12 @@ import anyio
 import anyio.to_thread
 
 from rta_supervisor.catalogue import sql, sqlite_schema, statements
-from rta_supervisor.settings import settings
 from rta_wire import errors
 
 T = TypeVar("T")
 
 BUSY_TIMEOUT_S: Final = 3.0
 BUSY_PAUSE_S: Final = 0.02
-SYSTEM_STATE: Final = Path("/var/lib/rta-supervisor")
-"""Where the unit of the service keeps its state."""
-
-
-def catalogue_path(config: settings.Settings, environ: Mapping[str, str] = os.environ) -> Path:
-    """The file to use: as configured, else in the state directory that systemd made, else in that of the user."""
-    if config.catalogue.path:
-        return Path(config.catalogue.path)
-    if given := environ.get("STATE_DIRECTORY", "").split(":")[0]:
-        return Path(given) / _name(config)
-    if given := environ.get("XDG_STATE_HOME", ""):
-        return Path(given) / "rta-supervisor" / _name(config)
-    try:
-        home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
-    except RuntimeError as error:
-        raise errors.BadConfiguration(
-            where="catalogue.path", reason="there is no home directory for the default: name a file"
-        ) from error
-    return home / ".local" / "state" / "rta-supervisor" / _name(config)
-
-
-def _name(config: settings.Settings) -> str:
-    return f"catalogue-{deployment(config)}.sqlite"
-
-
-def deployment(config: settings.Settings) -> str:
-    """Tells servers and key prefixes apart, so that sessions of one are never put back into another."""
-    address = config.redis.url.partition("://")[2].rpartition("@")[2]
-    return hashlib.sha256(f"{address} {config.keys.prefix}".encode()).hexdigest()[:8]
-
 
 _DIALECT: Final = statements.Dialect(placeholder="?", least="min", greatest="max", within="instr")
 
@@ -67,7 +38,7 @@ _REASONS: Final = {
 
 
 class SqliteCatalogue(sql.SqlCatalogue):
-    """A file in WAL mode, which several supervisors on one host may share."""
+    """A SQLite file, which several supervisors on one host may share."""
 
     is_shared = False
 
@@ -79,28 +50,14 @@ class SqliteCatalogue(sql.SqlCatalogue):
         read_only: bool = False,
         busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> None:
+        """`make_directory`: whether a directory that is missing is created. `read_only`: nothing is created."""
         super().__init__(_DIALECT)
         self.path = path
         self._make_directory = make_directory
         self._read_only = read_only
         self._busy_timeout_s = busy_timeout_s
         self._connection: sqlite3.Connection | None = None
-        self._one_at_a_time = anyio.CapacityLimiter(1)
-
-    @classmethod
-    def from_settings(cls, config: settings.Settings, environ: Mapping[str, str] = os.environ) -> "SqliteCatalogue":
-        """As the settings say. Only the directory of a default path is made: another may be a mount that is away."""
-        return cls(catalogue_path(config, environ), make_directory=not config.catalogue.path)
-
-    @classmethod
-    def from_settings_read_only(
-        cls, config: settings.Settings, environ: Mapping[str, str] = os.environ
-    ) -> "SqliteCatalogue":
-        """The file of a supervisor on this host, for who only looks: the user's own, or that of the service."""
-        own = catalogue_path(config, environ)
-        service = SYSTEM_STATE / own.name
-        is_elsewhere = not config.catalogue.path and not own.exists() and os.path.exists(service)  # noqa: PTH110 - may be hidden
-        return cls(service if is_elsewhere else own, read_only=True)
+        self._limiter = anyio.CapacityLimiter(1)
 
     @property
     def name(self) -> str:
@@ -110,7 +67,7 @@ class SqliteCatalogue(sql.SqlCatalogue):
         await self._run(lambda _: None)
 
     async def close(self) -> None:
-        await anyio.to_thread.run_sync(self._disconnect, limiter=self._one_at_a_time)
+        await anyio.to_thread.run_sync(self._disconnect, limiter=self._limiter)
 
     async def _write(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         def write(connection: sqlite3.Connection) -> None:
@@ -124,9 +81,12 @@ class SqliteCatalogue(sql.SqlCatalogue):
         return await self._run(lambda connection: connection.execute(statement, values).fetchall())
 
     async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """In the worker thread. After an error the file is opened anew, for somebody may have mended it."""
+        """Call a function with the connection in the worker thread.
 
-        def guarded() -> T:
+        After an error the file is opened again by the next call: somebody may have repaired it.
+        """
+
+        def run_connected() -> T:
             try:
                 if self._connection is None:
                     self._connection = self._connect()
@@ -137,7 +97,7 @@ class SqliteCatalogue(sql.SqlCatalogue):
                     raise
                 raise self._unavailable(_reason(error)) from error
 
-        return await anyio.to_thread.run_sync(guarded, limiter=self._one_at_a_time)
+        return await anyio.to_thread.run_sync(run_connected, limiter=self._limiter)
 
     def _connect(self) -> sqlite3.Connection:
         if self._make_directory:
@@ -162,10 +122,14 @@ class SqliteCatalogue(sql.SqlCatalogue):
         return connection
 
     def _uri(self) -> str:
-        """Where nobody has it open and we may not write beside it, it can only be read as one that stays as it is."""
+        """The URI of a file that is only read.
+
+        Reading in WAL mode creates files beside it. Where we may not, and no process has the file open, SQLite reads it
+        as a file that does not change.
+        """
         try:
             self.path.stat()
-            is_still = (
+            is_immutable = (
                 not os.access(self.path.parent, os.W_OK, effective_ids=True) and not Path(f"{self.path}-wal").exists()
             )
         except OSError as error:
@@ -173,12 +137,12 @@ class SqliteCatalogue(sql.SqlCatalogue):
             raise self._unavailable(
                 reason if isinstance(error, FileNotFoundError) else f"it can't be read: {error.strerror}"
             ) from error
-        return f"file:{quote(str(self.path.absolute()))}?{'immutable=1' if is_still else 'mode=ro'}"
+        return f"file:{quote(str(self.path.absolute()))}?{'immutable=1' if is_immutable else 'mode=ro'}"
 
     def _check_readable(self, connection: sqlite3.Connection) -> None:
-        if (found := self._schema(connection)) < sqlite_schema.LATEST:
+        if (version := self._schema_version(connection)) < sqlite_schema.LATEST:
             raise self._unavailable(
-                f"it has schema {found}, not {sqlite_schema.LATEST}: a supervisor of this version raises it"
+                f"it has schema {version}, not {sqlite_schema.LATEST}: a supervisor of this version raises it"
             )
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
@@ -187,18 +151,19 @@ class SqliteCatalogue(sql.SqlCatalogue):
             raise self._unavailable(f"it can't be used in WAL mode (it is in mode {mode}); put it on a local disk")
         # One fsync per flush is cheap, and an id that was given away must not come back after a power cut.
         connection.execute("PRAGMA synchronous = FULL")
-        if self._schema(connection) < sqlite_schema.LATEST:
+        if self._schema_version(connection) < sqlite_schema.LATEST:
             with _transaction(connection):
                 sqlite_schema.migrate(connection)
 
-    def _schema(self, connection: sqlite3.Connection) -> int:
-        found = sqlite_schema.current_version(connection)
-        if found > sqlite_schema.LATEST:
-            raise errors.CatalogueTooNew(path=self.name, found=found, known=sqlite_schema.LATEST)
-        return found
+    def _schema_version(self, connection: sqlite3.Connection) -> int:
+        """The version of the schema. Raises `CatalogueTooNew` where this program does not know it."""
+        version = sqlite_schema.current_version(connection)
+        if version > sqlite_schema.LATEST:
+            raise errors.CatalogueTooNew(path=self.name, found=version, known=sqlite_schema.LATEST)
+        return version
 
     def _retry_while_busy(self, work: Callable[[], T]) -> T:
-        """SQLite does not wait for a lock when it changes the mode of a new file, so we do."""
+        """Repeat a call while the file is locked: SQLite does not wait when it changes the mode of a new file."""
         deadline_s = time.monotonic() + self._busy_timeout_s
         while True:
             try:
@@ -219,6 +184,7 @@ class SqliteCatalogue(sql.SqlCatalogue):
 
 @contextlib.contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of the block is committed, or nothing."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -231,7 +197,7 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _code(error: sqlite3.Error) -> int:
-    """The primary one: SQLite keeps details in the higher bits."""
+    """The primary error code, without the details that SQLite keeps in the higher bits."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 

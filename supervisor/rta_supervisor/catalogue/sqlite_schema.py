@@ -1,4 +1,4 @@
-"""How the tables of a SQLite file came to be what they are: what makes each schema of the one before it."""
+"""The versions of the schema of a SQLite catalogue, and the statements that lead from each to the next."""
 
 import sqlite3
 from typing import Final
@@ -20,7 +20,7 @@ _SECOND: Final = (
     "ALTER TABLE sessions ADD COLUMN words TEXT NOT NULL DEFAULT ''",
     "UPDATE sessions SET words = words_of(identity, json)",
     "DROP INDEX sessions_by_id",
-    # Everything that can be asked for is in it: a search reads no row that it does not give.
+    # It has every column that a search compares: a search reads no row that it does not return.
     """CREATE INDEX sessions_by_id ON sessions
         (stream_session_id, identity, state, stream, start_ns, end_ns, opened_ms, words)""",
     """CREATE TABLE places (
@@ -33,13 +33,13 @@ LATEST: Final = len(_STEPS)
 
 
 def current_version(connection: sqlite3.Connection) -> int:
-    """Which one a file has, 0 for a new file."""
+    """The version of the schema of a file, 0 for a new file."""
     number: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return number
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """In a transaction. Another process may have been faster."""
+    """Bring a file to the latest version. To be called in a transaction: another process may do the same at once."""
     connection.create_function("words_of", 2, search_text.search_text, deterministic=True)
     for step in _STEPS[current_version(connection) :]:
         for statement in step:

@@ -1,7 +1,7 @@
-"""Keeps the catalogue of this host in step with the sessions that supervisors on other hosts serve.
+"""Keeps the catalogue of this host in step with sessions that supervisors on other hosts serve.
 
-Where each host has a catalogue of its own, one that does not hear of an end would bring the session back after a loss.
-Where they share one, one of them at a time looks for what a supervisor that is gone has not written.
+Where each host has a catalogue of its own, one without the end of a session would bring the session back after a loss.
+Where hosts share one, one supervisor at a time looks for what a supervisor that is gone has not written.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,11 +17,11 @@ from rta_wire import errors
 
 SYNC_INTERVAL_S: Final = 30.0
 SYNCS_PER_CLOSED_TTL: Final = 4
-"""A closed session has to be seen before it expires."""
+"""How often to sync while a closed session lives: it has to be seen before it expires."""
 
 
 class CatalogueSync:
-    """Looks at all sessions now and then, while there are other supervisors."""
+    """Looks at all sessions now and then, while other supervisors run."""
 
     def __init__(
         self,
@@ -33,17 +33,17 @@ class CatalogueSync:
         on_stale: Callable[[str], None],
         close_again: Callable[[], Awaitable[None]],
     ) -> None:
-        """`on_stale`: called for every session whose row may be old.
+        """`on_stale`: called with the identity of each session whose row may be old.
 
-        `close_again`: ends what only another host thinks open.
+        `close_again`: ends in Redis what is closed in the catalogue.
         """
         self._link = link
         self._sessions = sessions
         self._catalogue = catalogue
         self._keys = config.keys
         self._every_s = min(SYNC_INTERVAL_S, config.session.closed_ttl_s / SYNCS_PER_CLOSED_TTL)
-        self._note = on_stale
-        self._end_again = close_again
+        self._on_stale = on_stale
+        self._close_again = close_again
         self._is_new_turn = True
         self._log = log.get()
 
@@ -64,10 +64,10 @@ class CatalogueSync:
             self._log.debug("catalogue_not_followed", error=str(error))
 
     async def sync(self) -> None:
-        """One round."""
+        """Have the rows of all sessions in Redis, and of all unfinished ones in the catalogue, written again."""
         live, closed = await self._sessions.open_and_closed()
         for ref in (*live, *closed):
-            self._note(ref.identity)
+            self._on_stale(ref.identity)
         for row in await self._catalogue.unfinished():
-            self._note(row.identity)
-        await self._end_again()
+            self._on_stale(row.identity)
+        await self._close_again()

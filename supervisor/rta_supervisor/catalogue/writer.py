@@ -1,4 +1,4 @@
-"""Writes what changed about sessions into the catalogue, off the hot path, and lets closed ones go after that."""
+"""Writes changes of sessions to the catalogue, off the hot path, and lets closed sessions expire after that."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -14,13 +14,12 @@ from rta_supervisor.retention.archive_queue import JSON_ONLY, UnarchivedSession
 from rta_supervisor.session import model as session_model
 from rta_supervisor.session.model import Published, SessionRef
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, errors, keys
 from rta_wire.session import State
 
-PAGE: Final = 500
+PAGE_ROWS: Final = 500
 ROW_FIELDS: Final = (
     keys.STREAM_NAME,
     keys.STREAM_SESSION_ID,
@@ -33,7 +32,7 @@ ROW_FIELDS: Final = (
 
 
 class CatalogueWriter:
-    """Collects the names of sessions that changed; what it writes is what Redis says at that moment."""
+    """Collects identities of sessions that changed, and writes what is in Redis about them at that time."""
 
     def __init__(self, link: Link, catalogue: Catalogue, config: settings.Settings) -> None:
         self._link = link
@@ -47,11 +46,11 @@ class CatalogueWriter:
         self._log = log.get()
 
     def mark_changed(self, identity: str) -> None:
-        """A session has changed."""
+        """Have the row of a session written."""
         self._changed.add(identity)
 
     def record_progress(self, published: Sequence[Published]) -> None:
-        """Sessions have come so far. Kept here until it is written: Redis may forget it sooner."""
+        """Have totals of sessions written. They are kept in memory until then: Redis may lose them sooner."""
         self._progress.update(published)
 
     async def run(self) -> None:
@@ -70,7 +69,7 @@ class CatalogueWriter:
         await self.flush_progress()
 
     async def flush_progress(self) -> None:
-        """Write how far sessions have come."""
+        """Write the totals of sessions."""
         waiting, self._progress = self._progress, {}
         rows = [(ref.identity, ref.stream_session_id, totals) for ref, totals in waiting.items()]
         try:
@@ -80,9 +79,10 @@ class CatalogueWriter:
             self._log_failure(error)
 
     async def flush_changes(self) -> None:
-        """Write what changed. What can't be written now is kept for the next time, and nothing is let go."""
+        """Write the rows of sessions that changed. What can't be written now is kept for the next time, and does not
+        expire before that."""
         while self._changed:
-            page = {self._changed.pop() for _ in range(min(PAGE, len(self._changed)))}
+            page = {self._changed.pop() for _ in range(min(PAGE_ROWS, len(self._changed)))}
             try:
                 await self._write_page(sorted(page))
                 page = set()
@@ -96,50 +96,61 @@ class CatalogueWriter:
                 self._log.info("catalogue_caught_up")
 
     async def _write_page(self, identities: list[str]) -> None:
-        rows = await self._rows(identities)
+        rows = await self._read_rows(identities)
         await self._catalogue.save(rows)
         await self._release_closed([row for row in rows if row.state.is_closed])
 
-    async def _rows(self, identities: Sequence[str]) -> list[CatalogueRow]:
-        """What the catalogue keeps of those that there are. Less than all that is known, and quicker to read."""
-        answers = await self._link.do_all(
+    async def _read_rows(self, identities: Sequence[str]) -> list[CatalogueRow]:
+        """The rows of sessions that exist, from no more fields than a row has."""
+        replies = await self._link.do_all(
             [
-                call
+                command
                 for identity in identities
-                for call in (
+                for command in (
                     ("HMGET", self._keys.session_state(identity), *ROW_FIELDS),
                     ("HMGET", self._keys.session(identity), keys.JSON, keys.STREAM_POSITION),
                 )
             ]
         )
         at_ms = now_ms()
-        found = zip(identities, answers[::2], answers[1::2], strict=True)
-        return [parse_row(identity, fields, shown, at_ms) for identity, fields, shown in found if fields[0] is not None]
+        return [
+            row_from_redis(identity, state_fields, hash_fields, at_ms)
+            for identity, state_fields, hash_fields in zip(identities, replies[::2], replies[1::2], strict=True)
+            if state_fields[0] is not None
+        ]
 
-    async def _release_closed(self, closed: list[CatalogueRow]) -> None:
-        """The catalogue has them: from here on they may expire, or wait for the archive first. One that changed in
-        between is put away anew. Who waits is listed before it leaves the index: trimming looks there, then here."""
-        if not closed:
+    async def _release_closed(self, rows: list[CatalogueRow]) -> None:
+        """Let closed sessions expire that the catalogue has, or keep them until the archive has them.
+
+        A session that has changed since its row was read is left for its next row. A session is listed as unarchived
+        before it leaves the index: trimming reads the index first and the list second.
+        """
+        if not rows:
             return
         held_ttl_s = self._config.session.open_ttl_s if self._config.archive.required else 0
         ttls = {"ttl_s": self._config.session.closed_ttl_s, "held_ttl_s": held_ttl_s}
-        scores, *answers = await self._link.do_all(
+        scores, *replies = await self._link.do_all(
             [
-                ("ZMSCORE", self._keys.session_index(), *(one.identity for one in closed)),
-                *(retention_functions.release_closed(self._keys, one.identity, one.version, **ttls) for one in closed),
+                ("ZMSCORE", self._keys.session_index(), *(row.identity for row in rows)),
+                *(retention_functions.release_closed(self._keys, row.identity, row.version, **ttls) for row in rows),
             ]
         )
-        found = [
-            (one, score, outcome.decode(), position.decode())
-            for one, score, (outcome, position) in zip(closed, scores, answers, strict=True)
+        released = [
+            (row, score, outcome.decode(), position.decode())
+            for row, score, (outcome, position) in zip(rows, scores, replies, strict=True)
             if outcome != b"changed"
         ]
-        words = [word for one, _, *how in found for word in _queue_member(one, *how)]
-        if words:
-            # Once: a supervisor that stood still and comes late changes nothing.
-            await self._link.do("ZADD", self._keys.unarchived(), "NX", *words)
-        if safe := [(one.identity, score) for one, score, *_ in found if score is not None]:
-            await self._link.do(*retention_functions.remove_if_unchanged(self._keys.session_index(), safe))
+        members = [
+            _unarchived(row, outcome, position).member
+            for row, _, outcome, position in released
+            if outcome != "archived"
+        ]
+        if members:
+            # Only new members: a supervisor that was frozen and comes late changes nothing.
+            arguments = [argument for member in members for argument in (now_ms(), member)]
+            await self._link.do("ZADD", self._keys.unarchived(), "NX", *arguments)
+        if indexed := [(row.identity, score) for row, score, *_ in released if score is not None]:
+            await self._link.do(*retention_functions.remove_if_unchanged(self._keys.session_index(), indexed))
 
     def _log_failure(self, error: Exception) -> None:
         if not self._is_failing:
@@ -147,18 +158,18 @@ class CatalogueWriter:
             self._log.error("catalogue_behind", error=str(error), sessions=len(self._changed))
 
 
-def _queue_member(row: CatalogueRow, outcome: str, position: str) -> tuple[commands.Argument, ...]:
-    """A session in the list of those that the archive does not have, or nothing where it has it."""
-    if outcome == "archived":
-        return ()
+def _unarchived(row: CatalogueRow, outcome: str, position: str) -> UnarchivedSession:
+    """A released session in the list of those that the archive does not have. `stale`: it has older JSON of it."""
     begin = JSON_ONLY if outcome == "stale" else position
-    return now_ms(), UnarchivedSession(row.stream_session_id, row.stream, begin, row.identity).member
+    return UnarchivedSession(row.stream_session_id, row.stream, begin, row.identity)
 
 
-def parse_row(identity: str, fields: Sequence[bytes | None], shown: Sequence[bytes | None], at_ms: int) -> CatalogueRow:
-    """`shown`: JSON and position in the stream, as readers have them."""
-    document, position = shown
-    stream, number, principal, state, version, opened_ms, totals = fields
+def row_from_redis(
+    identity: str, state_fields: Sequence[bytes | None], hash_fields: Sequence[bytes | None], at_ms: int
+) -> CatalogueRow:
+    """`state_fields`: the values of `ROW_FIELDS`. `hash_fields`: Session JSON and position in the stream."""
+    document, position = hash_fields
+    stream, number, principal, state, version, opened_ms, totals = state_fields
     assert stream is not None
     assert principal is not None
     assert state is not None

@@ -1,38 +1,30 @@
-"""What trimming leaves for the archive: entries of sessions that it does not have yet, up to a bound of memory.
+"""Reads what trimming has to keep for the archive, limits the memory that this may take, and keeps the list of sessions
+that the archive does not have.
 
-Holds nothing that another supervisor would have to know: which sessions wait stands in Redis. A session is listed as
-waiting before it leaves the index of live ones, so whoever reads the index first and the list second misses none.
+The list is in Redis, so that any supervisor can take over. A session is put into the list before it leaves the index of
+live sessions: who reads the index first and the list second misses none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
-
-import msgspec
 
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.retention import functions, session_index
-from rta_supervisor.retention.archive_queue import UnarchivedSession
+from rta_supervisor.retention.archive_queue import ArchiveFloor, UnarchivedSession, floors_by_stream
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import paging
 from rta_supervisor.transport.link import Link
-from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import entry_ids, keys
 
 READ_MAX_SESSIONS: Final = 1000
 LOGGED_SESSIONS_MAX: Final = 10
-
-
-class ArchiveFloor(msgspec.Struct, frozen=True):
-    """What is kept of one stream."""
-
-    position: str
-    """Entries after this one stay."""
-    sessions: tuple[UnarchivedSession, ...]
+MEMORY_SAMPLES: Final = 1000
+"""Entries of a stream from which Redis estimates the memory that it takes."""
 
 
 class ArchiveFloors:
-    """Reads the floors of all streams for a sweep, and says when a stream has grown too large to wait."""
+    """The archive floors of all streams, and an alarm where a stream comes near its limit of memory."""
 
     def __init__(self, link: Link, config: settings.Settings) -> None:
         self._link = link
@@ -42,104 +34,100 @@ class ArchiveFloors:
         self._log = log.get(duty="trim")
 
     async def read(self) -> dict[str, ArchiveFloor]:
-        """By stream. None where nothing has to wait."""
+        """The floors of all streams that have one, by stream. Empty where the archive is not required."""
         if not self._config.archive.required:
             return {}
-        found: dict[str, list[UnarchivedSession]] = {}
-        for one in [*await self._live(), *await self._waiting()]:
-            found.setdefault(one.stream, []).append(one)
-        return {
-            stream: ArchiveFloor(min((one.position for one in some), key=entry_ids.parse), tuple(some))
-            for stream, some in found.items()
-        }
+        return floors_by_stream([*await self._live_sessions(), *await self._queued_sessions()])
 
-    async def _live(self) -> list[UnarchivedSession]:
-        """Sessions that are open, or closed a moment ago."""
+    async def _live_sessions(self) -> list[UnarchivedSession]:
+        """Sessions in the index: those that are open or were closed a moment ago."""
         fields = (keys.STREAM_SESSION_ID, keys.STREAM_NAME, keys.STREAM_POSITION)
-        live: list[UnarchivedSession] = []
-        for some in paging.pages(await session_index.live_identities(self._link, self._keys), READ_MAX_SESSIONS):
-            answers: Sequence[Any] = await self._link.do_all(
-                [("HMGET", self._keys.session(identity), *fields) for identity in some]
+        sessions: list[UnarchivedSession] = []
+        for page in paging.pages(await session_index.live_identities(self._link, self._keys), READ_MAX_SESSIONS):
+            rows: Sequence[Any] = await self._link.do_all(
+                [("HMGET", self._keys.session(identity), *fields) for identity in page]
             )
-            for identity, (number, stream, position) in zip(some, answers, strict=True):
+            for identity, (number, stream, raw_position) in zip(page, rows, strict=True):
                 if number is not None and stream is not None:
-                    live.append(
-                        UnarchivedSession(
-                            int(number), stream.decode(), position.decode() if position else entry_ids.MIN, identity
-                        )
-                    )
-        return live
+                    position = entry_ids.MIN if raw_position is None else raw_position.decode()
+                    sessions.append(UnarchivedSession(int(number), stream.decode(), position, identity))
+        return sessions
 
-    async def _waiting(self) -> list[UnarchivedSession]:
+    async def _queued_sessions(self) -> list[UnarchivedSession]:
+        """Closed sessions in the list whose entries the archive does not have."""
         members = await self._link.do("ZRANGE", self._keys.unarchived(), 0, -1)
-        return [one for one in map(UnarchivedSession.parse, members) if one.holds_data]
+        return [session for session in map(UnarchivedSession.parse, members) if session.needs_entries]
 
     async def is_over_limit(self, stream: str, floor: ArchiveFloor) -> bool:
-        """Whether a stream takes more memory than waiting may cost. Says so before it does."""
+        """Whether a stream takes more memory than `archive.max_bytes`. Logs a warning before it does."""
         if not self._config.archive.max_bytes:
             return False
         sizes = await self._link.do_all(
-            [("MEMORY", "USAGE", key, "SAMPLES", 1000) for key in (keys.stream(stream), keys.cold_stream(stream))]
+            [
+                ("MEMORY", "USAGE", key, "SAMPLES", MEMORY_SAMPLES)
+                for key in (keys.stream(stream), keys.cold_stream(stream))
+            ]
         )
         used = sum(size or 0 for size in sizes)
         share = used / self._config.archive.max_bytes
         counters.counts.archive_held[stream] = share
-        facts = {
-            "stream": stream,
-            "bytes": used,
-            "max_bytes": self._config.archive.max_bytes,
-            "sessions": len(floor.sessions),
-        }
-        if share >= self._config.archive.alarm_at and stream not in self._alarmed:
-            self._alarmed.add(stream)
-            self._log.warning("archive_behind", **facts)
-        elif share < self._config.archive.alarm_at:
+        if share < self._config.archive.alarm_at:
             self._alarmed.discard(stream)
+        elif stream not in self._alarmed:
+            self._alarmed.add(stream)
+            self._log.warning(
+                "archive_behind",
+                stream=stream,
+                bytes=used,
+                max_bytes=self._config.archive.max_bytes,
+                sessions=len(floor.sessions),
+            )
         return share >= 1
 
-    def forget(self, floors: dict[str, ArchiveFloor]) -> None:
-        """Streams that no longer wait."""
-        for stream in [one for one in counters.counts.archive_held if one not in floors]:
+    def forget_all_but(self, streams: Collection[str]) -> None:
+        """Drop the metrics and alarms of streams that have no floor any more."""
+        for stream in [name for name in counters.counts.archive_held if name not in streams]:
             del counters.counts.archive_held[stream]
-        self._alarmed &= floors.keys()
-
-    async def first_id(self, stream: str) -> str:
-        """Of the entries that are live, or the last that there was."""
-        info: dict[bytes, Any] = {**pairs_to_dict(await self._link.do("XINFO", "STREAM", keys.stream(stream)))}
-        first = info.get(b"first-entry")
-        return str(first[0] if first else info[b"last-generated-id"], "ascii")
+        self._alarmed.intersection_update(streams)
 
     async def note_cut(self, stream: str, floor: ArchiveFloor, entries: int, first_id: str) -> None:
-        """Entries before `first_id` are gone that the archive does not have. Says of which sessions, and notes it with
-        each."""
-        cut = [one for one in floor.sessions if entry_ids.parse(one.position) < entry_ids.parse(first_id)]
-        await self._link.do_all([functions.note_cut(self._keys, one.identity, one.stream_session_id) for one in cut])
+        """Note with each session that entries of it were removed before the archive had them.
+
+        `first_id`: the first entry that is left of the stream.
+        """
+        sessions = floor.sessions_cut_before(first_id)
+        await self._link.do_all(
+            [functions.note_cut(self._keys, session.identity, session.stream_session_id) for session in sessions]
+        )
         counters.counts.archive_cut[stream] += entries
-        names = [one.identity for one in cut[:LOGGED_SESSIONS_MAX]]
-        self._log.error("archive_cut", stream=stream, entries=entries, sessions=len(cut), some=names)
+        identities = [session.identity for session in sessions[:LOGGED_SESSIONS_MAX]]
+        self._log.error("archive_cut", stream=stream, entries=entries, sessions=len(sessions), some=identities)
 
     async def renew_queue(self) -> None:
-        """Keep sessions that wait from expiring, and forget those that are gone."""
-        ttl_s = self._config.session.open_ttl_s if self._config.archive.required else 0
+        """Keep sessions in the list from expiring, and take out those that have expired."""
         due_ms = now_ms() - min(self._config.session.open_ttl_s, self._config.session.closed_ttl_s) * 500
         members: list[bytes] = await self._link.do("ZRANGEBYSCORE", self._keys.unarchived(), "-inf", due_ms)
         for page in paging.pages(members, READ_MAX_SESSIONS):
-            some = [UnarchivedSession.parse(member) for member in page]
-            answers = await self._link.do_all(
-                [
-                    functions.extend_unarchived(
-                        self._keys, one.identity, one.stream_session_id, ttl_s=ttl_s if one.holds_data else 0
-                    )
-                    for one in some
-                ]
-            )
-            there = [one for one, is_there in zip(some, answers, strict=True) if is_there]
-            gone = [one for one, is_there in zip(some, answers, strict=True) if not is_there]
-            if there:
-                words = [word for one in there for word in (now_ms(), one.member)]
-                await self._link.do("ZADD", self._keys.unarchived(), "XX", *words)
-            if gone:
-                await self._link.do("ZREM", self._keys.unarchived(), *(one.member for one in gone))
-                lost = [one.identity for one in gone if one.holds_data]
-                if lost and self._config.archive.required:
-                    self._log.error("archive_lost", sessions=len(lost), some=lost[:LOGGED_SESSIONS_MAX])
+            await self._renew_page([UnarchivedSession.parse(member) for member in page])
+
+    async def _renew_page(self, page: Sequence[UnarchivedSession]) -> None:
+        ttl_s = self._config.session.open_ttl_s if self._config.archive.required else 0
+        replies = await self._link.do_all(
+            [
+                functions.extend_unarchived(
+                    *(self._keys, session.identity, session.stream_session_id),
+                    ttl_s=ttl_s if session.needs_entries else 0,
+                )
+                for session in page
+            ]
+        )
+        live = [session for session, exists in zip(page, replies, strict=True) if exists]
+        expired = [session for session, exists in zip(page, replies, strict=True) if not exists]
+        if live:
+            scores = [argument for session in live for argument in (now_ms(), session.member)]
+            await self._link.do("ZADD", self._keys.unarchived(), "XX", *scores)
+        if expired:
+            await self._link.do("ZREM", self._keys.unarchived(), *(session.member for session in expired))
+            lost = [session.identity for session in expired if session.needs_entries]
+            if lost and self._config.archive.required:
+                self._log.error("archive_lost", sessions=len(lost), some=lost[:LOGGED_SESSIONS_MAX])

@@ -1,34 +1,21 @@
-"""The end of one day: its stream, what was compacted of it, and every entry that names it.
+"""Removes one day of a source: its stream, what was compacted of it, and every entry in Redis that names it.
 
-Each step may be repeated, and the note by which a day is found (`streams_used`) goes last: who is killed in between
-leaves a day that the next sweep removes. A session that is opened in it meanwhile comes out on top: it adds an entry
-first, which Redis looks for before it removes the stream, and a stream that is there at the end is listed again. So is
-one to which a compactor has added a batch meanwhile.
+Each step may be repeated, and the entry by which a sweep finds the day (`streams_used`) goes last: a supervisor that is
+killed in between leaves a day that the next sweep removes. A session that is opened in the day meanwhile wins: opening
+adds an entry to the stream first, which the server function looks for before it removes the stream, and a stream that
+exists at the end is listed again. The same holds for a batch that a compactor adds meanwhile.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
-from rta_supervisor.retention import day_index, functions
-from rta_supervisor.transport import commands, replies
+from rta_supervisor.retention import functions
+from rta_supervisor.retention.day_sweep_rules import DayCutoff
+from rta_supervisor.transport import replies
 from rta_supervisor.transport.link import Link
 from rta_wire import day_streams, entry_ids, keys
 
 GONE: Final = 1
-"""Else the stream got an entry meanwhile, or the lease is over."""
-
-
-class RemovalTerms(msgspec.Struct, frozen=True):
-    """Under which a day may go."""
-
-    before_ms: int
-    """Its last entry is older than this."""
-    plausible_until_ms: int
-    """Or later than this: a writer may give an entry any id, and no clock has come so far."""
-    until_ms: int
-    """When the lease ends."""
+"""The reply of a removal after which the stream is gone. Else it got an entry meanwhile, or the lease is over."""
 
 
 class DayRemover:
@@ -38,23 +25,23 @@ class DayRemover:
         self._link = link
         self._keys = names
 
-    async def remove(self, day: day_streams.Day, used_ms: float, terms: RemovalTerms) -> bool:
-        """Whether the day is gone. `used_ms`: when it was last used, as it was seen."""
-        name = day.stream
-        parts = (keys.stream(name), keys.cold_stream(name))
-        # Looked at before anything is touched: of a day that is in use nothing goes.
-        ends = await self._link.try_all([replies.stream_info_command(key) for key in parts])
-        if any(terms.before_ms <= _last_ms(end) < terms.plausible_until_ms for end in ends):
+    async def remove(self, day: day_streams.Day, last_use_ms: float, cutoff: DayCutoff, until_ms: int) -> bool:
+        """Whether the day is gone. `last_use_ms`: when it was last used, as the caller has read it."""
+        stream_keys = (keys.stream(day.stream), keys.cold_stream(day.stream))
+        # Both are read before anything is removed: a day that is in use stays whole.
+        info_replies = await self._link.try_all([replies.stream_info_command(key) for key in stream_keys])
+        last_ids = [replies.last_generated_id(replies.parse_stream_info(reply)) for reply in info_replies]
+        if any(cutoff.keeps(entry_ids.ms_of(last_id)) for last_id in last_ids):
             return False
-        for key in parts:
-            if await self._link.do(*remove_call(key, terms)) != GONE:
+        for key in stream_keys:
+            if await self._link.do(*functions.remove_if_old(key, cutoff, until_ms=until_ms)) != GONE:
                 return False
-        await self._link.do("HDEL", self._keys.cold_index(), name)
-        if not await self._link.do("FCALL", "rtas_unlist_1", 1, keys.STREAMS, name, terms.until_ms):
+        await self._link.do("HDEL", self._keys.cold_index(), day.stream)
+        if not await self._link.do(*functions.unlist_stream(day.stream, until_ms=until_ms)):
             return False
-        await self._link.do(*day_index.drop_call(self._keys, day))
-        await self._link.do(*functions.remove_if_unchanged(self._keys.streams_used(), [(name, used_ms)]))
-        if any(await self._link.do_all([("EXISTS", key) for key in parts])):
+        await self._link.do(*functions.drop_day(self._keys, day))
+        await self._link.do(*functions.remove_if_unchanged(self._keys.streams_used(), [(day.stream, last_use_ms)]))
+        if any(await self._link.do_all([("EXISTS", key) for key in stream_keys])):
             await self._list_again(day)
             return False
         return True
@@ -64,14 +51,6 @@ class DayRemover:
             [
                 ("SADD", keys.STREAMS, day.stream),
                 ("ZADD", self._keys.streams_used(), "NX", day.start_ms, day.stream),
-                day_index.keep_call(self._keys, day.source, [day]),
+                functions.keep_days(self._keys, day.source, [day]),
             ]
         )
-
-
-def remove_call(key: str, terms: RemovalTerms) -> commands.Command:
-    return ("FCALL", "rtas_day_remove_1", 1, key, terms.before_ms, terms.plausible_until_ms, terms.until_ms)
-
-
-def _last_ms(info: Sequence[bytes] | Exception) -> int:
-    return entry_ids.ms_of(replies.last_generated_id(replies.parse_stream_info(info)))

@@ -1,50 +1,104 @@
-"""Calls of the server functions that trim streams, remove keys, and hold sessions for the archive."""
+"""Calls of the server functions that trim and remove streams, keep the index of days, and keep closed sessions until
+the archive has them.
+"""
 
 from collections.abc import Iterable
 from typing import Final
 
+from rta_supervisor.retention.day_sweep_rules import DayCutoff
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
-from rta_wire import keys
+from rta_wire import day_streams, keys
 from rta_wire.pb import control_pb2
 
 CALL_MAX_ENTRIES: Final = 1000
 """Removed in one call at most: more would keep Redis from serving others for too long."""
 
+DAY_INDEX_TTL_S: Final = 30 * day_streams.DAY_S
+"""How long the newest day of a source is remembered after its last stream is gone."""
 
-def trim(name: str, limits: settings.TrimLimits, below: str, *, until_ms: int = commands.FOREVER) -> commands.Command:
-    """Gives how many entries it removed; 0 means that there is nothing more to do."""
+
+def trim(stream: str, limits: settings.TrimLimits, below: str, *, until_ms: int = commands.FOREVER) -> commands.Command:
+    """Remove the oldest entries of a stream that are over its limits and have an id below `below`.
+
+    The reply is how many were removed; 0: no further call is needed.
+    """
     bounds = (limits.max_entries, limits.max_bytes, int(limits.max_age_s * 1000))
-    way = (below, CALL_MAX_ENTRIES, int(limits.exact), until_ms)
-    return ("FCALL", "rtas_trim_1", 1, keys.stream(name), *bounds, *way)
+    return (
+        *("FCALL", "rtas_trim_1", 1, keys.stream(stream), *bounds),
+        *(below, CALL_MAX_ENTRIES, int(limits.exact), until_ms),
+    )
 
 
-def remove(key: str, limits: settings.TrimLimits) -> commands.Command:
-    """Gives 0 if the stream is gone, else the time of its last entry in ms."""
+def remove_if_idle(key: str, limits: settings.TrimLimits) -> commands.Command:
+    """Remove a live or cold stream that got no entry for `idle_stream_s`.
+
+    The reply is 0 if the key is gone, else the time of its last entry in ms.
+    """
     return ("FCALL", "rtas_remove_1", 1, key, int(limits.idle_stream_s * 1000))
 
 
-def release_closed(names: keys.Keys, identity: str, version: int, *, ttl_s: int, held_ttl_s: int) -> commands.Command:
-    """`held_ttl_s`: how long it lives while the archive does not have it; 0: it does not wait for that."""
-    return commands.session_call("rtas_put_away_1", names, identity, version, ttl_s, held_ttl_s)
+def remove_if_old(key: str, cutoff: DayCutoff, *, until_ms: int) -> commands.Command:
+    """Remove the live or cold stream of a day unless its last entry is kept by `cutoff`.
+
+    The reply is 1 if the key is gone, 0 if it is kept, -1 if the lease is over.
+    """
+    return ("FCALL", "rtas_day_remove_1", 1, key, cutoff.before_ms, cutoff.plausible_until_ms, until_ms)
 
 
-def mark_archived(names: keys.Keys, note: control_pb2.NoteArchived, *, ttl_s: int) -> commands.Command:
-    words = (note.stream_session_id, note.version, note.checksum, ttl_s)
-    return commands.session_call("rtas_archived_1", names, note.identity, *words)
-
-
-def extend_unarchived(names: keys.Keys, identity: str, stream_session_id: int, *, ttl_s: int) -> commands.Command:
-    """`ttl_s`: 0 leaves the lifetime as it is."""
-    return commands.session_call("rtas_hold_for_archive_1", names, identity, stream_session_id, ttl_s)
-
-
-def note_cut(names: keys.Keys, identity: str, stream_session_id: int) -> commands.Command:
-    return commands.session_call("rtas_note_cut_1", names, identity, stream_session_id)
+def unlist_stream(stream: str, *, until_ms: int) -> commands.Command:
+    """Take a stream out of the set of all streams. The reply is 0 if the lease is over, else 1."""
+    return ("FCALL", "rtas_unlist_1", 1, keys.STREAMS, stream, until_ms)
 
 
 def remove_if_unchanged(
     sorted_set: str, scores: Iterable[tuple[commands.Argument, commands.Argument]]
 ) -> commands.Command:
-    """Take members out whose score is still the one that was seen."""
-    return ("FCALL", "rtas_forget_1", 1, sorted_set, *(word for pair in scores for word in pair))
+    """Take members out of a sorted set whose score is still the one that was read."""
+    return ("FCALL", "rtas_forget_1", 1, sorted_set, *(argument for pair in scores for argument in pair))
+
+
+def choose_day(names: keys.Keys, today: day_streams.Day) -> commands.Command:
+    """Put today into the index of its source, unless the index has a later day.
+
+    The reply is the stream of the newest day, and whether that day was added by this call.
+    """
+    return ("FCALL", "rtas_day_choose_1", 1, names.days(today.source), today.number, today.stream, DAY_INDEX_TTL_S)
+
+
+def keep_days(names: keys.Keys, source: str, missing: Iterable[day_streams.Day]) -> commands.Command:
+    """Keep the index of a source from expiring, and add days to it."""
+    arguments = (argument for day in missing for argument in (day.number, day.stream))
+    return ("FCALL", "rtas_day_keep_1", 1, names.days(source), DAY_INDEX_TTL_S, *arguments)
+
+
+def drop_day(names: keys.Keys, day: day_streams.Day) -> commands.Command:
+    """Take a day out of the index of its source, unless it is the newest."""
+    return ("FCALL", "rtas_day_drop_1", 1, names.days(day.source), day.stream)
+
+
+def release_closed(names: keys.Keys, identity: str, version: int, *, ttl_s: int, held_ttl_s: int) -> commands.Command:
+    """Let a closed session expire that the catalogue has in this version.
+
+    `held_ttl_s`: its lifetime while the archive does not have it; 0: it does not wait for the archive.
+    """
+    return commands.session_call("rtas_put_away_1", names, identity, version, ttl_s, held_ttl_s)
+
+
+def mark_archived(names: keys.Keys, note: control_pb2.NoteArchived, *, ttl_s: int) -> commands.Command:
+    """Note that the archive has a session in this version, and let it expire after `ttl_s` at the latest."""
+    arguments = (note.stream_session_id, note.version, note.checksum, ttl_s)
+    return commands.session_call("rtas_archived_1", names, note.identity, *arguments)
+
+
+def extend_unarchived(names: keys.Keys, identity: str, stream_session_id: int, *, ttl_s: int) -> commands.Command:
+    """Extend the lifetime of a session that the archive does not have; `ttl_s` 0 leaves it as it is.
+
+    The reply is whether the session is there.
+    """
+    return commands.session_call("rtas_hold_for_archive_1", names, identity, stream_session_id, ttl_s)
+
+
+def note_cut(names: keys.Keys, identity: str, stream_session_id: int) -> commands.Command:
+    """Note that entries of a session were removed before the archive had them."""
+    return commands.session_call("rtas_note_cut_1", names, identity, stream_session_id)

@@ -22,17 +22,12 @@ class Link:
         self.outage_log = outage_log.OutageLog()
         resolved = credentials.resolve_url(config.url, {name: getattr(config, name) for name in credentials.FILES})
         self.address = redis_url.parse(resolved.url, where="redis.url")
-        options = {
-            "socket_timeout": config.timeout_s,
-            "socket_connect_timeout": config.timeout_s,
+        options = resolved.client_options(config.timeout_s) | {
             "retry": redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0),
             "maint_notifications_config": redis.maint_notifications.MaintNotificationsConfig(enabled=False),
             # Replies as Redis sent them: redis-py's own shapes change with its version and cost time on the hot path.
             "protocol": 2,
             "parser_class": pipeline.BatchParser,
-            # No CLIENT SETINFO: an ACL that allows it keeps a Redis 7.0 from starting.
-            "driver_info": None,
-            **resolved.options,
         }
         try:
             self.topology = _topology(self.address, options)

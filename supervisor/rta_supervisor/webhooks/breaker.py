@@ -1,8 +1,8 @@
-"""When to leave a target alone, and when to try it again. Pure: told what happens and when, does nothing."""
+"""The circuit breaker of one target: when nothing is sent to it, and when it is tried again. Pure."""
 
 
 class Breaker:
-    """After some failures in a row nothing is sent for a while; then one delivery decides."""
+    """Opens after some failures in a row. Nothing is sent for a while then, and the delivery after it decides."""
 
     def __init__(self, *, failures: int, open_s: float) -> None:
         self._limit = failures
@@ -15,11 +15,11 @@ class Breaker:
         return self._failed >= self._limit
 
     def wait_s(self, now_s: float) -> float:
-        """How long to send nothing from now."""
+        """How long to send nothing from now on."""
         return max(0.0, self._open_until_s - now_s) if self.is_open else 0.0
 
     def record_failure(self, now_s: float) -> bool:
-        """Note a failure. Whether it is the one that opened the breaker."""
+        """Note a failure. Returns whether it opened the breaker."""
         was_open = self.is_open
         self._failed += 1
         if self.is_open:
@@ -27,7 +27,7 @@ class Breaker:
         return self.is_open and not was_open
 
     def record_success(self) -> bool:
-        """Note a success. Whether it is the one that closed the breaker."""
+        """Note a success. Returns whether it closed the breaker."""
         was_open = self.is_open
         self._failed = 0
         return was_open

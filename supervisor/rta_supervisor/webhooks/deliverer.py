@@ -1,4 +1,4 @@
-"""Sends what waits, one target apart from the other: a target that hangs delays nobody but itself."""
+"""Posts queued deliveries, in a task for each target: a target that hangs delays no other."""
 
 import random
 from collections.abc import Callable, Coroutine
@@ -12,29 +12,27 @@ from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS, DataLost
 from rta_supervisor.transport.link import Link
-from rta_supervisor.webhooks import change, http_post
+from rta_supervisor.webhooks import http_post, signature
+from rta_supervisor.webhooks.backoff import backoff_s
 from rta_supervisor.webhooks.breaker import Breaker
 from rta_supervisor.webhooks.outbox import Outbox
 from rta_supervisor.webhooks.queue import DeliveryQueue, WebhookDelivery
 from rta_wire import __version__, errors
 
-LOOK_S: Final = 2.0
-"""How often to look for what another supervisor queued or left."""
+POLL_S: Final = 2.0
+"""How often to look for deliveries that another supervisor queued or took and did not complete."""
 
-TROUBLE_PAUSE_S: Final = 1.0
+OUTAGE_PAUSE_S: Final = 1.0
 TAKE_FACTOR: Final = 2
-"""How much longer than a try may take a delivery stays with who took it."""
-
-BACKOFF_FACTOR: Final = 3.0
-BACKOFF_MAX_S: Final = 3600.0
+"""A delivery is taken for this many times `timeout_s`: then another supervisor may take it."""
 
 
 class Webhooks:
-    """All targets: the outbox that fills their queues and the tasks that empty them."""
+    """All targets: the outbox that fills their queues, and a deliverer for each that empties one."""
 
     def __init__(self, link: Link, config: settings.Settings) -> None:
-        most = config.webhooks.max_pending
-        queues = {name: DeliveryQueue(link, config.keys, name, max_pending=most) for name in config.webhooks.to}
+        max_pending = config.webhooks.max_pending
+        queues = {name: DeliveryQueue(link, config.keys, name, max_pending=max_pending) for name in config.webhooks.to}
         self._deliverers = {name: Deliverer(link, name, queue, config) for name, queue in queues.items()}
         self.outbox = Outbox(link, config, queues, self._wake)
 
@@ -42,12 +40,12 @@ class Webhooks:
         self._deliverers[name].wake()
 
     def duties(self) -> dict[str, Callable[[], Coroutine[Any, Any, None]]]:
-        """What has to run, by name."""
+        """The loops that have to run, by the name that logs give them."""
         return {f"webhook-{name}": deliverer.run for name, deliverer in self._deliverers.items()}
 
 
 class Deliverer:
-    """One target."""
+    """Empties the queue of one target."""
 
     def __init__(self, link: Link, name: str, queue: DeliveryQueue, config: settings.Settings) -> None:
         self._link = link
@@ -59,36 +57,37 @@ class Deliverer:
         self._breaker = Breaker(
             failures=self._config.webhooks.breaker_failures, open_s=self._config.webhooks.breaker_open_s
         )
-        self._some = anyio.Event()
+        self._queued = anyio.Event()
         self._log = log.get(webhook=name)
 
     def wake(self) -> None:
-        """Something was queued."""
-        self._some.set()
+        """Look at the queue at once: this supervisor has added a delivery."""
+        self._queued.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Deliver until cancelled."""
         while True:
             pause_s = self._breaker.wait_s(anyio.current_time())
-            loop_watch.report_alive(pause_s + self._config.webhooks.timeout_s + LOOK_S)
+            loop_watch.report_alive(pause_s + self._config.webhooks.timeout_s + POLL_S)
             await anyio.sleep(pause_s)
             try:
-                await self._once()
+                await self._deliver_next()
             except RETRIABLE_ERRORS as error:
-                # Functions that Redis lost are loaded again by whoever makes it whole.
+                # Server functions that Redis lost are loaded again by recovery.
                 if not isinstance(error, DataLost):
                     self._link.outage_log.log_failure(error)
-                await anyio.sleep(TROUBLE_PAUSE_S)
+                await anyio.sleep(OUTAGE_PAUSE_S)
 
-    async def _once(self) -> None:
-        self._some = anyio.Event()
-        for_ms = int(self._config.webhooks.timeout_s * TAKE_FACTOR * 1000)
-        taken = await self._queue.take(now_ms(), for_ms=for_ms)
+    async def _deliver_next(self) -> None:
+        """Post the delivery that is due, or wait until one may be."""
+        self._queued = anyio.Event()
+        take_ms = int(self._config.webhooks.timeout_s * TAKE_FACTOR * 1000)
+        taken = await self._queue.take(now_ms(), take_ms=take_ms)
         if isinstance(taken, WebhookDelivery):
             await self._deliver(taken)
             return
-        with anyio.move_on_after(LOOK_S if taken is None else min(taken, LOOK_S)):
-            await self._some.wait()
+        with anyio.move_on_after(POLL_S if taken is None else min(taken, POLL_S)):
+            await self._queued.wait()
 
     async def _deliver(self, delivery: WebhookDelivery) -> None:
         if not delivery.body:
@@ -100,7 +99,7 @@ class Deliverer:
             self._count("failed")
             if self._breaker.record_failure(anyio.current_time()):
                 self._log.warning("webhook_paused", reason=str(error), pause_s=self._config.webhooks.breaker_open_s)
-            await self._try_later(delivery, error)
+            await self._retry_or_drop(delivery, error)
             return
         await self._queue.complete(delivery)
         self._count("taken")
@@ -114,11 +113,12 @@ class Deliverer:
             "User-Agent": f"rta-supervisor/{__version__}",
             "Rta-Delivery": delivery.id,
             "Rta-Attempt": str(delivery.attempt),
-            change.SIGNATURE_HEADER: change.sign(self._secret, delivery.body, at_s),
+            signature.SIGNATURE_HEADER: signature.sign(self._secret, delivery.body, at_s),
         }
         await http_post.post(self._target.url, delivery.body, headers, timeout_s=self._config.webhooks.timeout_s)
 
-    async def _try_later(self, delivery: WebhookDelivery, error: errors.RtaError) -> None:
+    async def _retry_or_drop(self, delivery: WebhookDelivery, error: errors.RtaError) -> None:
+        """Try again later, or keep the delivery among the dead letters where it was tried often enough."""
         facts = {"delivery": delivery.id, "attempt": delivery.attempt, "reason": str(error)}
         if delivery.attempt < self._config.webhooks.tries:
             pause_s = backoff_s(delivery.attempt, self._config.webhooks.first_retry_s, random.random())  # noqa: S311 - jitter
@@ -134,7 +134,6 @@ class Deliverer:
         counters.counts.webhooks[self._name, outcome] += 1
 
     async def _dead_letter(self, delivery: WebhookDelivery, error: errors.RtaError) -> None:
-        """Keep it where a person can look at it."""
         await self._link.do(
             *control_functions.add_dead_letter(
                 self._config.keys,
@@ -146,9 +145,3 @@ class Deliverer:
                 max_entries=self._config.control.dead_letters_max,
             )
         )
-
-
-def backoff_s(attempt: int, first_s: float, chance: float) -> float:
-    """How long to wait after so many tries: longer each time, and never all at once. `chance` is from 0 to 1."""
-    full_s = min(first_s * BACKOFF_FACTOR ** (attempt - 1), BACKOFF_MAX_S)
-    return full_s * (0.5 + chance / 2)

@@ -1,6 +1,6 @@
-"""One POST over HTTP/1.1: the status is all that matters, so nothing more of an answer is read than its first line.
+"""Sends one POST over HTTP/1.1. Only the status line of the response is read, since nothing else of it matters.
 
-No redirect is followed, TLS is verified, and one deadline holds for everything from the name look-up to the answer.
+No redirect is followed, TLS is verified, and one deadline holds for everything from the name lookup to the response.
 """
 
 import re
@@ -26,10 +26,10 @@ class PostFailed(errors.RtaError):
 
 
 async def post(url: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float) -> None:
-    """Raises `NotTaken` unless the answer is 2xx."""
+    """Send a POST. Raises `PostFailed` unless the status is 2xx."""
     try:
         with anyio.fail_after(timeout_s):
-            status = await _exchange(url, _request(url, body, headers))
+            status = await _send(url, _request(url, body, headers))
     except TimeoutError as error:
         raise PostFailed(reason=f"no answer within {timeout_s:g} s") from error
     except (OSError, anyio.EndOfStream, anyio.BrokenResourceError) as error:
@@ -38,35 +38,35 @@ async def post(url: str, body: bytes, headers: Mapping[str, str], *, timeout_s: 
         raise PostFailed(reason=f"it answered {status}")
 
 
-async def _exchange(url: str, request: bytes) -> int:
+async def _send(url: str, request: bytes) -> int:
     parts = urlsplit(url)
     assert parts.hostname is not None
-    place = (parts.hostname, parts.port or _PORTS[parts.scheme])
+    address = (parts.hostname, parts.port or _PORTS[parts.scheme])
     connection: ByteStream
     if parts.scheme == "https":
-        # Many servers close TLS without a farewell. The status is whole by then, or it is an error all the same.
-        connection = await anyio.connect_tcp(*place, tls=True, tls_standard_compatible=False)
+        # Many servers close TLS without close_notify. The status line was received by then, or it is an error anyway.
+        connection = await anyio.connect_tcp(*address, tls=True, tls_standard_compatible=False)
     else:
-        connection = await anyio.connect_tcp(*place)
+        connection = await anyio.connect_tcp(*address)
     try:
         await connection.send(request)
-        return await _status(connection)
+        return await _read_status(connection)
     finally:
         await anyio.aclose_forcefully(connection)
 
 
-async def _status(connection: ByteStream) -> int:
-    """The status of the answer; those of 1xx come before it."""
+async def _read_status(connection: ByteStream) -> int:
+    """The final status of the response. Interim responses (1xx) before it are skipped."""
     raw = b""
     while True:
         while b"\n" not in raw:
             if len(raw) > STATUS_LINE_MAX_BYTES:
                 raise PostFailed(reason="its answer is not HTTP")
             raw += await connection.receive(STATUS_LINE_MAX_BYTES)
-        found = _STATUS.match(raw)
-        if found is None:
+        status_line = _STATUS.match(raw)
+        if status_line is None:
             raise PostFailed(reason="its answer is not HTTP")
-        status = int(found[1])
+        status = int(status_line[1])
         if status >= 200:
             return status
         while b"\r\n\r\n" not in raw:

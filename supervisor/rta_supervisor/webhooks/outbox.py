@@ -1,8 +1,7 @@
-"""Puts state changes into the queues of those who want to hear of them, right after the change and before anything that
-lets the session go.
+"""Queues changes of state for the targets that want them, right after the change and before the session may expire.
 
-The note of a change is written with the change itself. So a supervisor that dies between the two leaves the note, and
-who takes over the session finds it there.
+The note of a change is written together with the change itself. A supervisor that dies before the change is queued
+leaves the note, and the supervisor that takes over the session finds it.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,14 +12,13 @@ from rta_supervisor.diagnostics import log
 from rta_supervisor.session.model import SessionRecord
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
-from rta_supervisor.webhooks import change
+from rta_supervisor.webhooks import change as changes
 from rta_supervisor.webhooks.queue import DeliveryQueue
-from rta_wire import keys
 from rta_wire.session import State
 
 
 class Outbox:
-    """Who hears of which states."""
+    """Fills the queues of all targets."""
 
     def __init__(
         self,
@@ -29,8 +27,9 @@ class Outbox:
         queues: Mapping[str, DeliveryQueue],
         on_queued: Callable[[str], None],
     ) -> None:
+        """`queues`: by the name of the target. `on_queued`: called with the name of a target with a new delivery."""
         self._link = link
-        self._names: keys.Keys = config.keys
+        self._keys = config.keys
         self._targets = config.webhooks.to
         self._queues = queues
         self._on_queued = on_queued
@@ -40,25 +39,31 @@ class Outbox:
         """The note to be written with a change of state; None where no webhook wants it."""
         if state is previous or not any(target.wants(state) for target in self._targets.values()):
             return None
-        return change.StateChange(version, state, previous, at_ms).to_field()[1]
+        return changes.StateChange(version, state, previous, at_ms).to_field()[1]
 
-    async def enqueue_pending(self, known: SessionRecord) -> None:
-        """Queue what is noted with a session, then remove the notes. Repeating it doubles nothing that waits."""
-        notes = change.pending_changes(known)
-        if not notes:
+    async def enqueue_pending(self, record: SessionRecord) -> None:
+        """Queue the changes that are noted with a session, then remove the notes.
+
+        It may be repeated: a delivery that is in the queue is not added again.
+        """
+        pending = changes.pending_changes(record)
+        if not pending:
             return
-        wanted = [
-            (name, change.WebhookPayload.build(known, note))
-            for note in notes
+        deliveries = [
+            (name, changes.WebhookPayload.build(record, change))
+            for change in pending
             for name, target in self._targets.items()
-            if target.wants(note.state) and name in self._queues
+            if target.wants(change.state) and name in self._queues
         ]
-        gone = await self._link.do_all(
-            [self._queues[name].add_call(one.id, msgspec.json.encode(one), due_ms=one.at_ms) for name, one in wanted]
+        dropped = await self._link.do_all(
+            [
+                self._queues[name].add_command(payload.id, msgspec.json.encode(payload), due_ms=payload.at_ms)
+                for name, payload in deliveries
+            ]
         )
-        fields = [note.to_field()[0] for note in notes]
-        await self._link.do("HDEL", self._names.session_state(known.ref.identity), *fields)
-        for (name, _), ids in zip(wanted, gone, strict=True):
-            for delivery_id in ids:
+        fields = [change.to_field()[0] for change in pending]
+        await self._link.do("HDEL", self._keys.session_state(record.ref.identity), *fields)
+        for (name, _), delivery_ids in zip(deliveries, dropped, strict=True):
+            for delivery_id in delivery_ids:
                 self._log.error("webhook_dropped", webhook=name, delivery=delivery_id.decode(), reason="queue full")
             self._on_queued(name)

@@ -1,31 +1,26 @@
-"""Deliveries that wait, in Redis: shared by all supervisors, each taken by one of them, and there after a restart."""
-
-from typing import Final
+"""The queue of deliveries to one target, in Redis: all supervisors share it, each delivery is taken by one of them, and
+it outlives a restart.
+"""
 
 import msgspec
 
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
+from rta_supervisor.webhooks import functions
 from rta_wire import keys
-
-TTL_S: Final = 7 * 24 * 3600
-"""A target that is configured no more leaves its queue behind for so long."""
-
-
-REMEMBER_S: Final = 60
-"""For how long a delivery that is done with is not queued again."""
 
 
 class WebhookDelivery(msgspec.Struct, frozen=True):
-    """One body for one target."""
+    """A body that was taken from the queue to be posted."""
 
     id: str
     body: bytes
     attempt: int
+    """1 for the first."""
 
 
 class DeliveryQueue:
-    """What waits for one target."""
+    """The deliveries to one target."""
 
     def __init__(self, link: Link, names: keys.Keys, target: str, *, max_pending: int) -> None:
         self._link = link
@@ -37,28 +32,24 @@ class DeliveryQueue:
     def key(self) -> str:
         return self._names.hook_due(self._target)
 
-    def add_call(self, delivery_id: str, body: bytes, *, due_ms: int) -> commands.Command:
-        """Gives the ids that had to make room."""
-        return self._call("rtas_hook_add_1", delivery_id, body, due_ms, self._max_pending, TTL_S, of=delivery_id)
+    def add_command(self, delivery_id: str, body: bytes, *, due_ms: int) -> commands.Command:
+        """The command that queues a delivery. Its reply has the ids of deliveries that were dropped for it."""
+        return functions.add_delivery(
+            self._names, self._target, delivery_id, body, due_ms=due_ms, max_pending=self._max_pending
+        )
 
-    async def take(self, now_ms: int, *, for_ms: int) -> WebhookDelivery | float | None:
-        """A delivery, or the seconds until one is due, or None where nothing waits."""
-        answer = await self._link.do(*self._call("rtas_hook_take_1", now_ms, for_ms, TTL_S))
-        if not answer:
+    async def take(self, now_ms: int, *, take_ms: int) -> WebhookDelivery | float | None:
+        """A delivery that is due; or the seconds until one is; or None where the queue is empty."""
+        reply = await self._link.do(*functions.take_delivery(self._names, self._target, now_ms=now_ms, take_ms=take_ms))
+        if not reply:
             return None
-        if len(answer) == 1:
-            return float(answer[0]) / 1000
-        delivery_id, body, attempt = answer
+        if len(reply) == 1:
+            return float(reply[0]) / 1000
+        delivery_id, body, attempt = reply
         return WebhookDelivery(delivery_id.decode(), body, attempt)
 
     async def reschedule(self, delivery: WebhookDelivery, *, due_ms: int) -> None:
-        await self._link.do(*self._call("rtas_hook_put_back_1", delivery.id, due_ms))
+        await self._link.do(*functions.reschedule_delivery(self._names, self._target, delivery.id, due_ms=due_ms))
 
     async def complete(self, delivery: WebhookDelivery) -> None:
-        await self._link.do(*self._call("rtas_hook_settle_1", delivery.id, REMEMBER_S, of=delivery.id))
-
-    def _call(self, function: str, *args: commands.Argument, of: str | None = None) -> commands.Command:
-        names = [self.key, self._names.hook_bodies(self._target), self._names.hook_tries(self._target)]
-        if of is not None:
-            names.append(self._names.hook_done(self._target, of))
-        return ("FCALL", function, len(names), *names, *args)
+        await self._link.do(*functions.complete_delivery(self._names, self._target, delivery.id))

@@ -30,18 +30,21 @@ def closed(
     identity: str = "run-1",
     bursts: int = 5,
 ) -> rta_writers.Session:
-    """A session that came and went, and is listed."""
+    """A closed session in the list of those that the archive does not have."""
     session = sessions.open(identity, stream="rig")
     write(client, session, bursts)
     session.close()
-    wait_until(lambda: identity in [one.identity for one in waiting(client)], what=f"{identity} on the list")
+    wait_until(
+        lambda: identity in [unarchived.identity for unarchived in waiting(client)], what=f"{identity} on the list"
+    )
     return session
 
 
 def state(client: redis.Redis, identity: str = "run-1") -> dict[str, str]:
-    found: Any = client.hgetall(NAMES.session_state(identity))
-    return {name.decode(): value.decode() for name, value in found.items()}
+    """The folded state of a session."""
+    fields: Any = client.hgetall(NAMES.session_state(identity))
+    return {name.decode(): value.decode() for name, value in fields.items()}
 
 
-def archive(url: str, path: Path, *words: str) -> commands.Ran:
-    return commands.run(url, "archive", "--path", str(path), *words)
+def archive(url: str, path: Path, *arguments: str) -> commands.CommandResult:
+    return commands.run(url, "archive", "--path", str(path), *arguments)

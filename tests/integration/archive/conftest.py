@@ -8,5 +8,5 @@ from tests.support import archive_job_without_spark
 
 @pytest.fixture
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tasks of the job run here, one after the other."""
-    monkeypatch.setattr(spark_process, "run_job", archive_job_without_spark.answers)
+    """The tasks of the archive job run in this process, one after the other."""
+    monkeypatch.setattr(spark_process, "run_job", archive_job_without_spark.run_job)

@@ -1,4 +1,4 @@
-"""Records of what was archived: who may write them, and what a session's lifetime is then."""
+"""Recording that a session is archived: who may ask for it, and how long the session lives then."""
 
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from tests.integration.archive.archive_runs import NAMES, REQUIRED, archive, clo
 from tests.support.session_values import control_entry, session_record
 
 
-def test_only_operators_note_an_archive(client: redis.Redis, url: str) -> None:
-    """A writer that says so is refused, and so is a checksum that is none."""
+def test_only_operators_record_an_archived_session(client: redis.Redis, url: str) -> None:
+    """The request of a writer is refused, and so is one with a malformed checksum."""
     with sessions_of(url) as sessions:
         session = closed(client, sessions)
         note = control_pb2.NoteArchived(
@@ -32,34 +32,34 @@ def test_only_operators_note_an_archive(client: redis.Redis, url: str) -> None:
             checksum="a" * 64,
         )
         with pytest.raises(errors.SessionConflict, match="operator"):
-            ask(client, note, "default")
+            request(client, note, "default")
         note.request_id, note.checksum = messages.new_request_id(), "short"
         with pytest.raises(errors.BadMessage, match="checksum"):
-            ask(client, note, "operator")
+            request(client, note, "operator")
         assert "archived" not in state(client)
 
 
-async def test_nothing_is_marked_that_the_catalogue_does_not_have(client: redis.Redis, url: str) -> None:
-    """A mark lets everything else go: people would not find the files."""
+async def test_a_session_is_not_marked_before_the_catalogue_has_it(client: redis.Redis, url: str) -> None:
+    """A marked session may expire: without the catalogue nobody would find its files."""
 
-    class Away:
+    class UnavailableCatalogue:
         async def save_locations(self, locations: Any) -> None:
             raise errors.CatalogueUnavailable(path="x", reason=f"it is away, with {len(locations)} locations")
 
-    made = settings.Settings(redis=settings.RedisSettings(url=url))
-    link = Link(made.redis)
+    config = settings.Settings(redis=settings.RedisSettings(url=url))
+    link = Link(config.redis)
     await functions.load(link)
     record = session_record("run-1", state=State.CLOSED)
     await link.do(*session_functions.open_session(NAMES, record, position="0-0", now_ms=1, ttl_s=100))
     note = control_pb2.NoteArchived(identity="run-1", stream_session_id=1, version=1, checksum="a" * 64)
-    marker = ArchiveRecorder(link, made, SessionStore(link, made), Away())  # type: ignore[arg-type]
+    recorder = ArchiveRecorder(link, config, SessionStore(link, config), UnavailableCatalogue())  # type: ignore[arg-type]
     with pytest.raises(errors.CatalogueUnavailable):
-        await marker.record(control_entry("operator"), note)
+        await recorder.record(control_entry("operator"), note)
     assert "archived" not in state(client)
     await link.close()
 
 
-def ask(client: redis.Redis, note: control_pb2.NoteArchived, principal: str) -> control_pb2.SessionReply:
+def request(client: redis.Redis, note: control_pb2.NoteArchived, principal: str) -> control_pb2.SessionReply:
     client.xadd(NAMES.requests(principal), {"m": messages.pack(note)})
     raw: Any = client.blmove(NAMES.reply(note.request_id), NAMES.reply(note.request_id), 20, "LEFT", "RIGHT")
     return messages.unpack_reply(raw)
@@ -67,7 +67,7 @@ def ask(client: redis.Redis, note: control_pb2.NoteArchived, principal: str) -> 
 
 @pytest.mark.usefixtures("without_spark")
 def test_a_session_expires_after_the_archive_has_it(client: redis.Redis, url: str, tmp_path: Path) -> None:
-    """Where it is required: a long life while it waits, the usual one once it is marked."""
+    """Where the archive is required: a long lifetime until the session is archived, the usual one afterwards."""
     with sessions_of(url, **REQUIRED) as sessions:
         closed(client, sessions)
         day_s = day_streams.DAY_S

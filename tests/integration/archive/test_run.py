@@ -25,7 +25,7 @@ from tests.support.waiting import wait_until
 
 
 def folders_in(path: Path) -> list[Path]:
-    return sorted(found.parent for found in path.glob("date=*/source=*/session=*/manifest.json"))
+    return sorted(manifest_path.parent for manifest_path in path.glob("date=*/source=*/session=*/manifest.json"))
 
 
 def rows_in(folder: Path) -> list[tuple[int, int, float]]:
@@ -34,8 +34,8 @@ def rows_in(folder: Path) -> list[tuple[int, int, float]]:
     return sorted(row for table in tables for row in zip(*(table[name].to_pylist() for name in columns), strict=True))
 
 
-def process(url: str, path: Path, *words: str, kill_at: str = "") -> "subprocess.CompletedProcess[str]":
-    """The command as a process of its own that may end itself."""
+def run_process(url: str, path: Path, *arguments: str, kill_at: str = "") -> "subprocess.CompletedProcess[str]":
+    """The archive command as a process of its own, which kills itself at a step."""
     return subprocess.run(
         [
             sys.executable,
@@ -46,7 +46,7 @@ def process(url: str, path: Path, *words: str, kill_at: str = "") -> "subprocess
             str(path),
             "--redis-url",
             url,
-            *words,
+            *arguments,
         ],
         env={**os.environ, "RTA_TEST_KILL_AT": kill_at},
         capture_output=True,
@@ -57,22 +57,22 @@ def process(url: str, path: Path, *words: str, kill_at: str = "") -> "subprocess
 
 
 @pytest.mark.usefixtures("without_spark")
-def test_a_session_is_archived_noted_and_taken_off_the_list(client: redis.Redis, url: str, tmp_path: Path) -> None:
-    """Files with every row, a mark in its state, a place in the catalogue; asking again changes nothing."""
+def test_a_session_is_archived_and_recorded(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """Files with every row, a mark in its state, its location in the catalogue; a second run changes nothing."""
     database = tmp_path / "catalogue.sqlite"
     with sessions_of(url, RTA_CATALOGUE__PATH=str(database)) as sessions:
         session = closed(client, sessions)
         other = sessions.open("run-2", stream="rig")
         planned = archive(url, tmp_path, "--dry-run", "--json").json()["sessions"]
-        assert [(one["identity"], one["samples"]) for one in planned] == [("run-1", 5)]
+        assert [(session["identity"], session["samples"]) for session in planned] == [("run-1", 5)]
         [done] = archive(url, tmp_path, "--json").json()["sessions"]
         [folder] = folders_in(tmp_path)
         assert (done["outcome"], done["complete"], done["folder"]) == ("archived", True, str(folder))
         assert [value for _, _, value in rows_in(folder)] == [0.0, 1.0, 2.0, 3.0, 4.0]
         assert json.loads((folder / "session.json").read_text())["state"] == "closed"
-        made = manifest.read(folder, "run-1")
-        assert made is not None
-        assert state(client)["archived"] == made.checksum == done["checksum"]
+        written = manifest.read(folder, "run-1")
+        assert written is not None
+        assert state(client)["archived"] == written.checksum == done["checksum"]
         assert waiting(client) == []
         before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
         assert archive(url, tmp_path, "--json").json() == {"sessions": []}
@@ -83,31 +83,35 @@ def test_a_session_is_archived_noted_and_taken_off_the_list(client: redis.Redis,
         commands.refused(archive(url, tmp_path, "--session", "run-9"), 66, "There is no session 'run-9'")
         other.close()
 
-    async def places() -> list[Any]:
+    async def read_locations() -> list[Any]:
         catalogue = SqliteCatalogue(database)
         try:
             return await catalogue.locations("rig")
         finally:
             await catalogue.close()
 
-    [place] = anyio.run(places)
-    assert (place.kind, place.location, place.stream_session_id) == (
+    [location] = anyio.run(read_locations)
+    assert (location.kind, location.location, location.stream_session_id) == (
         "files",
         str(folder),
         session.target.stream_session_id,
     )
-    assert (place.first_id, place.last_id, place.entries) == (made.first_id, made.last_id, made.entries)
+    assert (location.first_id, location.last_id, location.entries) == (
+        written.first_id,
+        written.last_id,
+        written.entries,
+    )
 
 
 @pytest.mark.usefixtures("without_spark")
-def test_json_that_changes_after_the_archive_is_written_anew(client: redis.Redis, url: str, tmp_path: Path) -> None:
-    """The session waits again, for its JSON alone: no data is held for it and the files stay."""
+def test_json_that_changes_after_archiving_is_archived_too(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """The session is in the list again, for its JSON alone: no entry is kept for it, and the files stay."""
     with sessions_of(url) as sessions:
         session = closed(client, sessions)
         [first] = archive(url, tmp_path, "--json").json()["sessions"]
         session.update(identifier="renamed")
         wait_until(lambda: waiting(client), what="the session on the list")
-        assert not waiting(client)[0].holds_data
+        assert not waiting(client)[0].needs_entries
         client.xtrim("stream:rig", maxlen=0)
         [second] = archive(url, tmp_path, "--json").json()["sessions"]
         assert (second["outcome"], second["samples"], second["complete"]) == ("noted", 5, True)
@@ -118,19 +122,19 @@ def test_json_that_changes_after_the_archive_is_written_anew(client: redis.Redis
 
 
 @pytest.mark.usefixtures("without_spark")
-def test_json_that_changes_during_a_run_is_in_it(
+def test_json_that_changes_during_a_run_is_archived_by_it(
     client: redis.Redis, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The mark is refused for the older version; the run writes the JSON anew and asks again."""
+    """The record is refused for the older version; the run writes the new JSON and asks again."""
     with sessions_of(url) as sessions:
         session = closed(client, sessions)
 
-        def changing(order: Any, aside: Path) -> Iterator[Any]:
-            for answer in archive_job_without_spark.answers(order, aside):
+        def run_job_and_rename(spec: Any, staging: Path) -> Iterator[Any]:
+            for event in archive_job_without_spark.run_job(spec, staging):
                 session.update(identifier="renamed")
-                yield answer
+                yield event
 
-        monkeypatch.setattr(spark_process, "run_job", changing)
+        monkeypatch.setattr(spark_process, "run_job", run_job_and_rename)
         [done] = archive(url, tmp_path, "--json").json()["sessions"]
         assert json.loads((Path(done["folder"]) / "session.json").read_text())["identifier"] == "renamed"
         assert state(client)["archived"] == done["checksum"]
@@ -138,8 +142,8 @@ def test_json_that_changes_during_a_run_is_in_it(
 
 
 @pytest.mark.usefixtures("without_spark")
-def test_what_is_gone_is_said_or_refused(client: redis.Redis, url: str, tmp_path: Path) -> None:
-    """A trimmed front: archived as far as it goes, with a warning, or left alone."""
+def test_an_incomplete_session_is_archived_or_refused(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """Its beginning was trimmed: the rest is archived with a warning, or nothing where that is asked for."""
     with sessions_of(url) as sessions:
         closed(client, sessions, bursts=10)
         client.xtrim("stream:rig", maxlen=6, approximate=False)
@@ -151,16 +155,18 @@ def test_what_is_gone_is_said_or_refused(client: redis.Redis, url: str, tmp_path
         assert ran.code == 0
         assert "warning: run-1: it lacks entries before" in ran.err
         [folder] = folders_in(tmp_path)
-        made = manifest.read(folder, "run-1")
-        assert made is not None
-        assert not made.complete
-        assert made.missing[1] == f"{10 - made.rows['samples']} of 10 samples that were reported"
-        assert 0 < made.rows["samples"] < 10
+        written = manifest.read(folder, "run-1")
+        assert written is not None
+        assert not written.complete
+        assert written.missing[1] == f"{10 - written.rows['samples']} of 10 samples that were reported"
+        assert 0 < written.rows["samples"] < 10
 
 
 @pytest.mark.usefixtures("without_spark")
-def test_a_broken_session_spoils_no_other(client: redis.Redis, url: str, tmp_path: Path) -> None:
-    """Exit code 65, a sentence that names the entry, and the others are archived."""
+def test_a_session_with_a_bad_burst_keeps_no_other_from_being_archived(
+    client: redis.Redis, url: str, tmp_path: Path
+) -> None:
+    """Exit code 65, a sentence that names its entry, and the others are archived."""
     with sessions_of(url) as sessions:
         broken = sessions.open("run-1", stream="rig")
         client.xadd("stream:rig", {"id": broken.target.stream_session_id, "data": b"junk"})
@@ -171,47 +177,48 @@ def test_a_broken_session_spoils_no_other(client: redis.Redis, url: str, tmp_pat
         assert ran.code == 65
         assert "failed: Session 'run-1' can't be archived: A burst can't be decoded: entry" in ran.err
         assert "1 sessions archived, 1 failed" in ran.out
-        assert [one.identity for one in waiting(client)] == ["run-1"]
+        assert [unarchived.identity for unarchived in waiting(client)] == ["run-1"]
         assert len(folders_in(tmp_path)) == 1
 
 
-def test_a_run_that_is_killed_at_any_step_is_gone_on_with(client: redis.Redis, url: str, tmp_path: Path) -> None:
-    """Nothing lost, nothing twice, nothing left aside; and until the mark stands, the session is held."""
+def test_a_run_that_is_killed_at_any_step_is_continued(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """The next run loses nothing, doubles nothing and leaves no staging folder; until it is marked, the session is in
+    the list."""
     with sessions_of(url, **REQUIRED) as sessions:
         closed(client, sessions)
         for step in archive_job_without_spark.STEPS:
-            killed = process(url, tmp_path, kill_at=step)
+            killed = run_process(url, tmp_path, kill_at=step)
             assert killed.returncode == -signal.SIGKILL, (step, killed)
             assert len(waiting(client)) == (0 if step == "noted" else 1), step
             assert ("archived" in state(client)) == (step == "noted"), step
             assert len(folders_in(tmp_path)) == (1 if step in ("renamed", "noted") else 0), step
             assert len(list(tmp_path.glob(".tmp-*"))) == 1, step
-        resumed = process(url, tmp_path, "--json")
+        resumed = run_process(url, tmp_path, "--json")
         assert resumed.returncode == 0, resumed
         assert list(tmp_path.glob(".tmp-*")) == []
         [folder] = folders_in(tmp_path)
         assert [value for _, _, value in rows_in(folder)] == [0.0, 1.0, 2.0, 3.0, 4.0]
-        made = manifest.read(folder, "run-1")
-        assert made is not None
-        assert state(client)["archived"] == made.checksum
+        written = manifest.read(folder, "run-1")
+        assert written is not None
+        assert state(client)["archived"] == written.checksum
 
 
 @pytest.mark.usefixtures("without_spark")
-def test_redis_that_goes_away_in_the_middle_loses_nothing(
+def test_an_outage_of_redis_during_a_run_loses_nothing(
     url: str, client: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files are in their place, the error is one sentence, the session still waits; the next run only notes it."""
+    """The files are in the archive, the error is one sentence, and the next run only has the session recorded."""
     with sessions_of(url) as sessions:
         closed(client, sessions)
         proxy = Proxy(url.removeprefix("unix://"))
 
-        def cutting(order: Any, aside: Path) -> Iterator[Any]:
-            for answer in archive_job_without_spark.answers(order, aside):
-                if isinstance(answer, archive_spec.PassDone):
+        def run_job_and_disconnect(spec: Any, staging: Path) -> Iterator[Any]:
+            for event in archive_job_without_spark.run_job(spec, staging):
+                if isinstance(event, archive_spec.PassDone):
                     proxy.hold()
-                yield answer
+                yield event
 
-        monkeypatch.setattr(spark_process, "run_job", cutting)
+        monkeypatch.setattr(spark_process, "run_job", run_job_and_disconnect)
         ran = archive(proxy.url, tmp_path, "--timeout-s", "1")
         assert ran.code == 69, ran
         assert len(ran.err.splitlines()) == 1
@@ -227,8 +234,8 @@ def test_redis_that_goes_away_in_the_middle_loses_nothing(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small file system needs root")
 @pytest.mark.usefixtures("without_spark")
-def test_a_full_disk_is_said_and_loses_nothing(client: redis.Redis, url: str, tmp_path: Path) -> None:
-    """Nothing half-written has a name; once there is room, the same command finishes."""
+def test_a_full_disk_is_an_error_and_loses_nothing(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """No unfinished folder is in the archive; once there is room, the same command finishes."""
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", str(tmp_path)], capture_output=True, text=True, check=False
     )
@@ -247,10 +254,10 @@ def test_a_full_disk_is_said_and_loses_nothing(client: redis.Redis, url: str, tm
         subprocess.run(["umount", str(tmp_path)], check=True)
 
 
-def test_what_is_wrong_is_said_before_anything_is_done(
+def test_a_run_that_can_not_begin_says_why(
     client: redis.Redis, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No supervisor, no folder, a folder that can't be, no Spark, no Java."""
+    """No supervisor, no folder, a folder that can't be made, no Java, no Spark."""
     commands.refused(archive(url, tmp_path), 69, "No supervisor is running")
     with sessions_of(url) as sessions:
         commands.refused(commands.run(url, "archive"), 78, "archive.path: it is empty")

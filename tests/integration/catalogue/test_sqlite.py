@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rta_supervisor.catalogue import sqlite_schema
+from rta_supervisor.catalogue import factory, sqlite_schema
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.settings import settings
 from rta_wire import errors
@@ -172,7 +172,8 @@ async def test_the_loop_goes_on_while_sql_waits(catalogue: SqliteCatalogue) -> N
 
 async def test_the_default_directory_is_made(tmp_path: Path) -> None:
     """A first start on a laptop needs no preparation, and nobody else can read the sessions."""
-    catalogue = SqliteCatalogue.from_settings(settings.Settings(), {"XDG_STATE_HOME": str(tmp_path / "state")})
+    catalogue = factory.create(settings.Settings(), {"XDG_STATE_HOME": str(tmp_path / "state")})
+    assert isinstance(catalogue, SqliteCatalogue)
     await catalogue.open()
     assert catalogue.path.exists()
     assert catalogue.path.parent.stat().st_mode & 0o777 == 0o700

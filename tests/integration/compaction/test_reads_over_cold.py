@@ -86,7 +86,7 @@ async def plotted(url: str, client: redis.Redis) -> dict[str, Any]:
             link, NAMES, SessionRef(identity, "rig", number), PlotRequest.parse({"channels": "1", "window_s": "3600"})
         )
         await plot._read()
-        news = plot._update(is_first=True, has_more_names=True)
+        news = plot._update(is_first=True, has_new_channels=True)
         assert news["named"] == [1]
         assert "undecodable" not in news
         [track] = news["tracks"] if isinstance(news["tracks"], list) else news["tracks"].values()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rta_supervisor.catalogue import model as catalogue_model
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
-from rta_supervisor.retention import day_index
+from rta_supervisor.retention import functions as retention_functions
 from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore
@@ -71,14 +71,14 @@ def test_never_back_under_any_order_of_clocks(raw: redis.Redis, made: list[tuple
         day = day_streams.Day("rig", number)
         if what == "choose":
             latest = max(latest, number)
-            stream, begins = raw.execute_command(*day_index.choose_call(NAMES, day))
+            stream, begins = raw.execute_command(*retention_functions.choose_day(NAMES, day))
             assert stream == name(latest).encode()
             assert begins == (latest == number and stream not in seen)
         elif what == "drop":
-            raw.execute_command(*day_index.drop_call(NAMES, day))
+            raw.execute_command(*retention_functions.drop_day(NAMES, day))
         else:
             latest = max(latest, number)
-            raw.execute_command(*day_index.keep_call(NAMES, "rig", [day]))
+            raw.execute_command(*retention_functions.keep_days(NAMES, "rig", [day]))
         seen = set(raw.execute_command("ZRANGE", NAMES.days("rig"), 0, -1))
         assert (max(seen) == name(latest).encode()) if seen else latest == -1
         assert not seen or raw.execute_command("TTL", NAMES.days("rig")) > 0

@@ -14,7 +14,8 @@ from rta_supervisor.diagnostics import counters
 from rta_supervisor.nodes import leases as nodes_leases
 from rta_supervisor.nodes.server_clock import ServerClock
 from rta_supervisor.retention.archive_queue import UnarchivedSession
-from rta_supervisor.retention.day_sweep import STEADY_CLOCK_MS, DaySweep
+from rta_supervisor.retention.day_sweep import DaySweep
+from rta_supervisor.retention.day_sweep_rules import STEADY_CLOCK_MS
 from rta_supervisor.retention.trimmer import Trimmer, TrimResult
 from rta_supervisor.session import functions as session_functions
 from rta_supervisor.settings import settings

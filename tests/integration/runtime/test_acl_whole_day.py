@@ -116,9 +116,9 @@ def read(url: str) -> None:
         for selection in ({"session": "run"}, {"stream": "rig-4.a"}):
             options = options_read.ReadOptions.parse({"redisUrl": url, "failOnDataLoss": "false", **selection})
             position = read_plan.find_position(client, options)
-            counters = read_plan.counters(client, options, position.stream)
-            names = read_plan.identities(client, options, position)
-            for entry_range in read_plan.ranges(position, counters, options, names, counters.last_id):
+            counters = read_plan.read_counters(client, options, position.stream)
+            names = read_plan.read_identities(client, options, position)
+            for entry_range in read_plan.plan_ranges(position, counters, options, names, counters.last_id):
                 list(batches.read_batches(options, entry_range, batches.RowFilter()))
 
 

@@ -157,16 +157,16 @@ def test_a_whole_life_in_a_cluster(
         options = options_read.ReadOptions.parse({"redisUrl": cluster.url, "stream": f"rig-{principal}"})
         position = read_plan.find_position(client, options)
         # Before it is closed: the index is of live sessions.
-        names = read_plan.identities(client, options, position)
+        names = read_plan.read_identities(client, options, position)
         ended = session.close(expected=totals)
         assert (ended.state, ended.totals.samples) == ("closed", 7)
         assert document(client, session.identity)["group"] == "g"
         assert fields(client, session.identity)["tEnd"] == str(samples.START_NS + 6)
-        now = read_plan.counters(client, options, position.stream)
+        now = read_plan.read_counters(client, options, position.stream)
         assert names == {session.target.stream_session_id: session.identity}
         values = [
             row["value"]
-            for stream_range in read_plan.ranges(position, now, options, names, now.last_id)
+            for stream_range in read_plan.plan_ranges(position, now, options, names, now.last_id)
             for batch in batches.read_batches(options, stream_range, batches.RowFilter())
             for row in batch.to_pylist()
         ]

@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that takes posts, refuses them, hangs or hangs up, as a test tells it to."""
+"""A real HTTP server on loopback that accepts posts, refuses them, hangs or closes the connection."""
 
 import contextlib
 import hashlib
@@ -15,43 +15,43 @@ SECRET = "a secret of the tests"  # noqa: S105 - of nothing else
 
 
 class Post(NamedTuple):
-    """What came."""
+    """A post that was received."""
 
     headers: dict[str, str]
     body: bytes
 
     @property
     def change(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.body)
-        return found
+        body: dict[str, Any] = json.loads(self.body)
+        return body
 
     def is_signed(self, secret: str = SECRET) -> bool:
-        """Checked as the documentation says, without our code."""
+        """Whether the signature is right, by the definition in docs/webhooks.md and without our code."""
         time_part, _, digest_part = self.headers["rta-signature"].partition(",")
         signed = time_part.removeprefix("t=").encode() + b"." + self.body
         return hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest() == digest_part.removeprefix("v1=")
 
 
 class Receiver:
-    """`answer` is a status, "hang" or "hang up"."""
+    """Keeps all posts. `answer`: the status of the response, "hang" (until `released` is set) or "hang up"."""
 
     def __init__(self) -> None:
         self.posts: list[Post] = []
         self.answer: int | str = 204
         self.released = threading.Event()
-        outer = self
+        receiver = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                outer.posts.append(Post({name.lower(): value for name, value in self.headers.items()}, body))
-                if outer.answer == "hang":
-                    outer.released.wait(60)
-                if isinstance(outer.answer, str):
+                receiver.posts.append(Post({name.lower(): value for name, value in self.headers.items()}, body))
+                if receiver.answer == "hang":
+                    receiver.released.wait(60)
+                if isinstance(receiver.answer, str):
                     self.connection.close()
                     return
-                self.send_response(outer.answer)
-                if 300 <= outer.answer < 400:
+                self.send_response(receiver.answer)
+                if 300 <= receiver.answer < 400:
                     self.send_header("Location", "/elsewhere")
                 self.end_headers()
 

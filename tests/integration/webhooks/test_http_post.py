@@ -1,4 +1,4 @@
-"""One POST: which answers are taken."""
+"""One POST: which responses count as success."""
 
 import socket
 import threading
@@ -9,7 +9,7 @@ from rta_supervisor.webhooks import http_post
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"),
+    ("response", "problem"),
     [
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", None),
         (b"HTTP/1.0 204\r\n\r\n", None),
@@ -19,8 +19,8 @@ from rta_supervisor.webhooks import http_post
         (b"", "hung up"),
     ],
 )
-async def test_answers_of_all_kinds(answer: bytes, says: str | None) -> None:
-    """Only 2xx is taken; nothing of a wrong answer is read without end."""
+async def test_only_2xx_is_a_success(response: bytes, problem: str | None) -> None:
+    """Anything else is an error with its reason, and no response is read without end."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
 
@@ -28,12 +28,12 @@ async def test_answers_of_all_kinds(answer: bytes, says: str | None) -> None:
             connection, _ = listener.accept()
             with connection:
                 connection.recv(65536)
-                connection.sendall(answer)
+                connection.sendall(response)
 
         threading.Thread(target=serve, daemon=True).start()
         posting = http_post.post(f"http://127.0.0.1:{port}/", b"{}", {}, timeout_s=10)
-        if says is None:
+        if problem is None:
             await posting
         else:
-            with pytest.raises(http_post.PostFailed, match=says):
+            with pytest.raises(http_post.PostFailed, match=problem):
                 await posting

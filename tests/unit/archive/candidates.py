@@ -1,9 +1,10 @@
-"""Sessions that the archive may take, and files that are finished."""
+"""Sessions that can be archived, and files that are finalized."""
 
 from pathlib import Path
 from typing import Any
 
-from rta_supervisor.archive import finalize, manifest
+from rta_supervisor.archive import finalize as archive_finalize
+from rta_supervisor.archive import manifest
 from rta_supervisor.archive.plan import ArchiveCandidate
 from rta_wire import archive_spec
 from rta_wire.session import State
@@ -12,8 +13,8 @@ NOON_MS = 1_778_932_800_000
 """2026-05-16, 12:00 UTC."""
 
 
-def candidate(number: int = 7, **other: Any) -> ArchiveCandidate:
-    facts: dict[str, Any] = {
+def candidate(number: int = 7, **changes: Any) -> ArchiveCandidate:
+    fields: dict[str, Any] = {
         "identity": f"run-{number}",
         "stream": "rig",
         "stream_session_id": number,
@@ -26,11 +27,12 @@ def candidate(number: int = 7, **other: Any) -> ArchiveCandidate:
         "stored_bytes": 100,
         "document": b'{"identity": "run"}',
     }
-    return ArchiveCandidate(**{**facts, **other})
+    return ArchiveCandidate(**{**fields, **changes})
 
 
-def finish(
-    session: ArchiveCandidate, outcome: archive_spec.SessionResult, aside: Path, archive: Path
+def finalize(
+    session: ArchiveCandidate, result: archive_spec.SessionResult, staging: Path, archive: Path
 ) -> manifest.Manifest:
-    checked = finalize.verify_files(session.stream_session_id, outcome.files, aside)
-    return finalize.finalize(session, outcome, checked, aside, archive)
+    """Verify the files of a session, and move them from the staging folder into the archive."""
+    verified = archive_finalize.verify_files(session.stream_session_id, result.files, staging)
+    return archive_finalize.finalize(session, result, verified, staging, archive)

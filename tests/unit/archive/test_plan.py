@@ -1,33 +1,44 @@
-"""The plan of a run: which sessions are chosen, and how they are read."""
+"""The plan of a run: which sessions are selected, and how they are divided into passes."""
 
-from rta_supervisor.archive import plan as archive_plan
+import pytest
+
+from rta_supervisor.archive import plan
 from rta_supervisor.archive.plan import ArchiveFilter
-from rta_supervisor.settings.sections import archive as sections_archive
+from rta_supervisor.settings.sections.archive import ArchiveSettings, ArchiveSourceSettings
 from tests.unit.archive.candidates import NOON_MS, candidate
 
 
-def test_what_is_chosen() -> None:
+@pytest.mark.parametrize(
+    ("archive_filter", "selected"),
+    [
+        (ArchiveFilter(), [1, 2, 3, 9]),
+        (ArchiveFilter(sources=("rig",), since_ms=NOON_MS + 2), [2, 3]),
+        (ArchiveFilter(streams=("rig.20260511",)), [1]),
+        (ArchiveFilter(limit=2), [1, 2]),
+    ],
+)
+def test_what_a_filter_selects(archive_filter: ArchiveFilter, selected: list[int]) -> None:
     """By stream, source and time, oldest first, up to a number."""
-    found = [candidate(n, stream=f"rig.2026051{n}", opened_ms=NOON_MS + n) for n in (3, 1, 2)] + [candidate(9)]
-    assert [one.stream_session_id for one in ArchiveFilter().select(found)] == [1, 2, 3, 9]
-    assert [one.stream_session_id for one in ArchiveFilter(sources=("rig",), since_ms=NOON_MS + 2).select(found)] == [
-        2,
-        3,
-    ]
-    assert [one.stream_session_id for one in ArchiveFilter(streams=("rig.20260511",)).select(found)] == [1]
-    assert [one.stream_session_id for one in ArchiveFilter(limit=2).select(found)] == [1, 2]
+    candidates = [candidate(n, stream=f"rig.2026051{n}", opened_ms=NOON_MS + n) for n in (3, 1, 2)] + [candidate(9)]
+    assert [session.stream_session_id for session in archive_filter.select(candidates)] == selected
 
 
-def test_a_thousand_short_sessions_are_one_reading_of_their_stream() -> None:
-    """And many small streams share a pass, within bounds."""
-    many = [candidate(n, position=f"{n + 8}-5") for n in range(1000, 0, -1)]
-    [one] = archive_plan.passes(many, sections_archive.ArchiveSettings())
-    [stream] = one.streams
+def test_sessions_of_a_stream_are_read_together() -> None:
+    """A thousand short sessions are one reading of their stream, from the lowest position on; more are two."""
+    candidates = [candidate(n, position=f"{n + 8}-5") for n in range(1000, 0, -1)]
+    [only_pass] = plan.passes(candidates, ArchiveSettings())
+    [stream] = only_pass.streams
     assert (stream.after, len(stream.sessions)) == ("9-5", 1000)
-    apart = [candidate(n, stream=f"rig-{n}") for n in range(40)]
-    sources = {"rig-3": sections_archive.ArchiveSourceSettings(sample_type="float")}
-    passes = archive_plan.passes(apart, sections_archive.ArchiveSettings(sources=sources))
-    assert [len(one.streams) for one in passes] == [16, 16, 8]
-    assert passes[0].streams[3].sample_type == "float"
+    passes = plan.passes([*candidates, candidate(1001)], ArchiveSettings())
+    assert [[len(stream.sessions) for stream in each.streams] for each in passes] == [[1000], [1]]
+
+
+def test_small_streams_share_a_pass() -> None:
+    """Up to a number of streams and to a size; each stream with the sample type of its source."""
+    candidates = [candidate(n, stream=f"rig-{n}") for n in range(40)]
+    sources = {"rig-3": ArchiveSourceSettings(sample_type="float")}
+    passes = plan.passes(candidates, ArchiveSettings(sources=sources))
+    assert [len(each.streams) for each in passes] == [16, 16, 8]
+    assert [stream.sample_type for stream in passes[0].streams[2:5]] == ["double", "float", "double"]
     large = [candidate(n, stream=f"rig-{n}", stored_bytes=3 << 30) for n in range(3)]
-    assert len(archive_plan.passes(large, sections_archive.ArchiveSettings())) == 3
+    assert len(plan.passes(large, ArchiveSettings())) == 3

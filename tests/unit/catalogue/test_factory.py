@@ -1,4 +1,4 @@
-"""Which catalogue is made, and what happens without the driver of PostgreSQL."""
+"""Which catalogue is created, and what happens without the driver of PostgreSQL."""
 
 import subprocess
 import sys
@@ -12,8 +12,8 @@ from rta_wire import errors
 Config = settings.CatalogueSettings
 
 
-def test_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sentence with what to install; a file needs none of it."""
+def test_without_the_driver_of_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what to install; a SQLite file needs no driver."""
     monkeypatch.setitem(sys.modules, "psycopg", None)
     for name in [name for name in sys.modules if name.startswith("rta_supervisor.catalogue.postgres")]:
         monkeypatch.delitem(sys.modules, name)
@@ -24,7 +24,7 @@ def test_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_driver_is_not_imported_for_a_file() -> None:
-    """Who has a file does not pay for what it does not use."""
+    """The daemon and the command line start without psycopg."""
     modules = "rta_supervisor.runtime.daemon, rta_supervisor.cli.sessions.list"
     code = f"import sys, {modules}; sys.exit('psycopg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -53,7 +53,7 @@ async def test_a_loop_that_does_not_come_back_is_stuck(monkeypatch: pytest.Monke
             assert loop_watcher.stuck().keys() == {"hangs"}
             notifier.notify_state(is_watched=True)
             assert listener.recv(1000) == b"STATUS=well"
-            health._strikes = 0
+            health._failed_probes = 0
             assert health.readiness().reason == "loops get nowhere: hangs"
             loops.cancel_scope.cancel()
     assert loop_watcher.stuck() == {}, "what has ended is not stuck"

@@ -1,26 +1,48 @@
-"""A change of state as a webhook: its record beside the session, and its signature."""
-
-import hashlib
-import hmac
+"""A change of state as a field of a session and as the body of a post."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_supervisor.webhooks import change as webhooks_change
+from rta_supervisor.session.model import SessionRecord, SessionRef
+from rta_supervisor.webhooks import change as changes
 from rta_supervisor.webhooks.change import StateChange
+from rta_wire import session
+from rta_wire.control.totals import Totals
 from rta_wire.session import State
 
 
+def record(document: bytes = b"{}", unqueued: dict[str, str] | None = None) -> SessionRecord:
+    ref = SessionRef("run-1", "rig", 7)
+    totals = Totals(1, 2, 3, 4, 10, 20)
+    return SessionRecord(ref, State.OPEN, "default", 3, 1000, document, totals, unqueued_changes=unqueued or {})
+
+
+def document(identifier: str) -> bytes:
+    return session.dump(session.build("run-1", identifier=identifier))
+
+
 @given(st.integers(1, 2**53), st.sampled_from(State), st.none() | st.sampled_from(State), st.integers(0, 2**53))
-def test_a_note_reads_back(version: int, state: State, previous: State | None, at_ms: int) -> None:
-    """What is kept with a session says the same afterwards."""
-    note = StateChange(version, state, previous, at_ms)
-    field, text = note.to_field()
-    assert StateChange.from_field(field.removeprefix("t:"), text) == note
+def test_a_field_reads_back(version: int, state: State, previous: State | None, at_ms: int) -> None:
+    """The field of the folded state holds all of a change."""
+    change = StateChange(version, state, previous, at_ms)
+    field, text = change.to_field()
+    assert StateChange.from_field(field.removeprefix("t:"), text) == change
 
 
-@given(st.binary(min_size=1), st.binary(), st.integers(0, 2**40))
-def test_the_signature_covers_time_and_body(secret: bytes, body: bytes, at_s: int) -> None:
-    """Made again from its definition."""
-    right = hmac.new(secret, str(at_s).encode() + b"." + body, hashlib.sha256).hexdigest()
-    assert webhooks_change.sign(secret, body, at_s) == f"t={at_s},v1={right}"
+def test_pending_changes_are_in_the_order_of_their_versions() -> None:
+    """As numbers: version 10 comes after version 9."""
+    unqueued = {"10": "closed open 5", "9": "open - 4"}
+    assert changes.pending_changes(record(unqueued=unqueued)) == [
+        StateChange(9, State.OPEN, None, 4),
+        StateChange(10, State.CLOSED, State.OPEN, 5),
+    ]
+
+
+def test_the_id_of_a_payload_belongs_to_the_change() -> None:
+    """The same for the same change, whatever the session has become since; another one for another change."""
+    change = StateChange(2, State.OPEN, None, 5)
+    payload = changes.WebhookPayload.build(record(document("Run 1")), change)
+    assert payload.id == changes.WebhookPayload.build(record(document("Run 2")), change).id
+    assert payload.id != changes.WebhookPayload.build(record(), StateChange(3, State.OPEN, None, 5)).id
+    assert (payload.identifier, payload.time_range) == ("Run 1", ("10", "20"))
+    assert changes.WebhookPayload.build(record(b"no JSON"), change).identifier == ""

@@ -1,13 +1,9 @@
 """Section `[compact]`: when streams move into cold streams, how fast, and how they are compressed there."""
 
-from typing import Final
-
 import msgspec
 
 from rta_supervisor.settings.sections import checks
 from rta_wire.cold import batch as cold_batch
-
-HOUR_S: Final = 3600
 
 
 class CompactSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

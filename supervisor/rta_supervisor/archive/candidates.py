@@ -1,0 +1,92 @@
+"""Reads from Redis which sessions can be archived. Which of them are chosen is decided in `plan`."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rta_supervisor.archive.plan import ArchiveCandidate, ArchiveFilter
+from rta_supervisor.retention.archive_queue import UnarchivedSession
+from rta_supervisor.session import model as session_model
+from rta_supervisor.settings import settings
+from rta_supervisor.transport import paging
+from rta_supervisor.transport.link import Link
+from rta_wire import entry_ids, errors, keys
+from rta_wire.session import State
+
+READ_MAX_SESSIONS: Final = 500
+
+_STATE_FIELDS: Final = (
+    keys.STREAM_SESSION_ID,
+    keys.STREAM_NAME,
+    keys.STATE,
+    keys.VERSION,
+    keys.OPENED_MS,
+    keys.TOTALS,
+    keys.CUT,
+)
+_HASH_FIELDS: Final = (keys.STREAM_POSITION, keys.LAST_UPDATED, keys.JSON)
+
+
+async def find(link: Link, config: settings.Settings, archive_filter: ArchiveFilter) -> list[ArchiveCandidate]:
+    """The sessions to archive: those in the list that the filter selects, or those that it names, listed or not."""
+    if archive_filter.identities:
+        return archive_filter.select(await _read_named(link, config, archive_filter.identities))
+    members = await link.do("ZRANGE", config.keys.unarchived(), 0, -1)
+    queued = [UnarchivedSession.parse(member) for member in members]
+    candidates = await read(link, config, [session.identity for session in queued])
+    by_session_id = {candidate.stream_session_id: candidate for candidate in candidates.values()}
+    # A session that is gone, or was opened again under its identity, is taken off the list by the supervisor.
+    return archive_filter.select(
+        by_session_id[session.stream_session_id] for session in queued if session.stream_session_id in by_session_id
+    )
+
+
+async def _read_named(link: Link, config: settings.Settings, identities: Sequence[str]) -> list[ArchiveCandidate]:
+    """Sessions by their identities. Raises where one does not exist or is not closed."""
+    candidates = await read(link, config, identities)
+    for identity in identities:
+        if identity not in candidates:
+            raise errors.NoSuchSession(identity=identity, nearest=" in Redis")
+        state = candidates[identity].state
+        if not state.is_closed:
+            raise errors.NotArchivable(identity=identity, reason=f"it is {state}. Close it first")
+    return list(candidates.values())
+
+
+async def read(link: Link, config: settings.Settings, identities: Sequence[str]) -> dict[str, ArchiveCandidate]:
+    """Sessions as they are in Redis now, by identity; those that do not exist are left out."""
+    candidates: dict[str, ArchiveCandidate] = {}
+    for page in paging.pages(identities, READ_MAX_SESSIONS):
+        replies = await link.do_all(
+            [
+                command
+                for identity in page
+                for command in (
+                    ("HMGET", config.keys.session_state(identity), *_STATE_FIELDS),
+                    ("HMGET", config.keys.session(identity), *_HASH_FIELDS),
+                )
+            ]
+        )
+        for identity, state_fields, hash_fields in zip(page, replies[::2], replies[1::2], strict=True):
+            if state_fields[0] is not None and hash_fields[2] is not None:
+                candidates[identity] = _parse(identity, state_fields, hash_fields)
+    return candidates
+
+
+def _parse(identity: str, state_fields: Sequence[Any], hash_fields: Sequence[Any]) -> ArchiveCandidate:
+    number, stream, state, version, opened_ms, raw_totals, cut = state_fields
+    position, updated_ms, document = hash_fields
+    totals = session_model.parse_totals(raw_totals)
+    return ArchiveCandidate(
+        identity=identity,
+        stream=stream.decode(),
+        stream_session_id=int(number),
+        position=position.decode() if position else entry_ids.MIN,
+        state=State(state.decode()),
+        version=int(version),
+        opened_ms=int(opened_ms),
+        updated_ms=int(updated_ms or opened_ms),
+        samples=totals.samples,
+        stored_bytes=totals.stored_bytes,
+        document=document,
+        is_trimmed=cut is not None,
+    )

@@ -1,0 +1,114 @@
+"""Keeps streams that have a cold part within the bounds of `[trim]`, which hold for live and cold together: the oldest
+batches go first.
+
+What is too much is decided in `bounds`. Live entries are trimmed by `retention`.
+"""
+
+import redis.exceptions
+
+from rta_supervisor.compaction import bounds, extents
+from rta_supervisor.compaction.store import CompactionStore, StoredBatch
+from rta_supervisor.diagnostics import log, loop_watch
+from rta_supervisor.nodes.server_clock import now_ms
+from rta_supervisor.retention import trim_rules
+from rta_supervisor.retention.archive_floor import ArchiveFloors
+from rta_supervisor.retention.archive_queue import ArchiveFloor
+from rta_supervisor.settings import settings
+from rta_supervisor.transport.link import Link
+from rta_supervisor.transport.replies import pairs_to_dict
+from rta_wire import entry_ids, errors
+from rta_wire.stream import cold_index
+from rta_wire.stream.cold_index import ColdExtent
+
+
+class ColdTrimmer:
+    """Sweeps over all streams that have a cold part."""
+
+    def __init__(self, link: Link, config: settings.Settings) -> None:
+        self._link = link
+        self._config = config
+        self._floors = ArchiveFloors(link, config)
+        self._log = log.get(duty="compact")
+
+    async def sweep(self, until_ms: int) -> None:
+        """Trim the cold part of every stream, also where compaction is switched off."""
+        index = pairs_to_dict(await self._link.do("HGETALL", self._config.keys.cold_index()))
+        if not index:
+            return
+        floors = await self._floors.read()
+        await self._track_streams([name.decode() for name in index])
+        for name, raw in index.items():
+            loop_watch.report_alive()
+            stream = name.decode()
+            try:
+                extent = cold_index.parse(raw)
+                if extent is not None:
+                    store = CompactionStore(self._link, self._config.keys, stream)
+                    await self._trim_stream(store, extent, floors.get(stream), until_ms)
+            except (errors.BadBatch, redis.exceptions.ResponseError) as error:
+                self._log.error("cold_not_trimmed", stream=stream, error=str(error))
+
+    async def _track_streams(self, streams: list[str]) -> None:
+        """Have the trimming duty look at streams with a cold part: one that is in no list would stay for ever."""
+        scores = await self._link.do("ZMSCORE", self._config.keys.streams_used(), *streams)
+        missing = [stream for stream, score in zip(streams, scores, strict=True) if score is None]
+        if missing:
+            arguments = [argument for stream in missing for argument in (now_ms(), stream)]
+            await self._link.do("ZADD", self._config.keys.streams_used(), "NX", *arguments)
+
+    async def _trim_stream(
+        self, store: CompactionStore, extent: ColdExtent, floor: ArchiveFloor | None, until_ms: int
+    ) -> None:
+        """What the archive needs stays, until the stream takes more memory than it may while it waits."""
+        limits = self._config.trim.limits_for(store.stream)
+        if floor is None:
+            await self._remove_batches(store, extent, limits, until_ms)
+        elif await self._floors.is_over_limit(store.stream, floor):
+            past_floor = trim_rules.limits_past_floor(limits, self._config.archive.max_bytes)
+            if count := await self._remove_batches(store, extent, past_floor, until_ms):
+                remaining = await store.extent()
+                first_id = extent.last_id if remaining is None else remaining.first_id
+                await self._floors.note_cut(store.stream, floor, count, first_id)
+
+    async def _remove_batches(
+        self, store: CompactionStore, extent: ColdExtent, limits: settings.TrimLimits, until_ms: int
+    ) -> int:
+        """Remove the oldest batches while the stream is over its bounds. Returns how many entries they had.
+
+        A batch leaves the index before it is removed, so that readers find everything that the index has.
+        """
+        count = 0
+        live = await store.live_info()
+        live_entries = min(live.length, max(live.added - extent.added, 0))
+        current: ColdExtent | None = extent
+        while current is not None:
+            memory_bytes = await store.memory_bytes() if limits.max_bytes else 0
+            usage = bounds.StreamUsage(live_entries, memory_bytes, now_ms())
+            if not bounds.may_exceed(current, usage, limits) and await store.batch_count() <= current.batches:
+                break
+            first = await store.batch_after(entry_ids.MIN)
+            if first is None:
+                break
+            header = first.header()
+            if entry_ids.is_after(current.first_id, header.last_id):
+                # Killed after the batch left the index: nobody counts it any more.
+                await store.remove_batch(first.id, until_ms)
+                continue
+            if not bounds.may_remove(header, current, usage, limits):
+                break
+            remaining = await _without_first(store, current, first)
+            await store.replace_extent(current, remaining, until_ms)
+            await store.remove_batch(first.id, until_ms)
+            count += header.entries
+            current = remaining
+        if count:
+            self._log.info("cold_trimmed", stream=store.stream, entries=count)
+        return count
+
+
+async def _without_first(store: CompactionStore, extent: ColdExtent, first: StoredBatch) -> ColdExtent | None:
+    """The index entry without its first batch, None where that is its only one."""
+    second = await store.batch_after(first.id) if extent.batches > 1 else None
+    if second is None:
+        return None
+    return extents.without_first_batch(extent, first.header(), len(first.data), second=second.header(), at_ms=now_ms())
