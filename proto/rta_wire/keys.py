@@ -142,6 +142,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Hash: the folded state of a session, for supervisors only."""
         return f"{self.prefix}st:{{{self.session(identity)}}}"
 
+    def session_keys(self, identity: str) -> tuple[str, str]:
+        """Both hashes of a session, in the order in which server functions take them."""
+        return self.session(identity), self.session_state(identity)
+
     def gate(self, stream_name: str, stream_session_id: int) -> str:
         """String, `open`, `sealed` or `finished`: whether bursts of a session may be appended. Absent means unknown."""
         return f"{self.prefix}gate:{{{stream(stream_name)}}}:{stream_session_id}"

@@ -27,6 +27,8 @@ class DayIndex:
 
     async def stream_for(self, source: str) -> str:
         """The stream of a new session of a source."""
+        if not self._config.days.is_used:
+            return source
         if source not in self._config.days.sources and (day := self._config.days.day_of(source)) is not None:
             raise errors.StreamOfDay(stream=source, source=day.source)
         if not self._config.days.rules_for(source).is_by_day:

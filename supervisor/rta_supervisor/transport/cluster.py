@@ -10,9 +10,9 @@ from typing import Any, Final
 import anyio
 import redis.exceptions
 
-from rta_supervisor.transport import commands, pipeline
+from rta_supervisor.transport import commands
 from rta_supervisor.transport.failures import OUTAGE_ERRORS
-from rta_supervisor.transport.topology import HostPort, NodePools, SendBatch
+from rta_supervisor.transport.topology import DiscoveredServers, HostPort, SendBatch
 from rta_wire import keys, redis_url
 
 REDIRECTIONS_MAX: Final = 16
@@ -30,7 +30,7 @@ class ClusterTopology:
 
     def __init__(self, address: redis_url.RedisUrl, options: dict[str, Any]) -> None:
         self._address = address
-        self._pools = NodePools(address, options)
+        self._servers = DiscoveredServers(address, options)
         self._owners: list[HostPort] = []
         """The owner of each slot; empty until it is known."""
         self._tags: dict[int, str] = {}
@@ -63,7 +63,7 @@ class ClusterTopology:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._pools.close()
+        await self._servers.close()
 
     async def _by_owner(self, batch: Sequence[commands.Command], numbers: Iterable[int]) -> dict[HostPort, list[int]]:
         """The places of commands in a batch, by the owner of their keys."""
@@ -112,11 +112,11 @@ class ClusterTopology:
 
     async def _send_to(self, node: HostPort, batch: Sequence[commands.Command]) -> list[Any]:
         try:
-            return await pipeline.exchange(self._pools.get(node), batch)
+            return await self._servers.get(node).exchange(batch)
         except OUTAGE_ERRORS:
             # Another node may own its slots by now: the next command asks for them first.
             self._owners = []
-            await self._pools.drop(node)
+            await self._servers.drop(node)
             raise
 
     async def _note_new_owner(self, error: redis.exceptions.MovedError) -> None:
@@ -139,7 +139,7 @@ class ClusterTopology:
         for node in dict.fromkeys((*self._owners, *self._address.hosts)):
             label = f"{node[0]}:{node[1]}"
             try:
-                [reply] = await pipeline.exchange(self._pools.get(node), [("CLUSTER", "SLOTS")])
+                [reply] = await self._servers.get(node).exchange([("CLUSTER", "SLOTS")])
             except OUTAGE_ERRORS as error:
                 problems.append(f"{label} says {error}")
                 continue

@@ -88,8 +88,9 @@ class Link:
 
 
 def _raise_first_error(replies: Sequence[Any]) -> None:
-    if error := pipeline.first_error(replies):
-        raise failures.classify(error)
+    for reply in replies:
+        if isinstance(reply, redis.exceptions.RedisError):
+            raise failures.classify(reply)
 
 
 def _topology(address: redis_url.RedisUrl, options: dict[str, Any]) -> topology.Topology:
@@ -98,4 +99,4 @@ def _topology(address: redis_url.RedisUrl, options: dict[str, Any]) -> topology.
         return topology.SentinelTopology(address, options)
     if address.mode is redis_url.RedisMode.CLUSTER:
         return cluster.ClusterTopology(address, options)
-    return topology.SingleServer(redis.asyncio.ConnectionPool.from_url(address.url, **options))
+    return topology.SingleServer(address.url, options)

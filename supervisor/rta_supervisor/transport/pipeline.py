@@ -4,12 +4,11 @@ Connecting, signing in, timeouts and outages are redis-py's. Ours are one write 
 gathers all replies.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import hiredis
 import redis.asyncio
-import redis.exceptions
 from redis._parsers import _AsyncHiredisParser
 from redis._parsers.hiredis import NOT_ENOUGH_DATA
 
@@ -49,26 +48,35 @@ def pack(command: commands.Command) -> bytes:
     return raw
 
 
-async def exchange(pool: redis.asyncio.ConnectionPool, batch: Sequence[commands.Command]) -> list[Any]:
-    """Send a batch and give its replies. Nothing is retried: after an outage each command may have been done or not."""
-    raw = b"".join(map(pack, batch))
-    connection: Any = await pool.get_connection()
-    try:
-        await connection.send_packed_command(raw)
-        replies: list[Any] = []
-        while missing := len(batch) - len(replies):
-            connection.batch_parser.wanted = min(missing, READ_MAX_REPLIES)
-            replies += await connection.read_response()
-    except BaseException:
-        # Replies may still come, which the next user of the connection would take for its own.
-        await connection.disconnect(nowait=True)
-        raise
-    else:
-        return replies
-    finally:
-        await pool.release(connection)
+class RedisServer:
+    """One server, with a pool of connections to it."""
 
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        """`options`: those of each connection, `BatchParser` among them."""
+        self.pool = redis.asyncio.ConnectionPool.from_url(url, **options)
 
-def first_error(replies: Sequence[Any]) -> redis.exceptions.RedisError | None:
-    """The first error among replies; None if there is none."""
-    return next((reply for reply in replies if isinstance(reply, redis.exceptions.RedisError)), None)
+    async def exchange(self, batch: Sequence[commands.Command]) -> list[Any]:
+        """Send a batch and give its replies, errors among them as exceptions.
+
+        Nothing is retried: after an outage each command may have been done or not.
+        """
+        raw = b"".join(map(pack, batch))
+        connection: Any = await self.pool.get_connection()
+        try:
+            await connection.send_packed_command(raw)
+            replies: list[Any] = []
+            while missing := len(batch) - len(replies):
+                connection.batch_parser.wanted = min(missing, READ_MAX_REPLIES)
+                replies += await connection.read_response()
+        except BaseException:
+            # Replies may still come, which the next user of the connection would take for its own.
+            await connection.disconnect(nowait=True)
+            raise
+        else:
+            return replies
+        finally:
+            await self.pool.release(connection)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.pool.disconnect()

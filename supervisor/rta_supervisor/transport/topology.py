@@ -6,7 +6,6 @@ A topology sends a batch and gives its replies in order. It retries nothing that
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
-import redis.asyncio
 import redis.exceptions
 
 from rta_supervisor.transport import commands, failures, pipeline
@@ -17,29 +16,28 @@ SendBatch = Callable[[Sequence[commands.Command]], Awaitable[list[Any]]]
 """Sends a batch to one server and gives its replies."""
 
 
-class NodePools:
-    """Pools of connections to servers whose addresses are discovered, by host and port."""
+class DiscoveredServers:
+    """Servers whose addresses are discovered, by host and port."""
 
     def __init__(self, address: redis_url.RedisUrl, options: dict[str, Any]) -> None:
         self._address = address
         self._options = options
-        self._pools: dict[HostPort, redis.asyncio.ConnectionPool] = {}
+        self._servers: dict[HostPort, pipeline.RedisServer] = {}
 
-    def get(self, node: HostPort) -> redis.asyncio.ConnectionPool:
-        """The pool of a server, made when it is first needed."""
-        if node not in self._pools:
-            url = self._address.node_url(*node)
-            self._pools[node] = redis.asyncio.ConnectionPool.from_url(url, **self._options)
-        return self._pools[node]
+    def get(self, node: HostPort) -> pipeline.RedisServer:
+        """A server, with connections that are made when they are first needed."""
+        if node not in self._servers:
+            self._servers[node] = pipeline.RedisServer(self._address.node_url(*node), self._options)
+        return self._servers[node]
 
     async def drop(self, node: HostPort) -> None:
         """Close the connections to one server."""
-        if (pool := self._pools.pop(node, None)) is not None:
-            await pool.disconnect()
+        if (server := self._servers.pop(node, None)) is not None:
+            await server.close()
 
     async def close(self) -> None:
         """Close all connections."""
-        for node in list(self._pools):
+        for node in list(self._servers):
             await self.drop(node)
 
 
@@ -59,14 +57,8 @@ class Topology(Protocol):
         """Close all connections."""
 
 
-class SingleServer:
-    """One server, by the URL of its pool."""
-
-    def __init__(self, pool: redis.asyncio.ConnectionPool) -> None:
-        self.pool = pool
-
-    async def exchange(self, batch: Sequence[commands.Command]) -> list[Any]:
-        return await pipeline.exchange(self.pool, batch)
+class SingleServer(pipeline.RedisServer):
+    """A Redis that is one server."""
 
     async def senders(self) -> list[SendBatch]:
         return [self.exchange]
@@ -74,27 +66,24 @@ class SingleServer:
     async def tags(self) -> list[str]:
         return [""]
 
-    async def close(self) -> None:
-        await self.pool.disconnect()
-
 
 class SentinelTopology:
     """The server that Sentinels call master. They are asked again after an outage and whenever `tags` is called."""
 
     def __init__(self, address: redis_url.RedisUrl, options: dict[str, Any]) -> None:
         self._address = address
-        self._pools = NodePools(address, options)
+        self._servers = DiscoveredServers(address, options)
         self._options = options
         self._master: HostPort | None = None
 
     async def exchange(self, batch: Sequence[commands.Command]) -> list[Any]:
         master = self._master or await self._find_master()
         try:
-            replies = await pipeline.exchange(self._pools.get(master), batch)
+            replies = await self._servers.get(master).exchange(batch)
         except failures.OUTAGE_ERRORS:
             await self._forget(master)
             raise
-        if isinstance(pipeline.first_error(replies), redis.exceptions.ReadOnlyError):
+        if isinstance(_first_error(replies), redis.exceptions.ReadOnlyError):
             # It has become a replica, and has not done what it refused.
             await self._forget(master)
         return replies
@@ -113,16 +102,16 @@ class SentinelTopology:
             # No Sentinel names a master, and the one that we have may be well.
             return [""]
         if previous is not None and master != previous:
-            await self._pools.drop(previous)
+            await self._servers.drop(previous)
         return [""]
 
     async def close(self) -> None:
-        await self._pools.close()
+        await self._servers.close()
 
     async def _forget(self, master: HostPort) -> None:
         if self._master == master:
             self._master = None
-        await self._pools.drop(master)
+        await self._servers.drop(master)
 
     async def _find_master(self) -> HostPort:
         """Ask the Sentinels in turn, until one names a server that says itself that it is the master."""
@@ -146,9 +135,9 @@ class SentinelTopology:
 
     async def _is_master(self, node: HostPort) -> bool:
         try:
-            [role] = await pipeline.exchange(self._pools.get(node), [("ROLE",)])
+            [role] = await self._servers.get(node).exchange([("ROLE",)])
         except failures.OUTAGE_ERRORS:
-            await self._pools.drop(node)
+            await self._servers.drop(node)
             return False
         return not isinstance(role, Exception) and role[0] == b"master"
 
@@ -162,14 +151,18 @@ class SentinelTopology:
             (f"{scheme}://{host}:{port}", without_secrets),
             (f"{scheme}://{self._address.account}{host}:{port}", self._options),
         ):
-            pool = redis.asyncio.ConnectionPool.from_url(url, **options)
+            sentinel = pipeline.RedisServer(url, options)
             try:
-                [reply] = await pipeline.exchange(pool, [command])
+                [reply] = await sentinel.exchange([command])
             finally:
-                await pool.disconnect()
+                await sentinel.close()
             if not isinstance(reply, redis.exceptions.AuthenticationError | redis.exceptions.NoPermissionError):
                 break
         if isinstance(reply, Exception):
             raise reply
         address: list[bytes] | None = reply
         return address
+
+
+def _first_error(replies: Sequence[Any]) -> redis.exceptions.RedisError | None:
+    return next((reply for reply in replies if isinstance(reply, redis.exceptions.RedisError)), None)
