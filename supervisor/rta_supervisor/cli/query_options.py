@@ -26,6 +26,7 @@ _NUMBER: Final = re.compile(r"-?\d+")
 _DATE_DIGITS: Final = len("20261102")
 _FRACTION: Final = re.compile(r"[.,](?P<digits>\d+)(?=$|Z$|[+-][\d:]+$)")
 """The fraction of a second in an ISO 8601 time, before the zone if there is one."""
+_ZONED_DATE: Final = re.compile(r"\d{4}-?\d\d-?\d\d(Z|[+-]\d\d(:?\d\d)?)")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND_NS: Final = 10**9
 
@@ -54,6 +55,9 @@ def _clamp(time_ns: int) -> int:
 
 def _calendar_ns(text: str) -> int:
     """Nanoseconds since 1970 of a date or a time in ISO 8601, as far as Python knows that."""
+    if _ZONED_DATE.fullmatch(text):
+        # Python reads the zone of a date as a time of that day.
+        raise ValueError(text)
     # Python's parser stops at microseconds, and a float has not enough digits: the fraction is read by itself.
     fraction = _FRACTION.search(text)
     fraction_ns = 0 if fraction is None else int(fraction["digits"][:9].ljust(9, "0"))

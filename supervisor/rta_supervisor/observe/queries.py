@@ -110,7 +110,9 @@ class RedisQueries:
         self, name: str, raw_info: Any, memory: Any, open_sessions: int, cold: cold_index.ColdExtent | None
     ) -> StreamSummary:
         info = replies.parse_stream_info(raw_info) or {}
-        has_entries = bool(info.get(b"length") or cold)
+        last_id = cold.last_id if cold else None
+        if info and (cold or info[b"length"]):
+            last_id = replies.last_generated_id(info)
         return StreamSummary(
             stream=name,
             source=day_streams.source_of(name),
@@ -119,7 +121,7 @@ class RedisQueries:
             entries_added=info.get(b"entries-added", 0),
             memory_bytes=memory if isinstance(memory, int) else None,
             first_ms=entry_ids.ms_of(cold.first_id) if cold else _first_entry_ms(info),
-            last_ms=entry_ids.ms_of(replies.last_generated_id(info)) if has_entries else None,
+            last_ms=None if last_id is None else entry_ids.ms_of(last_id),
             open_sessions=open_sessions,
             max_entries=self._config.trim.limits_for(name).max_entries,
             cold_entries=cold.entries if cold else 0,

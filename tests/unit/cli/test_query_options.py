@@ -65,7 +65,8 @@ def test_times_that_are_understood(text: str, time_ns: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "yesterday", "5 min", "5minutes", "1.5h", "-5min", "5w", "min", "2026-13-01", "2026-05", "T06:00", "6:00",
+    ["", "yesterday", "2026-05-17+02:00", "2026-05-17Z", "20260517+02",
+     "5 min", "5minutes", "1.5h", "-5min", "5w", "min", "2026-13-01", "2026-05", "T06:00", "6:00",
      "2026-05-17T25:00", "99999999999999999999", "9" * 5000],
 )  # fmt: skip
 def test_times_that_are_refused(text: str) -> None:
