@@ -10,7 +10,7 @@ import pytest
 
 from rta_supervisor.settings import settings
 from tests.integration.cli.catalogue_content import NOWHERE, ROWS, START_NS, save
-from tests.support.catalogue_rows import named
+from tests.support.catalogue_rows import numbered_row
 from tests.support.commands import refused, run
 
 
@@ -39,7 +39,7 @@ def test_an_export_is_exact(tmp_path: Path) -> None:
 
 def test_an_export_of_many_pages(catalogue: settings.CatalogueSettings) -> None:
     """Each once, whatever a page holds."""
-    save(catalogue, [named(number) for number in range(10, 2510)])
+    save(catalogue, [numbered_row(number) for number in range(10, 2510)])
     lines = run(NOWHERE, "sessions", "export").out.splitlines()
     assert len({msgspec.json.decode(line)["identity"] for line in lines}) == len(lines) == 2504
 
