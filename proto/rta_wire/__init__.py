@@ -1,4 +1,8 @@
-"""The wire: names, limits, errors, session model and burst codec. Pure: does no I/O and imports nothing of ours."""
+"""The wire: keys, limits, errors, session model, codec of bursts, and control messages.
+
+Owns every name and every byte that writers, supervisor and readers share. Pure: imports neither of the other packages
+and does no I/O, but for `credentials`, which reads files with passwords.
+"""
 
 import importlib
 from typing import TYPE_CHECKING, Any, Final
@@ -11,16 +15,16 @@ if TYPE_CHECKING:
 __all__ = ["__version__", "decode", "encode", "events", "plan"]
 __version__ = "0.2.0.dev0"
 
-_LATER: Final = {
+_LAZY_MODULES: Final = {
     "decode": "rta_wire.codec.decode",
     "encode": "rta_wire.codec.encode",
     "events": "rta_wire.codec.event_messages",
     "plan": "rta_wire.codec.layout",
 }
-"""The codec as a library, by the names that its guide shows. Imported when they are used."""
+"""The codec as a library: names that `docs/wire.md` shows, and their modules. Imported at first use."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return importlib.import_module(_LATER[name])
+    if name in _LAZY_MODULES:
+        return importlib.import_module(_LAZY_MODULES[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

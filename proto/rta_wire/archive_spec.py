@@ -56,7 +56,7 @@ class ArchiveSpec(msgspec.Struct, frozen=True):
 
 
 class ArchiveFile(msgspec.Struct, frozen=True):
-    """A file of one session, in the session's folder."""
+    """A file of one session, by its name in the folder of the session."""
 
     kind: str
     """`samples` or `events`."""
@@ -102,7 +102,7 @@ class JobProgress(msgspec.Struct, frozen=True, tag=True):
 
 
 class PassWritten(msgspec.Struct, frozen=True, tag=True):
-    """The files of a pass are written; what they should hold is still being counted."""
+    """The files of a pass are written; the stream is counted again for what they should hold."""
 
     number: int
     files: dict[int, tuple[ArchiveFile, ...]]
@@ -110,7 +110,7 @@ class PassWritten(msgspec.Struct, frozen=True, tag=True):
 
 
 class PassDone(msgspec.Struct, frozen=True, tag=True):
-    """A pass is over."""
+    """A pass has ended, with a result for each session."""
 
     number: int
     outcomes: tuple[SessionResult, ...]

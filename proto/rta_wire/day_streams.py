@@ -1,4 +1,4 @@
-"""Streams per day: which source and which day a stream is of, told by its name alone.
+"""Streams per day: the source and the day of a stream, as its name says them.
 
 A *source* is what a client asks for. Where it is divided by days its sessions go to streams `<source>.<YYYYMMDD>`, UTC.
 """
@@ -16,7 +16,7 @@ DAY_MS: Final = DAY_S * 1000
 SUFFIX_CHARS: Final = len(".YYYYMMDD")
 SOURCE_MAX_CHARS: Final = limits.STREAM_NAME_MAX_CHARS - SUFFIX_CHARS
 
-_FIRST: Final = datetime.date(1970, 1, 1)
+_EPOCH: Final = datetime.date(1970, 1, 1)
 _NAME: Final = re.compile(r"(.+)\.([0-9]{4})([0-9]{2})([0-9]{2})", re.DOTALL)
 
 
@@ -25,14 +25,15 @@ class Day(msgspec.Struct, frozen=True, order=True):
 
     source: str
     number: int
-    """Days since 1970."""
+    """Days since 1970-01-01."""
 
     @property
     def date(self) -> datetime.date:
-        return _FIRST + datetime.timedelta(days=self.number)
+        return _EPOCH + datetime.timedelta(days=self.number)
 
     @property
     def stream(self) -> str:
+        """The name of the stream of this day."""
         return f"{self.source}.{self.date:%Y%m%d}"
 
     @property
@@ -41,34 +42,34 @@ class Day(msgspec.Struct, frozen=True, order=True):
 
 
 def number_at(at_ms: int) -> int:
-    """The day that a time is in, UTC."""
+    """The number of the day that a time is in, UTC."""
     return at_ms // DAY_MS
 
 
 def parse(stream: str) -> Day | None:
-    """The day that a stream is called after, None for a name of another form."""
-    if not (found := _NAME.fullmatch(stream)):
+    """The day in the name of a stream, None for a name of another form."""
+    if not (match := _NAME.fullmatch(stream)):
         return None
-    source, *date = found.groups()
+    source, *date = match.groups()
     try:
-        number = (datetime.date(*map(int, date)) - _FIRST).days
+        number = (datetime.date(*map(int, date)) - _EPOCH).days
     except ValueError:
         return None
     return Day(source, number) if number >= 0 else None
 
 
 def source_of(stream: str) -> str:
-    """The source of a stream. One that is not called after a day is its own."""
+    """The source of a stream. A stream without a day in its name is its own source."""
     return stream if (day := parse(stream)) is None else day.source
 
 
 def is_stream_of(stream: str, source: str) -> bool:
-    """Whether who asks for a source, or for the stream itself, means this stream."""
+    """Whether a stream belongs to a source; a stream is also a source of itself."""
     return source in (stream, source_of(stream))
 
 
 def check_source(source: str) -> str:
-    """A name to which a day can be added."""
+    """The source itself, if a stream may have its name with a day added."""
     keys.check_stream_name(source)
     if len(source) > SOURCE_MAX_CHARS:
         reason = f"with a stream per day it has at most {SOURCE_MAX_CHARS} characters: each day adds {SUFFIX_CHARS}"

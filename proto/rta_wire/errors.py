@@ -1,4 +1,4 @@
-"""Every error that a user of the project can meet. The docstring is the sentence, the fields are the facts."""
+"""Every error that a user of the project can meet. The docstring of an error is its message, with facts in braces."""
 
 import inspect
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ class RtaError(Exception):
     """Whether the same call may succeed later."""
 
     exit_code: ClassVar[int] = 70
-    """What a command line ends with, after sysexits."""
+    """Exit status of a command that ends with this error, as in sysexits.h."""
 
     def __init__(self, sentence: str | None = None, **facts: Any) -> None:
         self.facts = facts
@@ -33,16 +33,16 @@ def _rebuild(cls: type[RtaError], sentence: str, facts: dict[str, Any], retriabl
 
 
 def from_reply(code: str, sentence: str, *, retriable: bool) -> RtaError:
-    """The error that a reply names, raised on the client's side with the supervisor's own words."""
-    words = sentence or f"The supervisor refused it as {code[:50]!r} and gave no reason."
-    return _rebuild(_by_name(RtaError).get(code, RtaError), words, {}, retriable)
+    """The error that a reply of the supervisor names by its code, with the message of the reply."""
+    message = sentence or f"The supervisor refused it as {code[:50]!r} and gave no reason."
+    return _rebuild(_by_name(RtaError).get(code, RtaError), message, {}, retriable)
 
 
 def _by_name(root: type[RtaError]) -> dict[str, type[RtaError]]:
-    found = {root.__name__: root}
+    classes = {root.__name__: root}
     for cls in root.__subclasses__():
-        found |= _by_name(cls)
-    return found
+        classes |= _by_name(cls)
+    return classes
 
 
 class Usage(RtaError):

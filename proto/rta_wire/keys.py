@@ -1,4 +1,4 @@
-"""Every name in Redis: keys, fields, groups. Nobody else spells one.
+"""Every name in Redis: keys, fields, groups. No other module spells one; `key_owners` says which package owns which.
 
 A helper key carries the key that it guards as its hash tag, so that both live in one cluster slot.
 """
@@ -11,11 +11,17 @@ import msgspec
 
 from rta_wire import errors, limits
 
+# Keys whose names are fixed.
+
 STREAMS: Final = "streams"
 LAST_STREAM_SESSION_ID: Final = "lastStreamSessionId"
 
+# Fields of an entry of a stream.
+
 ENTRY_ID: Final = b"id"
 ENTRY_DATA: Final = b"data"
+
+# Fields of the hash of a session.
 
 STREAM_SESSION_ID: Final = "streamSessionId"
 STREAM_NAME: Final = "streamName"
@@ -25,7 +31,8 @@ JSON: Final = "json"
 T_START: Final = "tStart"
 T_END: Final = "tEnd"
 
-# Fields of the folded state of a session.
+# Further fields of the folded state of a session.
+
 STATE: Final = "state"
 PRINCIPAL: Final = "principal"
 VERSION: Final = "version"
@@ -34,11 +41,15 @@ TOTALS: Final = "totals"
 LOST: Final = "lost"
 """That Redis lost data of the session."""
 
-CUT: Final = "cut"
-"""That entries of the session were removed before the archive had them."""
-
 SAFE: Final = "safe"
 """The version that the catalogue has."""
+
+ARCHIVED: Final = "archived"
+"""The checksum of the manifest in the archive."""
+
+ARCHIVED_VERSION: Final = "archivedVersion"
+CUT: Final = "cut"
+"""That entries were trimmed before the archive had them."""
 
 UNIT_PREFIX: Final = "u:"
 """Before the name of a unit: its totals."""
@@ -49,18 +60,31 @@ PROPERTY_PREFIX: Final = "p:"
 CHANGE_PREFIX: Final = "t:"
 """Before a version: a change of state that no webhook's queue has yet."""
 
-EVICTED: Final = "evicted"
-"""Field of the counters of a control stream."""
-
-COLD_FIELD: Final = b"b"
+# Control streams, their counters, and dead letters.
 
 CONTROL_FIELD: Final = b"m"
 CONTROL_GROUP: Final = "supervisors"
+EVICTED: Final = "evicted"
+LETTER_SOURCE: Final = b"source"
+LETTER_ENTRY: Final = b"entry"
+LETTER_CODE: Final = b"code"
+LETTER_REASON: Final = b"reason"
+
+# Fields of the hash of a running supervisor.
+
+NODE_VERSION: Final = b"version"
+NODE_HOST: Final = b"host"
+NODE_PID: Final = b"pid"
+NODE_SEEN_MS: Final = b"seenMs"
+
+COLD_FIELD: Final = b"b"
+"""Field of an entry of a cold stream: a batch."""
+
 DEFAULT_PRINCIPAL: Final = "default"
 DEFAULT_OPERATOR: Final = "operator"
 
 QUOTED_NAME_MAX_CHARS: Final = 300
-"""Of a name that is refused: enough to see what is wrong with it."""
+"""How much of a refused name an error quotes: enough to see what is wrong with it."""
 
 _STREAM_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.STREAM_NAME_MAX_CHARS - 1}}}")
 _BRACES: Final = re.compile(r"[{}]")
@@ -87,6 +111,11 @@ def property_field(name: str) -> str:
     return f"{PROPERTY_PREFIX}{name}"
 
 
+def change_field(version: int | str) -> str:
+    """Field of the folded state that holds a change of state which is not in the queues of webhooks yet."""
+    return f"{CHANGE_PREFIX}{version}"
+
+
 class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Names that depend on settings: the prefix of our own keys and the template of session hashes."""
 
@@ -103,17 +132,37 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 where="keys.session_template", reason="it must contain {identity} once and no other brace"
             )
 
+    # Owned by session.
+
     def session(self, identity: str) -> str:
         """Hash of a session, which others read."""
         return self.session_template.replace("{identity}", identity)
 
     def session_state(self, identity: str) -> str:
-        """Hash: what is folded about a session and is no reader's business."""
+        """Hash: the folded state of a session, for supervisors only."""
         return f"{self.prefix}st:{{{self.session(identity)}}}"
 
     def gate(self, stream_name: str, stream_session_id: int) -> str:
-        """String, `open` or `sealed`: whether bursts of a session are taken. Absent means unknown."""
+        """String, `open`, `sealed` or `finished`: whether bursts of a session may be appended. Absent means unknown."""
         return f"{self.prefix}gate:{{{stream(stream_name)}}}:{stream_session_id}"
+
+    def published(self, stream_name: str, stream_session_id: int) -> str:
+        """String: version and time range of a session that its stream has. Nothing older is published after it."""
+        return f"{self.prefix}shown:{{{stream(stream_name)}}}:{stream_session_id}"
+
+    def external(self, principal: str, external_id: str) -> str:
+        """String: the identity of the session that a principal opened first with an external id."""
+        return f"{self.prefix}ext:{principal}:{external_id}"
+
+    def state_channel(self, identity: str) -> str:
+        """Channel on which changes of a session's state are published."""
+        return f"{self.prefix}state:{identity}"
+
+    def session_index(self) -> str:
+        """Sorted set: live sessions by last activity, in ms."""
+        return f"{self.prefix}idx"
+
+    # Owned by the writers.
 
     def marks(self, stream_name: str, stream_session_id: int) -> str:
         """Hash: high-water mark of every unit that writes to a session."""
@@ -123,57 +172,88 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """String that changes with each append of a unit, to be watched. The mark itself stands in `marks`."""
         return f"{self.marks(stream_name, stream_session_id)}:{unit}"
 
-    def published(self, stream_name: str, stream_session_id: int) -> str:
-        """Hash: what the stream was last told about a session, so that nothing older is told after it."""
-        return f"{self.prefix}shown:{{{stream(stream_name)}}}:{stream_session_id}"
-
     def staged(self, stream_name: str, stream_session_id: int, attempt: str) -> str:
-        """Hash: bursts of one attempt by their place, waiting for the commit of its epoch."""
+        """Hash: bursts of one attempt by their position, waiting for the commit of its epoch."""
         return f"{self.prefix}sg:{{{stream(stream_name)}}}:{stream_session_id}:{attempt}"
 
     def manifest(self, stream_name: str, stream_session_id: int, unit: str, epoch: int) -> str:
-        """String: which staged bursts an epoch of a unit consists of. Whoever writes it first decides."""
+        """String: which staged bursts an epoch of a unit consists of. The first writer of it decides."""
         return f"{self.prefix}mf:{{{stream(stream_name)}}}:{stream_session_id}:{unit}:{epoch}"
 
     def members(self, group: str) -> str:
         """Set: sessions that the tasks of a job opened, for its driver to keep alive and to close."""
         return f"{self.prefix}grp:{group}"
 
+    # Owned by control.
+
     def requests(self, principal: str) -> str:
-        """Control stream of messages that want a reply."""
+        """Control stream of messages that get a reply."""
         return f"{self.prefix}req:{principal}"
 
     def reports(self, principal: str) -> str:
-        """Control stream of messages that don't."""
+        """Control stream of messages that get no reply."""
         return f"{self.prefix}ctl:{principal}"
 
     def control_counters(self, control_stream: str) -> str:
         """Hash: how many messages of a control stream are settled, and how many were evicted before that."""
         return f"{self.prefix}seen:{{{control_stream}}}"
 
-    def resent_marker(self, control_stream: str, letter_id: str) -> str:
-        """String: that a dead letter was put back on its control stream."""
-        return f"{self.prefix}again:{{{control_stream}}}:{letter_id}"
-
     def reply(self, request_id: str) -> str:
         """List with one reply."""
         return f"{self.prefix}reply:{request_id}"
 
-    def external(self, principal: str, external_id: str) -> str:
-        """String: the identity that a principal's own name for a session stands for."""
-        return f"{self.prefix}ext:{principal}:{external_id}"
+    def dead_letters(self) -> str:
+        """Stream of control messages that could not be applied."""
+        return f"{self.prefix}dlq"
 
-    def state_channel(self, identity: str) -> str:
-        """Channel on which the states of a session are announced."""
-        return f"{self.prefix}state:{identity}"
+    def resent_marker(self, control_stream: str, letter_id: str) -> str:
+        """String with a TTL: that a dead letter was put back on its control stream."""
+        return f"{self.prefix}again:{{{control_stream}}}:{letter_id}"
+
+    # Owned by nodes.
+
+    def node(self, node_id: str) -> str:
+        """Hash with a TTL: a running supervisor."""
+        return f"{self.prefix}node:{node_id}"
+
+    def nodes(self) -> str:
+        """Sorted set: running supervisors by the time until which they count as alive, in ms."""
+        return f"{self.prefix}nodes"
+
+    def alive(self, node_id: str) -> str:
+        """String with a TTL: a supervisor that works on its messages. Without it others take them over."""
+        return f"{self.prefix}alive:{node_id}"
 
     def lease(self, duty: str) -> str:
         """String with a TTL: the supervisor that does a duty now."""
         return f"{self.prefix}lease:{duty}"
 
-    def alive(self, node_id: str) -> str:
-        """String with a TTL: a supervisor that works on its messages. Without it others take them."""
-        return f"{self.prefix}alive:{node_id}"
+    # Owned by retention.
+
+    def streams_used(self) -> str:
+        """Sorted set: streams that sessions of ours used, by last use in ms. Only these are trimmed and removed."""
+        return f"{self.prefix}streams"
+
+    def days(self, source: str) -> str:
+        """Sorted set with a TTL: streams of a source by the number of their day. A stream is made for its last day or
+        a later one only."""
+        return f"{self.prefix}days:{source}"
+
+    def unarchived(self) -> str:
+        """Sorted set: closed sessions that the archive does not have, by the time of their last renewal in ms."""
+        return f"{self.prefix}unarchived"
+
+    # Owned by compaction.
+
+    def cold_index(self) -> str:
+        """Hash: which part of each stream is cold. Up to the id in it a stream is read cold, and above it live."""
+        return f"{self.prefix}cold"
+
+    def cold_pause(self) -> str:
+        """String: the user who paused compaction; empty or absent if nobody did."""
+        return f"{self.prefix}coldpause"
+
+    # Owned by recovery.
 
     def loss_counter(self, node_id: str, tag: str = "") -> str:
         """Counter that a supervisor raises: a value that it did not expect means that Redis lost data.
@@ -182,38 +262,13 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         return f"{self.prefix}beat:{node_id}" + (f":{{{tag}}}" if tag else "")
 
+    # Owned by observe.
+
     def history_slot(self, slot_s: int, number: int) -> str:
-        """Hash: counts of one span of time; the number of the span since 1970."""
+        """Hash: counts of one span of time, by its length and its number since 1970."""
         return f"{self.prefix}slot:{slot_s}:{number}"
 
-    def session_index(self) -> str:
-        """Sorted set: live sessions by last activity, in ms."""
-        return f"{self.prefix}idx"
-
-    def unarchived(self) -> str:
-        """Sorted set: closed sessions that the archive does not have, by when they were last looked after in ms."""
-        return f"{self.prefix}unarchived"
-
-    def streams_used(self) -> str:
-        """Sorted set: streams that sessions of ours used, by last use in ms. Only these are trimmed and removed."""
-        return f"{self.prefix}streams"
-
-    def days(self, source: str) -> str:
-        """Sorted set with a TTL: streams of a source by the number of their day. No stream of an earlier day than its
-        last is made."""
-        return f"{self.prefix}days:{source}"
-
-    def cold_index(self) -> str:
-        """Hash: what is held cold of each stream. Up to the id in it a stream is read there, and above it live."""
-        return f"{self.prefix}cold"
-
-    def cold_pause(self) -> str:
-        """String: that somebody paused compaction, and who."""
-        return f"{self.prefix}coldpause"
-
-    def dead_letters(self) -> str:
-        """Stream of control messages that could not be applied."""
-        return f"{self.prefix}dlq"
+    # Owned by webhooks.
 
     def hook_due(self, target: str) -> str:
         """Sorted set with a TTL: deliveries that wait for a webhook's target, by when they are due in ms."""
@@ -228,19 +283,12 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.prefix}hook:{{{target}}}:tries"
 
     def hook_done(self, target: str, delivery_id: str) -> str:
-        """String with a TTL: a delivery that was just done with."""
+        """String with a TTL: a delivery that was delivered or given up a moment ago."""
         return f"{self.prefix}hook:{{{target}}}:done:{delivery_id}"
-
-    def node(self, node_id: str) -> str:
-        """Hash with a TTL: a running supervisor."""
-        return f"{self.prefix}node:{node_id}"
-
-    def nodes(self) -> str:
-        """Sorted set: running supervisors by the time until which they count as alive, in ms."""
-        return f"{self.prefix}nodes"
 
 
 def check_stream_name(name: str) -> str:
+    """The name of a stream. Raises `BadName` if it is not valid, as the other checks do."""
     if not _STREAM_NAME.fullmatch(name):
         raise errors.BadName(
             what="Stream name",
@@ -252,18 +300,22 @@ def check_stream_name(name: str) -> str:
 
 
 def check_identity(identity: str) -> str:
+    """The identity of a session, if it is valid."""
     return _check_text("Identity", identity, limits.IDENTITY_MAX_BYTES)
 
 
 def check_unit(unit: str) -> str:
+    """The name of a unit, if it is valid."""
     return _check_text("Unit", unit, limits.UNIT_MAX_BYTES)
 
 
 def check_external_id(external_id: str) -> str:
+    """An external id, if it is valid."""
     return _check_text("External id", external_id, limits.IDENTITY_MAX_BYTES)
 
 
 def check_principal(principal: str) -> str:
+    """The name of a principal, if it is valid."""
     return _check_text("Principal", principal, limits.IDENTITY_MAX_BYTES)
 
 

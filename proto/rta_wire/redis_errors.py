@@ -1,7 +1,8 @@
-"""What an error says about the command that got it: one table for writers and the supervisor.
+"""What an error means for the command that failed with it: one table for writers and the supervisor.
 
-Redis answers most errors before it does anything; a lost connection says nothing at all. Whoever repeats a command
-looks here first. Knows redis-py's errors by their names only: the wire imports no client.
+Redis sends most errors before it does anything; after a lost connection a command may or may not have been executed.
+Code that repeats commands classifies their errors here first. Errors of redis-py are known by the names of their
+classes: the wire imports no client.
 """
 
 import enum
@@ -15,17 +16,17 @@ class FailureKind(enum.StrEnum):
     """What to do about a command that failed."""
 
     NOT_DONE = "certainly not executed"
-    """Try again, as often as there is patience."""
+    """Can be repeated safely."""
 
     UNKNOWN = "may have been executed"
-    """Try again only where a repetition is found out: behind an append, or with a request id."""
+    """Can be repeated only where a repetition is recognised: by the mark of an append, or by a request id."""
 
     PERMANENT = "will never work"
-    """Fail, with the reason."""
+    """Repeating is useless."""
 
 
 class ErrorRule(msgspec.Struct, frozen=True):
-    """One line of the table: what an error means, in words that follow the server's address."""
+    """One row of the table. `meaning` completes a sentence that begins with the server's address."""
 
     kind: FailureKind
     meaning: str
@@ -33,10 +34,10 @@ class ErrorRule(msgspec.Struct, frozen=True):
 
 OUT_OF_MEMORY: Final = "OOM"
 LOST_STATE_CODES: Final = frozenset({"NOGROUP", "NOFUNCTION"})
-"""Redis does not know what a supervisor had put there: it lost data."""
+"""Redis has lost a consumer group or a function that a supervisor had created: it lost data."""
 
 KEY_ERROR_CODES: Final = frozenset({"WRONGTYPE", "ERR"})
-"""What a writer can bring about in its own streams: another type in their place, or no id left to append with."""
+"""Errors that a writer can cause in its own streams: a key of another type, or an entry with the highest id."""
 
 READ_ONLY: Final = frozenset({"READONLY", "MASTERDOWN"})
 
@@ -75,25 +76,25 @@ TABLE: Final[dict[str, ErrorRule]] = {
 
 
 class ClassifiedError(msgspec.Struct, frozen=True):
-    """What one error comes to."""
+    """An error with its row of the table."""
 
     code: str
     kind: FailureKind
     meaning: str
     text: str
-    """The words of the error itself, in one line."""
+    """The first line of the error's own message."""
 
     def __str__(self) -> str:
         return f"{self.meaning} ({self.code}: {self.text})"
 
 
 def classify(error: BaseException) -> ClassifiedError | None:
-    """The row for an error of redis-py or of the operating system, None for any other."""
+    """Classifies an error of redis-py or of the operating system; None for any other."""
     code = _code(error)
     if code is None:
         return None
-    row = TABLE.get(code, TABLE["ERR"])
-    return ClassifiedError(code, row.kind, row.meaning, first_line(error))
+    rule = TABLE.get(code, TABLE["ERR"])
+    return ClassifiedError(code, rule.kind, rule.meaning, first_line(error))
 
 
 def is_no_such_key(error: object) -> bool:
@@ -102,7 +103,7 @@ def is_no_such_key(error: object) -> bool:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, for a sentence to go on after it."""
+    """The first line of an error's message without its full stop, to be quoted in a sentence."""
     return (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
 
 
@@ -111,7 +112,7 @@ _BY_TEXT: Final = (
     ("Function not found", "NOFUNCTION"),
     ("NOGROUP", "NOGROUP"),
 )
-"""Answers that have no code of their own, or have it somewhere inside."""
+"""Codes for messages that don't begin with one."""
 
 _BY_CLASS: Final = {
     "MaxConnectionsError": "POOL",
@@ -129,7 +130,7 @@ _BY_CLASS: Final = {
     "ClusterCrossSlotError": "CROSSSLOT",
     "AuthenticationError": "WRONGPASS",
 }
-"""redis-py takes the code off the text of these, and before 8 it did not keep it."""
+"""Codes of redis-py's classes: it strips the code from their message, and before version 8 it did not keep it."""
 
 _ABORTED: Final = re.compile(r"discarded because of: ([A-Z]+)\b")
 _CODE: Final = re.compile(r"-?([A-Z][A-Z0-9]+)\b")
@@ -141,39 +142,39 @@ def _code(error: BaseException) -> str | None:
     classes = [cls.__name__ for cls in type(error).__mro__ if cls.__module__.startswith("redis.")]
     text = str(error)
     if not classes:
-        return _of_system(error, text) if isinstance(error, OSError) else None
+        return _system_code(error, text) if isinstance(error, OSError) else None
     if aborted := _ABORTED.search(text):
         text = aborted[1]
-    for part, code in _BY_TEXT:
-        if part in text:
+    for phrase, code in _BY_TEXT:
+        if phrase in text:
             return code
     if aborted and text in TABLE:
         return text
     status: Any = getattr(error, "status_code", None)
     if status in TABLE:
         return str(status)
-    # Where redis-py could not make a connection, what the server said is behind an error that says nothing.
+    # Where redis-py could not connect, the server's error is the cause of one that has no code.
     for name in (*classes, type(error.__cause__).__name__):
         if name in _BY_CLASS:
             return _BY_CLASS[name]
     if "ConnectionError" in classes or "TimeoutError" in classes:
-        return _of_connection(text, is_timeout="TimeoutError" in classes)
-    found = _CODE.match(text)
-    return found[1] if found and found[1] in TABLE else "ERR"
+        return _connection_code(text, is_timeout="TimeoutError" in classes)
+    match = _CODE.match(text)
+    return match[1] if match and match[1] in TABLE else "ERR"
 
 
-def _of_connection(text: str, *, is_timeout: bool) -> str:
+def _connection_code(text: str, *, is_timeout: bool) -> str:
     if _TLS.search(text):
         return "TLS"
     if _CONNECTING.search(text):
         return "CONNECT"
-    found = _CODE.match(text)
-    if found and found[1] in TABLE:
-        return found[1]
+    match = _CODE.match(text)
+    if match and match[1] in TABLE:
+        return match[1]
     return "TIMEOUT" if is_timeout else "RESET"
 
 
-def _of_system(error: OSError, text: str) -> str:
+def _system_code(error: OSError, text: str) -> str:
     if _TLS.search(f"{type(error).__name__} {text}"):
         return "TLS"
     if isinstance(error, ConnectionRefusedError | FileNotFoundError) or type(error).__name__ == "gaierror":

@@ -1,4 +1,4 @@
-"""Where Redis is: one server, one that Sentinels watch, or a Cluster. Reads the URL; connects to nothing.
+"""URLs of Redis: one server, one that Sentinels watch, or a Cluster. Parses and redacts them; connects to nothing.
 
 redis://user:password@host:port/db      rediss:// with TLS      unix:///path/to/socket
 redis+sentinel://host:port,host:port/master-name/db             rediss+sentinel:// with TLS
@@ -20,7 +20,7 @@ PORT_MAX: Final = 65_535
 
 
 class RedisMode(enum.StrEnum):
-    """How many servers there are, and who says which of them to ask."""
+    """How a client finds its server: by the URL, from Sentinels, or from the nodes of a Cluster."""
 
     SINGLE = "single"
     SENTINEL = "sentinel"
@@ -28,12 +28,12 @@ class RedisMode(enum.StrEnum):
 
 
 class RedisUrl(msgspec.Struct, frozen=True):
-    """A URL, read."""
+    """A parsed URL."""
 
     mode: RedisMode
     url: str
     hosts: tuple[tuple[str, int], ...] = ()
-    """Sentinels, or nodes of the Cluster to begin with. Empty for a single server: its URL says it all."""
+    """Sentinels, or nodes of the Cluster to ask first. Empty for a single server: redis-py parses its URL itself."""
 
     master: str = ""
     scheme: str = "redis"
@@ -44,28 +44,28 @@ class RedisUrl(msgspec.Struct, frozen=True):
     query: str = ""
 
     def node_url(self, host: str, port: int) -> str:
-        """The URL of one server that was found."""
-        where = f"[{host}]" if ":" in host else host
-        return f"{self.scheme}://{self.account}{where}:{port}/{self.database}{self.query}"
+        """The URL of one server, with scheme, account and database of this one."""
+        address = f"[{host}]" if ":" in host else host
+        return f"{self.scheme}://{self.account}{address}:{port}/{self.database}{self.query}"
 
 
 def parse(url: str, *, where: str = "Redis URL") -> RedisUrl:
-    """`where` says in an error where the URL came from."""
+    """Parses a URL. `where` says in errors which setting it came from."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         raise _bad(where, url, "it has no scheme; it begins with redis://, rediss://, unix:// or redis+sentinel://")
     if scheme in ("redis", "rediss", "unix"):
         return RedisUrl(RedisMode.SINGLE, url)
-    plain, _, how = scheme.partition("+")
-    if plain not in ("redis", "rediss") or how not in (RedisMode.SENTINEL, RedisMode.CLUSTER):
-        known = "redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster and rediss+cluster"
-        raise _bad(where, url, f"its scheme {scheme!r} is not known; there are {known}")
+    plain, _, mode = scheme.partition("+")
+    if plain not in ("redis", "rediss") or mode not in (RedisMode.SENTINEL, RedisMode.CLUSTER):
+        schemes = "redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster and rediss+cluster"
+        raise _bad(where, url, f"its scheme {scheme!r} is not known; there are {schemes}")
     rest, mark, query = rest.partition("?")
     account, at, rest = rest.rpartition("@")
-    listed, _, path = rest.partition("/")
-    default = SENTINEL_PORT if how == RedisMode.SENTINEL else PORT
-    hosts = tuple(_host(one, default, where, url) for one in listed.split(","))
-    if how == RedisMode.CLUSTER:
+    addresses, _, path = rest.partition("/")
+    default_port = SENTINEL_PORT if mode == RedisMode.SENTINEL else PORT
+    hosts = tuple(_parse_host(address, default_port, where, url) for address in addresses.split(","))
+    if mode == RedisMode.CLUSTER:
         if path.strip("/") not in ("", "0"):
             raise _bad(where, url, f"a Cluster has database 0 only, not {path!r}")
         return RedisUrl(RedisMode.CLUSTER, url, hosts, "", plain, account + at, 0, mark + query)
@@ -79,7 +79,7 @@ def parse(url: str, *, where: str = "Redis URL") -> RedisUrl:
     )
 
 
-def _host(text: str, default_port: int, where: str, url: str) -> tuple[str, int]:
+def _parse_host(text: str, default_port: int, where: str, url: str) -> tuple[str, int]:
     if text.startswith("["):
         host, bracket, port = text[1:].partition("]")
         colon, port = port[:1], port[1:]
@@ -100,7 +100,7 @@ _SECRET_IN_QUERY: Final = re.compile(r"([?&]password=)[^&]*", re.IGNORECASE)
 
 
 def has_password(url: str) -> bool:
-    """Whether a secret stands in a URL itself."""
+    """Whether a URL holds a password."""
     account, at, _ = url.partition("://")[2].rpartition("@")
     return bool(at and account.partition(":")[2]) or bool(_SECRET_IN_QUERY.search(url))
 
@@ -116,6 +116,6 @@ def redact(url: str) -> str:
 
 
 def bad_url(url: str, error: ValueError) -> errors.BadConfiguration:
-    """A URL that no client can be made of. What Python says of it may quote a part of the password."""
+    """The error for a URL that redis-py refuses. Where there is a password, redis-py's own message may quote it."""
     reason = "it is no URL of a Redis. Write '/', '@', '?' and '#' in a password as %2F, %40, %3F and %23"
     return errors.BadConfiguration(where=f"Redis URL {redact(url)!r}", reason=reason if "@" in url else str(error))

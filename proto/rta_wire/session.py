@@ -1,6 +1,6 @@
-"""The Session JSON: what it must hold, which states there are, and how ours differs from the client's.
+"""The Session JSON: its properties and their types, the states of a session, and which properties the supervisor owns.
 
-Properties that we do not know are kept as they came: the JSON stays a dict and is checked, not converted.
+Unknown properties are kept as they came: the JSON stays a dict that is checked and not converted.
 """
 
 import collections
@@ -32,6 +32,7 @@ class State(enum.StrEnum):
 
     @property
     def number(self) -> int:
+        """The number that the RTA protocol has for the state."""
         return _NUMBERS[self]
 
     @property
@@ -88,7 +89,7 @@ class _Shape(msgspec.Struct):
 
 
 def build(identity: str, *, identifier: str | None = None, details: Json | None = None, **properties: Any) -> Json:
-    """A new session as a client describes it; the supervisor adds what it owns."""
+    """The JSON of a new session as a client makes it; the supervisor adds the properties that it owns."""
     document: Json = {
         "identity": identity,
         "state": State.OPEN.value,
@@ -106,7 +107,7 @@ def parse(text: str | bytes) -> Json:
 
 
 def identity_in(text: str | bytes) -> str:
-    """The identity that a document in a stream names; whether the rest is right is no reader's business."""
+    """The identity in a Session JSON from a stream. The rest of the document is not checked."""
     document = _loads(text)
     identity = document.get("identity") if isinstance(document, dict) else None
     if not isinstance(identity, str):
@@ -115,7 +116,7 @@ def identity_in(text: str | bytes) -> str:
 
 
 def parse_properties(text: str | bytes) -> Json:
-    """JSON text to properties of a session that a client may change; what they hold is checked when they are merged."""
+    """JSON text to the properties that an update changes. Their values are checked when they are merged."""
     properties = _loads(text)
     if not isinstance(properties, dict):
         raise _bad("$", "it is not an object")
@@ -141,7 +142,7 @@ def _loads(text: str | bytes) -> Any:
 
 
 def dump(document: Json) -> bytes:
-    """A checked document to JSON text, as small as it gets."""
+    """A document to JSON text without spaces, after a check."""
     check(document)
     try:
         raw = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
@@ -160,8 +161,8 @@ def check(document: Any) -> Json:
         reason, _, where = str(error).partition(" - at ")
         raise _bad(where.strip("`") or "$", reason) from error
     for name in ("timestamp", "startTimestamp", "endTimestamp"):
-        moment = getattr(shape, name)
-        if moment is not None and moment.tzinfo is None:
+        timestamp = getattr(shape, name)
+        if timestamp is not None and timestamp.tzinfo is None:
             raise _bad(f"$.{name}", "the time has no zone")
     if shape.quality is not None and not 0 <= shape.quality <= 1:
         raise _bad("$.quality", "it is not between 0.0 and 1.0")
@@ -196,12 +197,12 @@ _OWNED: Final = {"state", "timeRange", "startTimestamp", "endTimestamp"}
 def iso_from_ns(time_ns: int) -> str:
     """ISO 8601 in UTC with all nine digits: datetime stops at microseconds."""
     seconds, fraction_ns = divmod(time_ns, NS_PER_S)
-    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{fraction_ns:09d}Z"
+    second = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)
+    return f"{second:%Y-%m-%dT%H:%M:%S}.{fraction_ns:09d}Z"
 
 
 def _check_depth(raw: bytes) -> None:
-    """Bounded nesting before the parser recurses. Brackets in strings count too, which only errs on the safe side."""
+    """Refuses deep nesting before the parser recurses. Few brackets, those in strings included, can't nest deeply."""
     if raw.count(b"{") + raw.count(b"[") <= limits.SESSION_JSON_MAX_DEPTH:
         return
     depth = 0
@@ -226,8 +227,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> Json:
     document = dict(pairs)
     if len(document) != len(pairs):
         counts = collections.Counter(name for name, _ in pairs)
-        twice = next(name for name, count in counts.items() if count > 1)
-        raise _bad(f"$..{twice}", "the property stands there twice")
+        repeated = next(name for name, count in counts.items() if count > 1)
+        raise _bad(f"$..{repeated}", "the property stands there twice")
     return document
 
 

@@ -1,4 +1,4 @@
-"""Debian's Chromium without a window, driven by its own driver. Nothing is downloaded."""
+"""A headless Chromium with its driver, both as Debian installs them. Nothing is downloaded."""
 
 import contextlib
 import shutil
@@ -20,48 +20,52 @@ FLAGS = (
 
 
 class Browser:
-    """One window."""
+    """One window of the browser."""
 
     def __init__(self, driver: webdriver.Chrome) -> None:
         self.driver = driver
 
-    def one(self, selector: str) -> WebElement:
+    def element(self, selector: str) -> WebElement:
         return self.driver.find_element(By.CSS_SELECTOR, selector)
 
-    def all(self, selector: str) -> list[WebElement]:
+    def elements(self, selector: str) -> list[WebElement]:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def run(self, script: str, *arguments: object) -> object:
         return self.driver.execute_script(script, *arguments)
 
     def text(self, selector: str) -> str:
-        """What stands there, read in one step: a page that changes leaves no element behind to be stale."""
-        found = self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
-        return str(found)
+        """The text of an element, empty where there is none. Read by one script: the page may replace the element."""
+        return str(self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
 
-    def wait_for_text(self, selector: str, word: str, *, timeout_s: float = 20) -> str:
-        def found() -> str:
+    def wait_for_text(self, selector: str, part: str, *, timeout_s: float = 20) -> str:
+        """Waits until the text of an element contains a part, and gives the whole text."""
+
+        def matching_text() -> str:
             text = self.text(selector)
-            return text if word in text else ""
+            return text if part in text else ""
 
-        return wait_until(found, timeout_s=timeout_s, what=f"{word!r} in {selector}")
+        return wait_until(matching_text, timeout_s=timeout_s, what=f"{part!r} in {selector}")
 
     def press(self, *keys: str) -> None:
-        """Keys go to whatever has the focus, as a person's do."""
+        """Presses keys, which go to the element that has the focus."""
         for key in keys:
             self.driver.switch_to.active_element.send_keys(key)
 
     def focused(self) -> str:
-        return str(self.run("const one = document.activeElement; return one.id || one.innerText || one.tagName"))
+        """The id of the element that has the focus, else its text, else its tag."""
+        script = "const focused = document.activeElement; return focused.id || focused.innerText || focused.tagName"
+        return str(self.run(script))
 
-    def size(self, width: int, height: int, theme: str = "light") -> None:
+    def emulate(self, width: int, height: int, theme: str = "light") -> None:
+        """Sets the size of the window and the colour scheme that the user prefers."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         features = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", features)
 
-    def complaints(self) -> list[str]:
-        """What the browser found wrong since the last time: scripts that failed, things that the policy forbade."""
+    def console_errors(self) -> list[str]:
+        """Messages of the browser's console since the last call: failed scripts, violations of the content policy."""
         return [entry["message"] for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
 
 

@@ -1,6 +1,6 @@
 """A reader of the protocol that shares no code with the project: own LZ4, own protobuf, own Redis client.
 
-Run as a program it reads what a demo left, prints what it found as JSON, and knows nothing but the protocol's text.
+Written from the text of the protocol alone. As a program it takes a port and prints the sessions of that server.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Redis:
-    """Just enough RESP2 for a handful of commands."""
+    """A client that knows as much of RESP2 as the commands of this module need."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
@@ -25,9 +25,10 @@ class Redis:
         self._file.close()
         self._socket.close()
 
-    def do(self, *words: str | bytes) -> Any:
-        raw = [word.encode() if isinstance(word, str) else word for word in words]
-        self._socket.sendall(b"*%d\r\n" % len(raw) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in raw))
+    def do(self, *arguments: str | bytes) -> Any:
+        raw = [argument.encode() if isinstance(argument, str) else argument for argument in arguments]
+        bulk_strings = b"".join(b"$%d\r\n%s\r\n" % (len(argument), argument) for argument in raw)
+        self._socket.sendall(b"*%d\r\n" % len(raw) + bulk_strings)
         return self._read()
 
     def _read(self) -> Any:
@@ -47,7 +48,7 @@ class Redis:
 
 
 def lz4_block(data: bytes) -> bytes:
-    """The LZ4 block format, straight from its description."""
+    """Decompresses one LZ4 block, after the description of the format."""
     out = bytearray()
     at = 0
     while at < len(data):
@@ -117,11 +118,12 @@ def signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def ns(raw: bytes) -> int:
+def fixed64(raw: bytes) -> int:
     return int(struct.unpack("<q", raw)[0])
 
 
-def timestamped(raw: bytes) -> list[tuple[int, int, float]]:
+def samples_of(raw: bytes) -> list[tuple[int, int, float]]:
+    """Channel, time and value of each sample in a TimestampedData message."""
     fields = dict(protobuf(raw))
     deltas = []
     at = 0
@@ -129,19 +131,19 @@ def timestamped(raw: bytes) -> list[tuple[int, int, float]]:
     while at < len(packed):
         value, at = varint(packed, at)
         deltas.append(signed(value))
-    samples = struct.unpack(f"<{len(fields[5]) // 8}d", fields[5])
-    assert len(samples) == len(deltas), "as many samples as deltas"
+    values = struct.unpack(f"<{len(fields[5]) // 8}d", fields[5])
+    assert len(values) == len(deltas), "as many samples as deltas"
     assert deltas[0] == 0, "the first delta is 0"
-    time_ns = ns(fields[2])
+    time_ns = fixed64(fields[2])
     rows = []
-    for delta, value in zip(deltas, samples, strict=True):
+    for delta, value in zip(deltas, values, strict=True):
         time_ns += delta * signed(fields[3])
         rows.append((fields.get(1, 0), time_ns, value))
     return rows
 
 
 def read(port: int) -> dict[str, Any]:
-    """Every session of the server, checked against the order rules of the protocol."""
+    """Every session of a server; raises where one breaks a rule of the protocol about its entries."""
     with Redis(port) as redis:
         names = redis.do("SMEMBERS", "streams")
         entries = {name.decode(): redis.do("XRANGE", b"stream:" + name, "-", "+") for name in names}
@@ -150,8 +152,10 @@ def read(port: int) -> dict[str, Any]:
             flat = redis.do("HGETALL", key)
             fields = {flat[n].decode(): flat[n + 1].decode() for n in range(0, len(flat), 2)}
             stream = entries[fields["streamName"]]
-            own = [(entry_id, found) for entry_id, found in stream if found[1].decode() == fields["streamSessionId"]]
-            sessions[key.decode()] = {"fields": fields, "ttl_s": redis.do("TTL", key), **follow(own, fields)}
+            session_id = fields["streamSessionId"]
+            session_entries = [(entry_id, pairs) for entry_id, pairs in stream if pairs[1].decode() == session_id]
+            content = read_entries(session_entries, fields)
+            sessions[key.decode()] = {"fields": fields, "ttl_s": redis.do("TTL", key), **content}
         return {
             "sessions": sessions,
             "lastStreamSessionId": int(redis.do("GET", "lastStreamSessionId")),
@@ -159,16 +163,17 @@ def read(port: int) -> dict[str, Any]:
         }
 
 
-def follow(own: list[Any], fields: dict[str, str]) -> dict[str, Any]:
+def read_entries(entries: list[Any], fields: dict[str, str]) -> dict[str, Any]:
+    """What the entries of one session hold, in their order."""
     order: list[str] = []
     documents: list[str] = []
     ranges: list[tuple[int, int]] = []
     rows: list[tuple[int, int, float]] = []
     position = tuple(map(int, fields["streamPosition"].split("-")))
-    for entry_id, found in own:
-        assert found[0::2] == [b"id", b"data"], "exactly two fields"
+    for entry_id, pairs in entries:
+        assert pairs[0::2] == [b"id", b"data"], "exactly two fields"
         assert tuple(map(int, entry_id.decode().split("-"))) > position, "nothing before the position"
-        raw = lz4_block(found[3])
+        raw = lz4_block(pairs[3])
         assert len(raw) <= 1 << 20, "at most 1 MiB"
         items = [next(protobuf(item)) for number, item in protobuf(raw) if number == 1]
         for number, value in items:
@@ -176,10 +181,10 @@ def follow(own: list[Any], fields: dict[str, str]) -> dict[str, Any]:
                 assert len(items) == 1, "Session JSON stands alone"
                 documents.append(value.decode())
             elif number == 3:
-                span = dict(protobuf(value))
-                ranges.append((ns(span[1]), ns(span[2])))
+                time_range = dict(protobuf(value))
+                ranges.append((fixed64(time_range[1]), fixed64(time_range[2])))
             elif number == 4:
-                rows += timestamped(value)
+                rows += samples_of(value)
         order.append({2: "json", 3: "range", 4: "data"}[items[0][0]])
     return {
         "order": order,

@@ -1,4 +1,7 @@
-"""The documentation is true: every command in it is run, and what it shows is what comes out."""
+"""The documentation is true: every command in it is run, and what it shows is what comes out.
+
+Links, paths and the map of packages are checked in `tests/unit/test_docs.py`.
+"""
 
 import re
 from pathlib import Path
@@ -46,46 +49,6 @@ def test_every_command_of_a_page_works(page: str, tmp_path: Path) -> None:
         return
     with doc_pages.deployment() as url:
         doc_pages.run_all(page, url, tmp_path, wire_names(url) if page == "docs/wire.md" else {"url": url})
-
-
-@pytest.mark.parametrize("page", doc_pages.DOCUMENTS)
-def test_links_lead_somewhere(page: str) -> None:
-    """Every file and every heading that a document points to is there."""
-    assert doc_pages.dead_links(page) == []
-
-
-@pytest.mark.parametrize("page", doc_pages.DOCUMENTS)
-def test_prose_is_wrapped(page: str) -> None:
-    """Lines of text have at most 120 characters."""
-    assert doc_pages.long_lines(page) == []
-
-
-def test_the_index_of_decisions_is_complete() -> None:
-    """One row for each decision, with its number, title, date and status, and each decision has the same sections."""
-    expected = []
-    for decision in doc_pages.DECISIONS:
-        text = decision.read_text()
-        head = re.match(r"# (\d{3}): (.+)\n\nDate: (\d{4}-\d\d-\d\d) · Status: (\w+)\n", text)
-        assert head, decision.name
-        assert decision.name.startswith(f"{head[1]}-"), decision.name
-        assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Context", "Decision", "Reasons", "Rejected"]
-        expected.append((head[1], head[2], decision.name, head[3], head[4]))
-    index = (doc_pages.ROOT / "docs" / "decisions" / "README.md").read_text()
-    row = r"^\| (\d{3}) \| \[(.+)\]\((.+)\) \| (\S+) \| (\w+) \| .+ \|$"
-    assert re.findall(row, index, re.MULTILINE) == expected
-
-
-def test_bad_links_and_long_lines_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file or a heading that is not there and a line of 121 characters are found; blocks and tables are left out."""
-    monkeypatch.setattr(doc_pages, "ROOT", tmp_path)
-    long = "x" * (doc_pages.LINE_CHARS + 1)
-    good = (
-        f"# A heading\n[here](#a-heading) [there](page.md#a-heading) [far](https://x/#y)\n| {long}\n```\n{long}\n```\n"
-    )
-    bad = f"[gone](gone.md) [none](page.md#none) [no](#no)\n{long}\n"
-    (tmp_path / "page.md").write_text(good + bad)
-    assert doc_pages.dead_links("page.md") == ["](gone.md)", "](page.md#none)", "](#no)"]
-    assert doc_pages.long_lines("page.md") == [long]
 
 
 def test_the_runner_notices(tmp_path: Path) -> None:

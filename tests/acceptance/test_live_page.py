@@ -1,4 +1,4 @@
-"""The live page in a real browser, as an operator uses it."""
+"""The live page in a real browser."""
 
 import contextlib
 import os
@@ -28,39 +28,40 @@ pytestmark = pytest.mark.skipif(
     reason="needs Chromium and its driver: apt-get install chromium chromium-driver",
 )
 
-HOSTILE = "<img src=x onerror=window.hit=1><script>window.hit=2</script>"
-SOON_S = 2.0
+HOSTILE_NAME = "<img src=x onerror=window.hit=1><script>window.hit=2</script>"
+UPDATE_MAX_S = 2.0
 
-CONTRAST = """
-const rgb = (text) => {
+LOW_CONTRAST = """
+const rgb = (colour) => {
   const pen = new OffscreenCanvas(1, 1).getContext('2d');
-  pen.fillStyle = text;
+  pen.fillStyle = colour;
   pen.fillRect(0, 0, 1, 1);
   return [...pen.getImageData(0, 0, 1, 1).data];
 };
-const light = ([r, g, b]) => {
+const luminance = ([r, g, b]) => {
   const [x, y, z] = [r, g, b].map((c) => c / 255).map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
   return 0.2126 * x + 0.7152 * y + 0.0722 * z;
 };
-const ground = (element) => {
-  for (let one = element; one; one = one.parentElement) {
-    const found = rgb(getComputedStyle(one).backgroundColor);
-    if (found[3] === 255) return found;
+const background = (element) => {
+  for (let ancestor = element; ancestor; ancestor = ancestor.parentElement) {
+    const colour = rgb(getComputedStyle(ancestor).backgroundColor);
+    if (colour[3] === 255) return colour;
   }
   return [255, 255, 255];
 };
-const poor = [];
+const elements = [];
 const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 while (walk.nextNode()) {
   const element = walk.currentNode.parentElement;
   if (!walk.currentNode.data.trim() || !element.checkVisibility()) continue;
   if (element.closest('.unseen, .skip, noscript')) continue;
-  const [a, b] = [light(rgb(getComputedStyle(element).color)), light(ground(element))];
+  const [a, b] = [luminance(rgb(getComputedStyle(element).color)), luminance(background(element))];
   const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  if (ratio < 4.5) poor.push(`${ratio.toFixed(2)} ${element.outerHTML.slice(0, 80)}`);
+  if (ratio < 4.5) elements.push(`${ratio.toFixed(2)} ${element.outerHTML.slice(0, 80)}`);
 }
-return poor;
+return elements;
 """
+"""A script that lists texts whose contrast with their background is below 4.5, the limit of WCAG AA."""
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +76,8 @@ def redis_server() -> Iterator[server.EmbeddedServer]:
         yield running
 
 
-class Site:
-    """A supervisor at one address, which can be ended and started again."""
+class LivePageServer:
+    """A supervisor that serves the live page on one port, and can be killed and started again."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -98,11 +99,11 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(redis_server: server.EmbeddedServer) -> Iterator[Site]:
-    found = Site(redis_server.url)
-    found.start()
-    yield found
-    found.close()
+def page_server(redis_server: server.EmbeddedServer) -> Iterator[LivePageServer]:
+    page_server = LivePageServer(redis_server.url)
+    page_server.start()
+    yield page_server
+    page_server.close()
 
 
 @pytest.fixture
@@ -112,69 +113,71 @@ def client(redis_server: server.EmbeddedServer) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
-def sessions(redis_server: server.EmbeddedServer, site: Site) -> rta_writers.SessionClient:  # noqa: ARG001 - it has to run
+def sessions(redis_server: server.EmbeddedServer, page_server: LivePageServer) -> rta_writers.SessionClient:  # noqa: ARG001 - it has to run
     return rta_writers.SessionClient(redis_server.url, timeout_s=30)
 
 
 @pytest.fixture
-def page(browser: Browser, site: Site) -> Browser:
-    """The page, live. What earlier tests left in it is gone."""
-    browser.size(1280, 900)
+def page(browser: Browser, page_server: LivePageServer) -> Browser:
+    """The live page, loaded anew and connected to the supervisor."""
+    browser.emulate(1280, 900)
     browser.driver.get("about:blank")
-    browser.complaints()
-    browser.driver.get(site.address)
+    browser.console_errors()
+    browser.driver.get(page_server.address)
     browser.wait_for_text("#link", "live")
     return browser
 
 
 def row(identity: str) -> str:
-    return f"#sessions tr:has(a[title={quoted(identity)}])"
+    """The selector of a session's row in the table."""
+    title = identity.replace('"', '\\"')
+    return f'#sessions tr:has(a[title="{title}"])'
 
 
-def quoted(text: str) -> str:
-    return '"' + text.replace('"', '\\"') + '"'
-
-
-def test_news_are_there_soon(page: Browser, client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
-    """A session that opens, its samples and its end show within two seconds of their being told."""
+def test_changes_appear_within_two_seconds(
+    page: Browser, client: redis.Redis, sessions: rta_writers.SessionClient
+) -> None:
+    """An opened session, its samples and its end are on the page within two seconds of the call."""
     session = sessions.session("soon", stream="rig")
     opened_s = time.monotonic()
     page.wait_for_text(row("soon"), "open")
-    took = {"open": time.monotonic() - opened_s}
+    elapsed_s = {"open": time.monotonic() - opened_s}
     write(client, session, 7)
     wrote_s = time.monotonic()
     page.wait_for_text(row("soon"), "7")
-    took["samples"] = time.monotonic() - wrote_s
+    elapsed_s["samples"] = time.monotonic() - wrote_s
     session.close()
     closed_s = time.monotonic()
     page.wait_for_text(row("soon"), "closed")
-    took["closed"] = time.monotonic() - closed_s
-    assert max(took.values()) < SOON_S + slack_s(), took
-    assert page.complaints() == []
+    elapsed_s["closed"] = time.monotonic() - closed_s
+    assert max(elapsed_s.values()) < UPDATE_MAX_S + load_slack_s(), elapsed_s
+    assert page.console_errors() == []
 
 
-def slack_s() -> float:
-    """A host with more to do than it has processors for makes everything late."""
+def load_slack_s() -> float:
+    """Seconds to add to a limit on a host that has more to do than its processors can."""
     return max(0.0, os.getloadavg()[0] / (os.cpu_count() or 1) - 1)
 
 
 def test_hostile_names_do_nothing(page: Browser, client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
-    """Markup in an identity, a unit and the JSON is shown as it is and never becomes part of the page."""
-    session = sessions.session(HOSTILE, stream="rig", identifier=HOSTILE, details={HOSTILE: HOSTILE})
-    write(client, session, 3, unit=HOSTILE)
-    page.wait_for_text("#sessions", HOSTILE)
-    page.driver.get(page.driver.current_url + "#session=" + quote(HOSTILE))
-    assert page.wait_for_text("#detail-title", HOSTILE) == HOSTILE
-    page.wait_for_text("#writers", HOSTILE)
-    page.wait_for_text("#detail-json", HOSTILE)
-    page.wait_for_text("#events", HOSTILE)
+    """Markup in an identity, a unit and Session JSON is shown as text and never becomes an element."""
+    session = sessions.session(
+        HOSTILE_NAME, stream="rig", identifier=HOSTILE_NAME, details={HOSTILE_NAME: HOSTILE_NAME}
+    )
+    write(client, session, 3, unit=HOSTILE_NAME)
+    page.wait_for_text("#sessions", HOSTILE_NAME)
+    page.driver.get(page.driver.current_url + "#session=" + quote(HOSTILE_NAME))
+    assert page.wait_for_text("#detail-title", HOSTILE_NAME) == HOSTILE_NAME
+    page.wait_for_text("#writers", HOSTILE_NAME)
+    page.wait_for_text("#detail-json", HOSTILE_NAME)
+    page.wait_for_text("#events", HOSTILE_NAME)
     assert page.run("return window.hit") is None
-    assert page.all("main img, main script, td img, pre *") == []
-    assert page.complaints() == []
+    assert page.elements("main img, main script, td img, pre *") == []
+    assert page.console_errors() == []
 
 
 def test_the_keyboard_is_enough(page: Browser, sessions: rta_writers.SessionClient) -> None:
-    """Skip link, filter, choose, go back: focus is always where a person expects it."""
+    """Skip link, filter, choosing a session and going back work by keys alone, and the focus follows."""
     for name in ("key-a", "key-b"):
         sessions.session(name, stream="rig")
     page.wait_for_text("#sessions", "key-b")
@@ -185,7 +188,7 @@ def test_the_keyboard_is_enough(page: Browser, sessions: rta_writers.SessionClie
     page.press("/")
     assert page.focused() == "filter"
     page.press(*"key-")
-    wait_until(lambda: len(page.all("#sessions tbody tr")) == 2, what="two rows")
+    wait_until(lambda: len(page.elements("#sessions tbody tr")) == 2, what="two rows")
     for _ in range(12):
         page.press(Keys.TAB)
         if page.focused().startswith("key-"):
@@ -197,112 +200,114 @@ def test_the_keyboard_is_enough(page: Browser, sessions: rta_writers.SessionClie
     page.press(Keys.ENTER)
     assert page.wait_for_text("#detail-title", second) == second
     assert page.focused() == "detail-title"
-    assert page.one(f"{row(second)} a").get_attribute("aria-current") == "true"
+    assert page.element(f"{row(second)} a").get_attribute("aria-current") == "true"
     page.press(Keys.ESCAPE)
     assert page.focused() == second
-    assert not page.one("#detail").is_displayed()
+    assert not page.element("#detail").is_displayed()
 
 
 def test_channels_are_drawn(page: Browser, client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
-    """The plot shows samples as they come, and others when other channels are chosen."""
+    """The plot shows samples as they arrive, and disappears when no channel is chosen."""
     session = sessions.session("plotted", stream="rig")
     write(client, session, 50)
     page.driver.get(page.driver.current_url + "#session=plotted")
     page.wait_for_text("#plot-values", "49")
-    assert ink(page) > 0
+    wait_until(lambda: coloured_pixels(page) > 0, what="a line in the plot")
     write(client, session, 60, unit="v")
     page.wait_for_text("#plot-values", "59")
-    page.one("#chooser summary").click()
-    page.one("#channels input").click()
-    wait_until(lambda: not page.one("#plot").is_displayed(), what="no channel, no plot")
+    page.element("#chooser summary").click()
+    page.element("#channels input").click()
+    wait_until(lambda: not page.element("#plot").is_displayed(), what="the plot without channels going away")
 
 
-def ink(page: Browser) -> int:
-    """Points of the plot that are coloured."""
-    found = page.run(
+def coloured_pixels(page: Browser) -> int:
+    """The number of pixels of the plot that are neither grey nor white."""
+    count = page.run(
         "const c = document.getElementById('plot'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height)"
         ".data; let n = 0; for (let i = 0; i < d.length; i += 4) if (Math.abs(d[i] - d[i + 2]) > 60) n += 1; return n"
     )
-    return int(str(found))
+    return int(str(count))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 400])
-def test_it_can_be_read(page: Browser, sessions: rta_writers.SessionClient, theme: str, width: int) -> None:
-    """Every text has contrast enough, nothing is wider than the window, tables say what they are."""
+def test_the_page_is_readable(page: Browser, sessions: rta_writers.SessionClient, theme: str, width: int) -> None:
+    """In both colour schemes and on a phone: contrast, no sideways scrolling, captions and labels."""
     for state in ("failed", "abandoned", "truncated", "closed"):
         with contextlib.suppress(errors.SessionClosed):
             sessions.session(f"ended {state}", stream="rig").close(state=state)
-    page.size(width, 900, theme)
+    page.emulate(width, 900, theme)
     page.wait_for_text("#sessions", "truncated")
     page.driver.get(page.driver.current_url + "#session=ended%20failed")
     page.wait_for_text("#detail-json", "failed")
-    assert page.run(CONTRAST) == []
+    assert page.run(LOW_CONTRAST) == []
     assert page.run("return document.documentElement.scrollWidth <= innerWidth")
-    assert page.run("return [...document.querySelectorAll('table')].every((one) => one.caption)")
-    assert page.run("return [...document.querySelectorAll('th')].every((one) => one.scope)")
-    assert page.run("return [...document.querySelectorAll('input, select')].every((one) => one.labels.length === 1)")
+    assert page.run("return [...document.querySelectorAll('table')].every((table) => table.caption)")
+    assert page.run("return [...document.querySelectorAll('th')].every((cell) => cell.scope)")
+    assert page.run(
+        "return [...document.querySelectorAll('input, select')].every((input) => input.labels.length === 1)"
+    )
 
 
 def test_hundreds_of_sessions_stay_fast(
     page: Browser, redis_server: server.EmbeddedServer, sessions: rta_writers.SessionClient
 ) -> None:
-    """A look at 300 live sessions is drawn in less than a tenth of a second, and no more rows than asked for."""
-    many = [f"many-{number:03}" for number in range(300)]
+    """A table of 300 sessions is drawn in less than 0.1 s, and has 100 rows until the user asks for all."""
+    identities = [f"many-{number:03}" for number in range(300)]
 
-    def open_some(part: list[str]) -> None:
-        own = rta_writers.SessionClient(redis_server.url, timeout_s=60)
-        for name in part:
-            own.session(name, stream="many")
+    def open_sessions(part: list[str]) -> None:
+        thread_client = rta_writers.SessionClient(redis_server.url, timeout_s=60)
+        for identity in part:
+            thread_client.session(identity, stream="many")
 
-    threads = [threading.Thread(target=open_some, args=(many[at::3],)) for at in range(3)]
+    threads = [threading.Thread(target=open_sessions, args=(identities[start::3],)) for start in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     page.wait_for_text("#tile-live", "3")
-    wait_until(lambda: not page.one("#more").get_attribute("hidden"), what="more than is shown")
-    assert len(page.all("#sessions tbody tr")) == 100
-    page.one("#more").click()
-    wait_until(lambda: len(page.all("#sessions tbody tr")) >= 300, what="all of them")
+    wait_until(lambda: not page.element("#more").get_attribute("hidden"), what="the button for more rows")
+    assert len(page.elements("#sessions tbody tr")) == 100
+    page.element("#more").click()
+    wait_until(lambda: len(page.elements("#sessions tbody tr")) >= 300, what="all rows")
     page.run("document.getElementById('filter').value = 'many-29'")
     page.run("document.getElementById('filter').dispatchEvent(new Event('input'))")
-    assert len(page.all("#sessions tbody tr")) == 10
+    assert len(page.elements("#sessions tbody tr")) == 10
     page.run("document.getElementById('filter').value = ''")
-    took_ms = page.run(
+    draw_ms = page.run(
         "const began = performance.now(); for (let n = 0; n < 5; n += 1)"
         " document.getElementById('filter').dispatchEvent(new Event('input')); return (performance.now() - began) / 5"
     )
-    assert float(str(took_ms)) < 100 * (1 + slack_s())
-    for name in many[:5]:
-        sessions.close(name)
+    assert float(str(draw_ms)) < 100 * (1 + load_slack_s())
+    for identity in identities[:5]:
+        sessions.close(identity)
 
 
-def test_a_redis_that_is_away_is_said(page: Browser, redis_server: server.EmbeddedServer) -> None:
-    """A banner says so, what was known stays, and the banner goes when Redis is back."""
-    rows = len(page.all("#sessions tbody tr"))
+def test_an_outage_of_redis_shows_a_banner(page: Browser, redis_server: server.EmbeddedServer) -> None:
+    """The table keeps its rows during the outage, and the banner disappears when Redis answers again."""
+    rows = len(page.elements("#sessions tbody tr"))
     os.kill(redis_server.pid, signal.SIGSTOP)
     try:
         assert "Redis" in page.wait_for_text("#banner", "Redis")
-        assert page.one("#banner").get_attribute("role") == "alert"
-        assert len(page.all("#sessions tbody tr")) == rows
+        assert page.element("#banner").get_attribute("role") == "alert"
+        assert len(page.elements("#sessions tbody tr")) == rows
     finally:
         os.kill(redis_server.pid, signal.SIGCONT)
-    wait_until(lambda: not page.one("#banner").is_displayed(), what="the banner going away")
+    wait_until(lambda: not page.element("#banner").is_displayed(), what="the banner going away")
 
 
-def test_it_survives_a_restart_of_the_supervisor(
-    page: Browser, site: Site, sessions: rta_writers.SessionClient, client: redis.Redis
+def test_the_page_continues_after_a_restart_of_the_supervisor(
+    page: Browser, page_server: LivePageServer, sessions: rta_writers.SessionClient, client: redis.Redis
 ) -> None:
-    """Killed and started again: a banner in between, then news as before, without a reload."""
+    """A banner while the supervisor is away; afterwards updates arrive again without a reload of the page."""
     page.run("window.same = 1")
     session = sessions.session("survivor", stream="rig")
     page.wait_for_text("#sessions", "survivor")
-    site.kill()
+    page_server.kill()
     page.wait_for_text("#banner", "does not answer")
     assert "survivor" in page.text("#sessions")
-    site.start()
-    wait_until(lambda: not page.one("#banner").is_displayed(), timeout_s=30, what="the banner going away")
+    page_server.start()
+    wait_until(lambda: not page.element("#banner").is_displayed(), timeout_s=30, what="the banner going away")
     write(client, session, 11)
     page.wait_for_text(row("survivor"), "11")
     assert page.run("return window.same") == 1

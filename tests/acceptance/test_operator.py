@@ -15,49 +15,50 @@ import redis
 import rta_writers
 from rta_supervisor.cli import commands
 from rta_supervisor.cli import entry as cli_entry
-from tests.support.commands import every_command, on_terminal
+from tests.acceptance.terminal import on_terminal
+from tests.support.commands import every_command
 from tests.support.control import document, write
 
 COLOUR = "\x1b[32m"  # green: open
 
 
 def test_colours_on_a_terminal_only(url: str, sessions: rta_writers.SessionClient) -> None:
-    """A terminal gets them, a pipe does not, nor a terminal of somebody who asked for none."""
+    """Colours on a terminal, none in a pipe and none on a terminal with NO_COLOR."""
     sessions.open("run-1", stream="rig")
-    words = ["sessions", "list", "--redis-url", url]
-    with on_terminal(*words) as terminal:
-        assert terminal.end() == 0
-        assert f"{COLOUR}open" in terminal.seen
-    with on_terminal(*words, environment={"NO_COLOR": "1"}) as terminal:
-        assert terminal.end() == 0
-        assert "open" in terminal.seen
-        assert COLOUR not in terminal.seen
-    script = f"{sys.executable} -m rta_supervisor {' '.join(words)} | head -n 1"
+    arguments = ["sessions", "list", "--redis-url", url]
+    with on_terminal(*arguments) as terminal:
+        assert terminal.wait() == 0
+        assert f"{COLOUR}open" in terminal.output
+    with on_terminal(*arguments, environment={"NO_COLOR": "1"}) as terminal:
+        assert terminal.wait() == 0
+        assert "open" in terminal.output
+        assert COLOUR not in terminal.output
+    script = f"{sys.executable} -m rta_supervisor {' '.join(arguments)} | head -n 1"
     piped = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert piped.stdout.startswith("session")
     assert "\x1b" not in piped.stdout
     assert "Traceback" not in piped.stderr
 
 
-def test_a_person_is_asked_first(client: redis.Redis, url: str, sessions: rta_writers.SessionClient) -> None:
-    """No leaves everything as it is and ends with 130; yes does it."""
+def test_closing_asks_for_confirmation(client: redis.Redis, url: str, sessions: rta_writers.SessionClient) -> None:
+    """Without consent nothing is closed and the exit code is 130; with it the session is closed."""
     sessions.open("run-1", stream="rig")
-    words = ["sessions", "close", "run-1", "--redis-url", url]
-    with on_terminal(*words) as terminal:
+    arguments = ["sessions", "close", "run-1", "--redis-url", url]
+    with on_terminal(*arguments) as terminal:
         terminal.wait_for("End run-1 as closed? Closed is final. [y/N]")
         terminal.type("n\n")
-        assert terminal.end() == 130
+        assert terminal.wait() == 130
     assert document(client, "run-1")["state"] == "open"
-    with on_terminal(*words) as terminal:
+    with on_terminal(*arguments) as terminal:
         terminal.wait_for("[y/N]")
         terminal.type("y\n")
-        assert terminal.end() == 0
-        assert "run-1 ended" in terminal.seen
+        assert terminal.wait() == 0
+        assert "run-1 ended" in terminal.output
     assert document(client, "run-1")["state"] == "closed"
 
 
-def test_top_is_alive(client: redis.Redis, url: str, sessions: rta_writers.SessionClient) -> None:
-    """New data and new sessions show up in the running table; Ctrl-C ends it and gives the screen back."""
+def test_top_updates_its_table(client: redis.Redis, url: str, sessions: rta_writers.SessionClient) -> None:
+    """New data and new sessions appear in the table; Ctrl-C ends it and restores the screen."""
     first = sessions.open("run-1", stream="rig")
     with on_terminal("top", "--every-s", "0.2", "--redis-url", url) as terminal:
         terminal.wait_for("run-1")
@@ -66,27 +67,27 @@ def test_top_is_alive(client: redis.Redis, url: str, sessions: rta_writers.Sessi
         sessions.open("run-2", stream="rig")
         terminal.wait_for("run-2")
         os.kill(terminal.process.pid, signal.SIGINT)
-        assert terminal.end() == 130
-        assert "\x1b[?1049h" in terminal.seen
-        assert terminal.seen.rstrip().endswith(("\x1b[?1049l\x1b[?25h", "\x1b[?25h\x1b[?1049l", "\x1b[?25h"))
-        assert "Traceback" not in terminal.seen
+        assert terminal.wait() == 130
+        assert "\x1b[?1049h" in terminal.output
+        assert terminal.output.rstrip().endswith(("\x1b[?1049l\x1b[?25h", "\x1b[?25h\x1b[?1049l", "\x1b[?25h"))
+        assert "Traceback" not in terminal.output
 
 
 def test_bash_completes(tmp_path: Path) -> None:
-    """The printed script, in a real bash: commands, subcommands and options."""
+    """The script that `completion bash` prints, in a real bash, completes commands and subcommands."""
     script = tmp_path / "complete.bash"
     program = tmp_path / "rta-supervisor"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m rta_supervisor "$@"\n')
     program.chmod(0o755)
-    lines = """
+    text = """
         rta-supervisor completion bash > script || exit 1
         source ./script
         COMP_WORDS=(rta-supervisor sess) COMP_CWORD=1; _rta_supervisor_completion rta-supervisor; echo "${COMPREPLY[@]}"
         COMPREPLY=() COMP_WORDS=(rta-supervisor sessions ab) COMP_CWORD=2
         _rta_supervisor_completion rta-supervisor; echo "${COMPREPLY[@]}"
     """
-    script.write_text(lines)
-    done = subprocess.run(
+    script.write_text(text)
+    completed = subprocess.run(
         ["/bin/bash", str(script)],
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
         cwd=tmp_path,
@@ -95,19 +96,19 @@ def test_bash_completes(tmp_path: Path) -> None:
         timeout=60,
         check=False,
     )
-    assert done.stdout.split() == ["sessions", "abandon"], done.stderr
+    assert completed.stdout.split() == ["sessions", "abandon"], completed.stderr
 
 
 @pytest.mark.parametrize("name", every_command(cli_entry.cli))
 def test_every_command_shows_examples(name: str) -> None:
-    """Help of each has an example that starts with the command itself, and knows only options that there are."""
+    """The help of each command has an example of that command, and its examples use only options that there are."""
     command = every_command(cli_entry.cli)[name]
     examples = [line for line in (command.help or "").splitlines() if f"rta-supervisor {name}" in line]
     assert examples, command.help
     options = {option for parameter in command.params for option in parameter.opts}
     for example in examples:
-        ours = example.partition("|")[0].partition(">")[0]
-        used = set(re.findall(r"(?<!\S)--[a-z-]+", ours))
+        arguments = example.partition("|")[0].partition(">")[0]
+        used = set(re.findall(r"(?<!\S)--[a-z-]+", arguments))
         if not isinstance(command, click.Group):
             assert used <= options, example
 

@@ -31,21 +31,21 @@ def run_part(part: Part, seed: str, advance: plan.Advance, is_time_up: Callable[
         if number and is_time_up():
             return
         began_s = time.monotonic()
-        own_seed = f"{seed}/{part.name}/{number}"
+        run_seed = f"{seed}/{part.name}/{number}"
         try:
-            result = part.run(own_seed, advance)
+            result = part.run(run_seed, advance)
         except (AssertionError, subprocess.TimeoutExpired, errors.RtaError) as error:
             # What never came true is a run that went wrong, and no reason to give up the others.
-            result, wrong = Result(), f"it did not end: {str(error)[-LAST_WORDS:]}"
+            result, problem = Result(), f"it did not end: {str(error)[-LAST_WORDS:]}"
         else:
-            wrong = ""
+            problem = ""
         result.seconds = time.monotonic() - began_s
         total.add(result)
-        wrong = wrong or part.demand(total if part.is_control else result)
+        problem = problem or part.demand(total if part.is_control else result)
         if part.is_control:
-            complaint = wrong
-        elif wrong:
-            complaint = complaint or f"{wrong} (seed {own_seed})"
+            complaint = problem
+        elif problem:
+            complaint = complaint or f"{problem} (seed {run_seed})"
         yield Outcome(part.name, part.is_control, total, complaint)
 
 
@@ -54,19 +54,19 @@ def run(
 ) -> list[Outcome]:
     """All parts, one after the other. When the time is up each part still to come has one run."""
     ends_s = time.monotonic() + minutes * 60
-    done: list[Outcome] = []
+    outcomes: list[Outcome] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("chaos", total=sum(part.times * part.faults for part in parts))
         for part in parts:
             progress.update(bar, description=part.name)
-            before = list(done)
+            before = list(outcomes)
             for outcome in run_part(part, seed, lambda: progress.advance(bar), lambda: time.monotonic() > ends_s):
-                done = [*before, outcome]
-                save(done)
-                result, said = outcome.result, outcome.complaint or "right"
-                console.print(f"{part.name}, {result.runs} of {part.times}: {said} ({result.seconds:.0f} s)")
-    return done
+                outcomes = [*before, outcome]
+                save(outcomes)
+                result, verdict = outcome.result, outcome.complaint or "right"
+                console.print(f"{part.name}, {result.runs} of {part.times}: {verdict} ({result.seconds:.0f} s)")
+    return outcomes
 
 
 def main() -> int:
@@ -83,16 +83,16 @@ def main() -> int:
         return int(not show_merged(console, args.merge))
     console.print(f"size {args.size}, seed {args.seed}: run again with --size {args.size} --seed {args.seed}")
 
-    def save(done: list[Outcome]) -> None:
+    def save(outcomes: list[Outcome]) -> None:
         if args.json:
             args.json.parent.mkdir(parents=True, exist_ok=True)
-            args.json.write_text(json.dumps(report.as_json(args.seed, args.size, done), indent=2) + "\n")
+            args.json.write_text(json.dumps(report.as_json(args.seed, args.size, outcomes), indent=2) + "\n")
 
     parts = [part for part in plan.parts(args.size) if re.search(args.only, part.name, re.IGNORECASE)]
     if not parts:
         parser.error(f"no part has {args.only!r} in its name")
-    done = run(parts, args.seed, console, save, args.minutes)
-    is_right = report.show(console, args.size, done)
+    outcomes = run(parts, args.seed, console, save, args.minutes)
+    is_right = report.show(console, args.size, outcomes)
     console.print(f"seed {args.seed}")
     return int(not is_right)
 
@@ -100,9 +100,11 @@ def main() -> int:
 def show_merged(console: Console, paths: Sequence[Path]) -> bool:
     """Runs that were made one by one, judged as if they had been one. They have to be of one size."""
     figures = [json.loads(path.read_text()) for path in paths]
-    [size] = {one["size"] for one in figures}
-    console.print(f"size {size}, seeds {', '.join(sorted({one['seed'] for one in figures}))}")
-    return report.show(console, size, merged(outcome for one in figures for outcome in report.from_json(one)))
+    [size] = {run_figures["size"] for run_figures in figures}
+    console.print(f"size {size}, seeds {', '.join(sorted({run_figures['seed'] for run_figures in figures}))}")
+    return report.show(
+        console, size, merged(outcome for run_figures in figures for outcome in report.from_json(run_figures))
+    )
 
 
 if __name__ == "__main__":

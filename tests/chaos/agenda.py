@@ -22,8 +22,8 @@ class Agenda:
         self._waiting.append((condition, time.monotonic() + PATIENCE_S, step))
 
     def do_due(self) -> None:
-        due = [one for one in self._waiting if time.monotonic() >= one[1] or one[0]()]
-        self._waiting = [one for one in self._waiting if one not in due]
+        due = [item for item in self._waiting if time.monotonic() >= item[1] or item[0]()]
+        self._waiting = [item for item in self._waiting if item not in due]
         for _, _, step in due:
             step()
 

@@ -17,12 +17,14 @@ class Checkpoint:
 
     def tear_last_commit(self) -> int:
         """As if the driver had been killed after the last epoch was written and before Spark noted that."""
-        done = self._epochs("commits")
-        for epoch in done[-1:]:
+        committed = self._epochs("commits")
+        for epoch in committed[-1:]:
             for name in (str(epoch), f".{epoch}.crc"):
                 (self._path / "commits" / name).unlink(missing_ok=True)
-        return len(done[-1:])
+        return len(committed[-1:])
 
     def _epochs(self, folder: str) -> list[int]:
-        found = self._path / folder
-        return sorted(int(path.name) for path in found.iterdir() if path.name.isdigit()) if found.exists() else []
+        directory = self._path / folder
+        return (
+            sorted(int(path.name) for path in directory.iterdir() if path.name.isdigit()) if directory.exists() else []
+        )

@@ -6,14 +6,14 @@ from typing import Final
 
 from rta_supervisor.embedded import keeper
 
-HOLDER: Final = "RTA_TEST_HOLDER"
+PARENT: Final = "RTA_TEST_PARENT"
 
 
-def held() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """For the environment of a program that is to end with this process."""
-    return {HOLDER: str(os.getpid())}
+    return {PARENT: str(os.getpid())}
 
 
-def put_on() -> None:
-    """In the program. Where the harness is gone by now, so are we."""
-    keeper.die_with_parent(int(os.environ[HOLDER]), signal.SIGKILL)()
+def enable() -> None:
+    """Called by the program: it ends when the harness ends, or at once if the harness is gone."""
+    keeper.die_with_parent(int(os.environ[PARENT]), signal.SIGKILL)()

@@ -24,16 +24,21 @@ ROOT: Final = Path(__file__).parents[2]
 class Driver:
     """One Spark driver: a Python process, its JVM, and workers that have groups of their own."""
 
-    def __init__(self, own: World, session: rta_writers.Session, run: str, count: int, **options: str) -> None:
-        self._log_path = own.directory / "spark.log"
-        given = {**session.options, "redisUrl": own.patient_url, **options}
+    def __init__(self, world: World, session: rta_writers.Session, run: str, count: int, **options: str) -> None:
+        self._log_path = world.directory / "spark.log"
+        writer_options = {**session.options, "redisUrl": world.patient_url, **options}
         command = [
             *(sys.executable, "-m", "tests.chaos.spark_job", run),
-            *(f"{name}={value}" for name, value in given.items()),
-            *("--work", str(own.directory), "--notes", str(own.notes(0)), "--count", str(count)),
+            *(f"{name}={value}" for name, value in writer_options.items()),
+            *("--work", str(world.directory), "--notes", str(world.notes(0)), "--count", str(count)),
             *("--classes", str(classes())),
         ]
-        environment = {**os.environ, **java.spark_environment(), **die_with_parent.held(), "PYTHONPATH": str(ROOT)}
+        environment = {
+            **os.environ,
+            **java.spark_environment(),
+            **die_with_parent.environment(),
+            "PYTHONPATH": str(ROOT),
+        }
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
 
@@ -64,8 +69,8 @@ class Driver:
 
 
 @contextlib.contextmanager
-def driving(own: World, session: rta_writers.Session, run: str, count: int = 0, **options: str) -> Iterator[Driver]:
-    driver = Driver(own, session, run, count, **options)
+def driving(world: World, session: rta_writers.Session, run: str, count: int = 0, **options: str) -> Iterator[Driver]:
+    driver = Driver(world, session, run, count, **options)
     try:
         yield driver
     finally:
@@ -73,11 +78,11 @@ def driving(own: World, session: rta_writers.Session, run: str, count: int = 0, 
 
 
 def finish(
-    own: World, session: rta_writers.Session, run: str, count: int = 0, *, wanted: int = 0, **options: str
+    world: World, session: rta_writers.Session, run: str, count: int = 0, *, exit_code: int = 0, **options: str
 ) -> None:
     """A driver that nobody harms, to its end."""
-    with driving(own, session, run, count, **options) as driver:
-        assert driver.wait() == wanted, driver.tail_of_log()
+    with driving(world, session, run, count, **options) as driver:
+        assert driver.wait() == exit_code, driver.tail_of_log()
 
 
 def classes() -> Path:
@@ -91,11 +96,11 @@ def classes() -> Path:
 def _descendants(pid: int) -> list[int]:
     """Children, their children and so on, as they are now."""
     children: dict[int, list[int]] = {}
-    for found in Path("/proc").glob("[0-9]*/stat"):
+    for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            parent = int(found.read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(found.parent.name))
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(stat.parent.name))
     family = [pid]
-    for one in family:
-        family += children.get(one, [])
+    for ancestor in family:
+        family += children.get(ancestor, [])
     return family[1:]

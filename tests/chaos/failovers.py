@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from tests.chaos import losses, world
+from tests.chaos import losses
+from tests.chaos import world as chaos_world
 from tests.chaos.result import Result
 from tests.chaos.world import World
 from tests.support import sentinels
@@ -24,22 +25,25 @@ def run(seed: str, advance: Callable[[], None], *, failovers: int) -> Result:
 
 
 def _run_one(seed: str) -> Result:
-    with world.made(seed, world.FORGETS, supervisors=0) as own, sentinels.watching(own.server) as watched:
-        own.address = watched.url
-        own.start_supervisors(losses.SUPERVISORS)
-        result = losses.lose(own, 0, KIND, lambda: _fail_over(own, watched))
-        result.counts = own.counts
+    with (
+        chaos_world.running(seed, chaos_world.FORGETS, supervisors=0) as world,
+        sentinels.watching(world.server) as watched,
+    ):
+        world.address = watched.url
+        world.start_supervisors(losses.SUPERVISORS)
+        result = losses.lose(world, 0, KIND, lambda: _fail_over(world, watched))
+        result.counts = world.counts
         return result
 
 
-def _fail_over(own: World, watched: sentinels.Watched) -> None:
+def _fail_over(world: World, watched: sentinels.Watched) -> None:
     """The replica has what was written until now and nothing of what is acknowledged from here on."""
-    with own.client as client:
+    with world.client as client:
         wait_until(lambda: client.wait(1, 1000) == 1, timeout_s=losses.END_PATIENCE_S, what="the replica")
     watched.between.cut()
-    losses.go_on(own)
+    losses.go_on(world)
     watched.master.kill()
     wait_until(
         lambda: watched.replica_role() == "master", timeout_s=PROMOTION_PATIENCE_S, what="the promotion of the replica"
     )
-    own.replace_server(watched.replica)
+    world.replace_server(watched.replica)

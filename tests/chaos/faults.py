@@ -43,7 +43,7 @@ class Faults:
         self._agenda.after(self._choose.uniform(*FROZEN_S), process.thaw)
 
     def _writing(self) -> list[Writer]:
-        return [one for one in self._world.writers if one.is_writing and not one.is_frozen]
+        return [writer for writer in self._world.writers if writer.is_writing and not writer.is_frozen]
 
     def _supervisor_killed(self) -> bool:
         if not (ready := self._world.ready_supervisors()):
@@ -86,7 +86,7 @@ class Faults:
         if not (writing := self._writing()):
             return False
         first = self._choose.choice(writing)
-        if sum(one.unit == first.unit for one in self._world.writers) > 1:
+        if sum(writer.unit == first.unit for writer in self._world.writers) > 1:
             return False
         first.freeze()
         twin = self._restart(first.unit)

@@ -14,7 +14,7 @@ from typing import Final
 import rta_writers
 from rta_supervisor.embedded import server
 from rta_writers.connection import redis_client
-from tests.chaos import world
+from tests.chaos import world as chaos_world
 from tests.chaos.network import Network
 from tests.chaos.result import Result
 from tests.chaos.world import World
@@ -33,104 +33,104 @@ END_PATIENCE_S: Final = 120
 class Loss:
     """The losses of one world. Each is one call, from the moment before to the moment after."""
 
-    def __init__(self, own: World) -> None:
-        self._own = own
+    def __init__(self, world: World) -> None:
+        self._world = world
 
     def strike(self, kind: str) -> None:
         getattr(self, f"_{kind.replace(' ', '_')}")()
 
     def _empty_restart(self) -> None:
-        go_on(self._own)
+        go_on(self._world)
         self._restart(None)
 
     def _stale_snapshot(self) -> None:
-        with self._own.client as client:
+        with self._world.client as client:
             client.save()
-        old = self._own.directory / "old.rdb"
-        shutil.copy(self._own.server.directory / "dump.rdb", old)
-        go_on(self._own)
+        old = self._world.directory / "old.rdb"
+        shutil.copy(self._world.server.directory / "dump.rdb", old)
+        go_on(self._world)
         self._restart(old)
 
     def _restart(self, snapshot: Path | None) -> None:
-        self._own.server.kill()
-        kept = self._own.server.directory / "dump.rdb"
+        self._world.server.kill()
+        kept = self._world.server.directory / "dump.rdb"
         kept.unlink(missing_ok=True)
         if snapshot is not None:
             shutil.copy(snapshot, kept)
-        self._own.server.start()
+        self._world.server.start()
 
     def _flushall(self) -> None:
-        go_on(self._own)
-        with self._own.client as client:
+        go_on(self._world)
+        with self._world.client as client:
             client.flushall()
 
     def _failover(self) -> None:
         """A replica behind a network that stops, then takes over: it never saw the last acknowledged samples."""
-        between = Network(self._own.server.socket_path, self._own.chooser)
-        replica = server.EmbeddedServer(port=server.free_port(), options=world.FORGETS)
+        between = Network(self._world.server.socket_path, self._world.chooser)
+        replica = server.EmbeddedServer(port=server.free_port(), options=chaos_world.FORGETS)
         replica.start()
         with redis_client.connect(replica.url) as client:
             client.replicaof("127.0.0.1", str(between.port))
             wait_until(lambda: client.info("replication")["master_link_status"] == "up", what="the replica")
             between.hold()
-            go_on(self._own)
+            go_on(self._world)
             client.replicaof("NO", "ONE")
-        self._own.replace_server(replica)
+        self._world.replace_server(replica)
         between.close()
 
 
 def run(seed: str, advance: Callable[[], None], *, kinds: tuple[str, ...], is_plain: bool = False) -> Result:
     """Losses one after the other on the same supervisors, each with sessions of its own."""
     total = Result(runs=0)
-    with world.made(seed, world.FORGETS, supervisors=SUPERVISORS, is_plain=is_plain) as own:
+    with chaos_world.running(seed, chaos_world.FORGETS, supervisors=SUPERVISORS, is_plain=is_plain) as world:
         for number, kind in enumerate(kinds):
-            total.add(lose(own, number, kind, partial(Loss(own).strike, kind)))
+            total.add(lose(world, number, kind, partial(Loss(world).strike, kind)))
             advance()
-        total.counts = own.counts
+        total.counts = world.counts
         total.runs = 1
     return total
 
 
-def go_on(own: World) -> None:
+def go_on(world: World) -> None:
     """Samples are acknowledged meanwhile."""
-    before = [writer.noted_bytes for writer in own.writers]
-    time.sleep(own.chooser.uniform(*BEFORE_S))
+    before = [writer.noted_bytes for writer in world.writers]
+    time.sleep(world.chooser.uniform(*BEFORE_S))
     wait_until(
-        lambda: all(one.noted_bytes > size for one, size in zip(own.writers, before, strict=True)),
+        lambda: all(writer.noted_bytes > size for writer, size in zip(world.writers, before, strict=True)),
         timeout_s=END_PATIENCE_S,
         what="acknowledged samples",
     )
 
 
-def lose(own: World, number: int, kind: str, strike: Callable[[], None]) -> Result:
+def lose(world: World, number: int, kind: str, strike: Callable[[], None]) -> Result:
     """A session of its own, its writers, a loss while they write, and what became of it."""
     first = number * UNITS
-    session = own.open(f"session-{number}", range(first, first + UNITS), stream=f"rig-{number}")
-    own.stop_path.unlink(missing_ok=True)
-    own.writers.clear()
+    session = world.open(f"session-{number}", range(first, first + UNITS), stream=f"rig-{number}")
+    world.stop_path.unlink(missing_ok=True)
+    world.writers.clear()
     for unit in range(first, first + UNITS):
-        own.start_writer(unit, "--pause-s", str(PAUSE_S), "--groups", str(own.chooser.choice((3, 10, 40))))
-    wait_until(lambda: all(one.is_writing for one in own.writers), timeout_s=END_PATIENCE_S, what="writers")
+        world.start_writer(unit, "--pause-s", str(PAUSE_S), "--groups", str(world.chooser.choice((3, 10, 40))))
+    wait_until(lambda: all(writer.is_writing for writer in world.writers), timeout_s=END_PATIENCE_S, what="writers")
     strike()
-    own.counts[kind] += 1
-    time.sleep(own.chooser.uniform(*AFTER_S))
-    own.stop_path.touch()
-    for writer in own.writers:
+    world.counts[kind] += 1
+    time.sleep(world.chooser.uniform(*AFTER_S))
+    world.stop_path.touch()
+    for writer in world.writers:
         writer.wait(END_PATIENCE_S)
-    ended = own.close(session, None)
-    return _judge(own, session, ended.state.value, kind)
+    ended = world.close(session, None)
+    return _judge(world, session, ended.state.value, kind)
 
 
-def _judge(own: World, session: rta_writers.Session, state: str, kind: str) -> Result:
-    verdict = own.judged(session)
-    is_logged = any(event["session"] == session.identity for event in own.events("session_lost_data"))
-    is_refused = any("AppendGap" in writer.refusals() for writer in own.writers)
-    told = [
+def _judge(world: World, session: rta_writers.Session, state: str, kind: str) -> Result:
+    verdict = world.judged(session)
+    is_logged = any(event["session"] == session.identity for event in world.events("session_lost_data"))
+    is_refused = any("AppendGap" in writer.refusals() for writer in world.writers)
+    informed = [
         name for name, is_so in (("readers", state == "truncated"), ("log", is_logged), ("writer", is_refused)) if is_so
     ]
     result = Result(verdict=verdict, lossy=int(verdict.lost > 0))
     result.ended[state] += 1
-    result.unreported = int(verdict.lost > 0 and not told)
-    result.false_alarms = int(verdict.lost == 0 and "readers" in told)
-    own.counts[f"{kind}: told {' and '.join(told) or 'nobody'}{'' if verdict.lost else ' (nothing lost)'}"] += 1
+    result.unreported = int(verdict.lost > 0 and not informed)
+    result.false_alarms = int(verdict.lost == 0 and "readers" in informed)
+    world.counts[f"{kind}: told {' and '.join(informed) or 'nobody'}{'' if verdict.lost else ' (nothing lost)'}"] += 1
     return result

@@ -85,8 +85,8 @@ def order(entry_id: bytes) -> tuple[int, int]:
     return int(milliseconds), int(number)
 
 
-def as_entry(found: Any) -> Entry:
-    entry_id, fields = found
+def as_entry(raw: Any) -> Entry:
+    entry_id, fields = raw
     assert fields[0::2] == [b"id", b"data"], "exactly two fields"
     return entry_id, fields[1], fields[3]
 
@@ -103,30 +103,30 @@ class _Following:
 
 def follow(entries: Iterable[Entry]) -> dict[int, Session]:
     """Sessions by their stream session id."""
-    found: dict[int, _Following] = {}
+    followed: dict[int, _Following] = {}
     for _, number, data in entries:
-        one = found.setdefault(int(number), _Following())
+        session = followed.setdefault(int(number), _Following())
         items = [
             next(independent_reader.protobuf(item))
             for at, item in independent_reader.protobuf(independent_reader.lz4_block(data))
             if at == 1
         ]
         for kind, value in items:
-            one.first = one.first or kind
-            one.last = kind
+            session.first = session.first or kind
+            session.last = kind
             if kind == 2:
-                one.state = json.loads(value)["state"]
+                session.state = json.loads(value)["state"]
             elif kind == 4:
                 codes, mangled = timestamped(value)
-                one.mangled += mangled
-                (one.codes if one.state in OPEN_STATES else one.late).append(codes)
-    return {number: _session(one) for number, one in found.items()}
+                session.mangled += mangled
+                (session.codes if session.state in OPEN_STATES else session.late).append(codes)
+    return {number: _session(session) for number, session in followed.items()}
 
 
-def _session(one: _Following) -> Session:
-    codes, late = np.concatenate([NOTHING, *one.codes]), np.concatenate([NOTHING, *one.late])
-    is_well_formed = one.first == 2 and (one.state in OPEN_STATES or one.last == 2)
-    return Session(codes, late, one.state, is_well_formed, one.mangled)
+def _session(followed: _Following) -> Session:
+    codes, late = np.concatenate([NOTHING, *followed.codes]), np.concatenate([NOTHING, *followed.late])
+    is_well_formed = followed.first == 2 and (followed.state in OPEN_STATES or followed.last == 2)
+    return Session(codes, late, followed.state, is_well_formed, followed.mangled)
 
 
 def timestamped(raw: bytes) -> tuple[stamps.Codes, int]:
@@ -134,7 +134,7 @@ def timestamped(raw: bytes) -> tuple[stamps.Codes, int]:
     fields = dict(independent_reader.protobuf(raw))
     packed = np.frombuffer(fields[4], np.uint8)
     deltas = packed.astype(np.int64) if (packed < 0x80).all() else np.array(list(_varints(fields[4])), np.int64)
-    times = independent_reader.ns(fields[2]) + np.cumsum(deltas) * independent_reader.signed(fields[3])
+    times = independent_reader.fixed64(fields[2]) + np.cumsum(deltas) * independent_reader.signed(fields[3])
     values = np.frombuffer(fields[5], "<f8")
     codes = stamps.from_values(values)
     is_right = (
@@ -166,19 +166,19 @@ def acknowledged(logs: Sequence[Path]) -> stamps.Codes:
 
 def _noted(path: Path) -> Iterator[list[str]]:
     for line in path.read_text().splitlines():
-        words = line.split()
-        if len(words) == 5:
-            yield words
+        fields = line.split()
+        if len(fields) == 5:
+            yield fields
 
 
-def judge(session: Session | None, wanted: stamps.Codes) -> Verdict:
+def judge(session: Session | None, expected: stamps.Codes) -> Verdict:
     """What a reader got against what was acknowledged."""
     if session is None:
-        return Verdict(acknowledged=len(wanted), lost=len(wanted))
+        return Verdict(acknowledged=len(expected), lost=len(expected))
     return Verdict(
         samples=len(session.codes),
-        acknowledged=len(wanted),
-        lost=len(np.setdiff1d(wanted, session.codes)),
+        acknowledged=len(expected),
+        lost=len(np.setdiff1d(expected, session.codes)),
         duplicated=len(session.codes) - len(np.unique(session.codes)),
         disordered=disordered(session.codes),
         mangled=session.mangled,
@@ -188,9 +188,9 @@ def judge(session: Session | None, wanted: stamps.Codes) -> Verdict:
 
 def disordered(codes: stamps.Codes) -> int:
     """Samples of a channel that stand behind a later one of it."""
-    found = 0
-    kinds = stamps.channels(codes)
-    for channel in np.unique(kinds):
-        own = codes[kinds == channel]
-        found += int((own < np.maximum.accumulate(own)).sum())
-    return found
+    count = 0
+    channels = stamps.channels(codes)
+    for channel in np.unique(channels):
+        of_channel = codes[channels == channel]
+        count += int((of_channel < np.maximum.accumulate(of_channel)).sum())
+    return count

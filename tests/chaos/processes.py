@@ -42,7 +42,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **die_with_parent.held(), **(environment or {})},
+                env={**os.environ, **die_with_parent.environment(), **(environment or {})},
                 start_new_session=True,
             )
 
@@ -104,12 +104,12 @@ class Supervisor(Process):
 class Writer(Process):
     """One attempt of a unit."""
 
-    def __init__(self, options: Mapping[str, str], notes: Path, unit: int, *words: str) -> None:
+    def __init__(self, options: Mapping[str, str], notes: Path, unit: int, *arguments: str) -> None:
         self.unit = unit
         self.notes = notes
         self._noted_before = self.noted_bytes
-        given = [f"{name}={value}" for name, value in options.items()]
-        command = ("tests.chaos.writer", *given, "--unit", str(unit), "--notes", str(notes), *words)
+        option_arguments = [f"{name}={value}" for name, value in options.items()]
+        command = ("tests.chaos.writer", *option_arguments, "--unit", str(unit), "--notes", str(notes), *arguments)
         super().__init__(command, notes.with_suffix(".log"))
 
     @property

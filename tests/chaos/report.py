@@ -21,34 +21,34 @@ WRONG: Final = "[red]wrong[/]"
 def show(console: Console, size: str, outcomes: Sequence[Outcome]) -> bool:
     """Whether everything is right: no promise broke, and what had to happen did."""
     table = Table(*COLUMNS, title="what became of acknowledged samples")
-    for one in outcomes:
-        verdict = one.result.verdict
+    for outcome in outcomes:
+        verdict = outcome.result.verdict
         numbers = (verdict.samples, verdict.lost, verdict.duplicated, verdict.disordered)
         table.add_row(
-            f"{'control: ' if one.is_control else ''}{one.name}",
-            str(one.result.runs),
-            f"{one.result.seconds:.0f}",
+            f"{'control: ' if outcome.is_control else ''}{outcome.name}",
+            str(outcome.result.runs),
+            f"{outcome.result.seconds:.0f}",
             *(f"{number:,}" for number in numbers),
-            str(one.result.lossy),
-            str(one.result.unreported),
-            WRONG if one.complaint else "right",
+            str(outcome.result.lossy),
+            str(outcome.result.unreported),
+            WRONG if outcome.complaint else "right",
         )
     console.print(table)
     faults = Table("what happened", "times", title="faults, controls not counted")
     for name, count in sorted(totals(outcomes).items()):
         faults.add_row(name, f"{count:,}")
     console.print(faults)
-    wanted = soak_targets.of(size, outcomes)
-    if wanted:
+    aims = soak_targets.of(size, outcomes)
+    if aims:
         table = Table("aim", "wanted", "reached", "verdict", title="whether that was enough")
-        for aim in wanted:
+        for aim in aims:
             verdict_of_aim = "right" if aim.is_reached else "[red]not reached[/]"
             table.add_row(aim.name, f"{aim.wanted:,}", f"{aim.found:,}", verdict_of_aim)
         console.print(table)
-    for one in outcomes:
-        if one.complaint:
-            console.print(f"[red]{one.name}[/]: {one.complaint}")
-    return all(not one.complaint for one in outcomes) and all(aim.is_reached for aim in wanted)
+    for outcome in outcomes:
+        if outcome.complaint:
+            console.print(f"[red]{outcome.name}[/]: {outcome.complaint}")
+    return all(not outcome.complaint for outcome in outcomes) and all(aim.is_reached for aim in aims)
 
 
 def as_json(seed: str, size: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
@@ -57,13 +57,13 @@ def as_json(seed: str, size: str, outcomes: Sequence[Outcome]) -> dict[str, Any]
         "size": size,
         "parts": [
             {
-                "name": one.name,
-                "control": one.is_control,
-                "complaint": one.complaint,
-                **vars(one.result),
-                "verdict": dataclasses.asdict(one.result.verdict),
+                "name": outcome.name,
+                "control": outcome.is_control,
+                "complaint": outcome.complaint,
+                **vars(outcome.result),
+                "verdict": dataclasses.asdict(outcome.result.verdict),
             }
-            for one in outcomes
+            for outcome in outcomes
         ],
         "faults": totals(outcomes),
         "aims": [dataclasses.asdict(aim) for aim in soak_targets.of(size, outcomes)],

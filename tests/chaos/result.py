@@ -58,20 +58,20 @@ class Outcome:
 
 def totals(outcomes: Iterable[Outcome]) -> Counter[str]:
     """What happened, in all parts that are no controls."""
-    found: Counter[str] = Counter()
-    for one in outcomes:
-        if not one.is_control:
-            found += one.result.counts
-    return found
+    counts: Counter[str] = Counter()
+    for outcome in outcomes:
+        if not outcome.is_control:
+            counts += outcome.result.counts
+    return counts
 
 
 def merged(outcomes: Iterable[Outcome]) -> list[Outcome]:
     """Those of one name as one."""
-    found: dict[str, Outcome] = {}
-    for one in outcomes:
-        if (before := found.get(one.name)) is None:
-            found[one.name] = replace(one, result=copy.deepcopy(one.result))
+    by_name: dict[str, Outcome] = {}
+    for outcome in outcomes:
+        if (before := by_name.get(outcome.name)) is None:
+            by_name[outcome.name] = replace(outcome, result=copy.deepcopy(outcome.result))
         else:
-            before.result.add(one.result)
-            found[one.name] = replace(before, complaint=before.complaint or one.complaint)
-    return list(found.values())
+            before.result.add(outcome.result)
+            by_name[outcome.name] = replace(before, complaint=before.complaint or outcome.complaint)
+    return list(by_name.values())

@@ -36,9 +36,11 @@ def of(size: str, outcomes: Sequence[Outcome]) -> list[Aim]:
     """The aims of all parts that were run. Only a soak has any."""
     if size != "soak":
         return []
-    found = totals(outcomes)
-    found[SAMPLES] = sum(one.result.verdict.samples for one in outcomes if not (one.is_control or one.result.lossy))
-    parts = {one.name for one in outcomes}
+    counts = totals(outcomes)
+    counts[SAMPLES] = sum(
+        outcome.result.verdict.samples for outcome in outcomes if not (outcome.is_control or outcome.result.lossy)
+    )
+    parts = {outcome.name for outcome in outcomes}
     return [
-        Aim(name, wanted, found[name]) for part, aims in SOAK.items() if part in parts for name, wanted in aims.items()
+        Aim(name, wanted, counts[name]) for part, aims in SOAK.items() if part in parts for name, wanted in aims.items()
     ]

@@ -159,10 +159,10 @@ def run_twins(args: argparse.Namespace, options: dict[str, str], spark: SparkSes
 
 def write_as_twins(spark: SparkSession, partitions: int, options: dict[str, str]) -> list[int]:
     """The same units by the other way in. Gives the partitions that were written."""
-    given = {**options, "groupRows": str(GROUP_ROWS), "job": "twins"}
+    writer_options = {**options, "groupRows": str(GROUP_ROWS), "job": "twins"}
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        outcome = rta_writers.write_partition(batches, **given)
+        outcome = rta_writers.write_partition(batches, **writer_options)
         yield pa.record_batch({"partition": [int(outcome.unit.rpartition("/")[2])]})
 
     rows = stamped(spark, partitions, 1, lambda _: None).mapInArrow(write, "partition bigint").collect()
@@ -207,7 +207,7 @@ def main() -> int:
     parser.add_argument("--classes", type=Path, required=True, help="an archive for JVMs, which the first one makes")
     parser.add_argument("--count", type=int, default=0, help="partitions")
     args = parser.parse_args()
-    die_with_parent.put_on()
+    die_with_parent.enable()
     cloudpickle.register_pickle_by_value(sys.modules["__main__"])  # type: ignore[no-untyped-call]
     cloudpickle.register_pickle_by_value(stamps)  # type: ignore[no-untyped-call]
     spark = session_of("local-cluster[2,1,1024]" if args.run == "executors" else "local[8,4]", args.work, args.classes)

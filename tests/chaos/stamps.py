@@ -31,20 +31,20 @@ def codes(unit: int, epoch: int, seq: int, count: int) -> Codes:
     return np.arange(count, dtype=np.int64) + ((unit << 44) | (epoch << 32) | (seq << 16))
 
 
-def times_ns(some: Codes) -> Codes:
-    return START_NS + (some & IN_UNIT) * STEP_NS
+def times_ns(codes_: Codes) -> Codes:
+    return START_NS + (codes_ & IN_UNIT) * STEP_NS
 
 
-def channels(some: Codes) -> Codes:
-    return 1 + (some >> 44) * CHANNELS_PER_UNIT + (some & (N_MAX - 1)) % CHANNELS_PER_UNIT
+def channels(codes_: Codes) -> Codes:
+    return 1 + (codes_ >> 44) * CHANNELS_PER_UNIT + (codes_ & (N_MAX - 1)) % CHANNELS_PER_UNIT
 
 
-def values(some: Codes) -> npt.NDArray[np.float64]:
-    return _times(some, FACTOR).astype(np.float64)
+def values(codes_: Codes) -> npt.NDArray[np.float64]:
+    return _times(codes_, FACTOR).astype(np.float64)
 
 
-def from_values(found: npt.NDArray[np.float64]) -> Codes:
-    return _times(found.astype(np.int64), BACK)
+def from_values(doubles: npt.NDArray[np.float64]) -> Codes:
+    return _times(doubles.astype(np.int64), BACK)
 
 
 def _times(numbers: Codes, factor: int) -> Codes:

@@ -9,7 +9,8 @@ import redis
 
 import rta_writers
 from rta_wire import errors
-from tests.chaos import oracle, world
+from tests.chaos import oracle
+from tests.chaos import world as chaos_world
 from tests.chaos.agenda import Agenda
 from tests.chaos.faults import Faults
 from tests.chaos.processes import Writer
@@ -73,7 +74,7 @@ class Clerk:
             ended = self._insist(session.close)
             self.ended[session.target.stream_session_id] = ended.state.value
 
-    def _insist(self, ask: Callable[[], world.T]) -> world.T:
+    def _insist(self, ask: Callable[[], chaos_world.T]) -> chaos_world.T:
         while True:
             try:
                 return ask()
@@ -86,86 +87,88 @@ class Clerk:
 
 def run(seed: str, advance: Callable[[], None], *, faults: Mapping[str, int], is_plain: bool = False) -> Result:
     """One storm, from calm to calm."""
-    with world.made(seed, world.KEEPS, supervisors=SUPERVISORS, is_plain=is_plain, settings=WATCHFUL) as own:
-        tail = Tail(own.port, STREAM)
+    with chaos_world.running(
+        seed, chaos_world.KEEPS, supervisors=SUPERVISORS, is_plain=is_plain, settings=WATCHFUL
+    ) as world:
+        tail = Tail(world.port, STREAM)
         for first in range(0, UNITS, 2):
-            own.open(f"long-{first // 2}", range(first, first + 2))
-        for unit in own.sessions:
-            _start(own, unit)
-        wait_until(lambda: all(one.is_writing for one in own.writers), timeout_s=END_PATIENCE_S, what="writers")
-        clerk = Clerk(own.patient_url)
+            world.open(f"long-{first // 2}", range(first, first + 2))
+        for unit in world.sessions:
+            _start(world, unit)
+        wait_until(lambda: all(writer.is_writing for writer in world.writers), timeout_s=END_PATIENCE_S, what="writers")
+        clerk = Clerk(world.patient_url)
         agenda = Agenda()
-        _blow(own, faults, agenda, advance)
+        _blow(world, faults, agenda, advance)
         agenda.do_all()
-        own.network.calm()
+        world.network.calm()
         clerk.finish()
-        _stop_writers(own)
-        return _judge(own, tail, clerk)
+        _stop_writers(world)
+        return _judge(world, tail, clerk)
 
 
-def _start(own: World, unit: int) -> Writer:
-    return own.start_writer(unit, "--pause-s", str(PAUSE_S))
+def _start(world: World, unit: int) -> Writer:
+    return world.start_writer(unit, "--pause-s", str(PAUSE_S))
 
 
-def _blow(own: World, faults: Mapping[str, int], agenda: Agenda, advance: Callable[[], None]) -> None:
+def _blow(world: World, faults: Mapping[str, int], agenda: Agenda, advance: Callable[[], None]) -> None:
     deck = [name for name, count in faults.items() for _ in range(count)]
-    own.chooser.shuffle(deck)
-    acting = Faults(own, agenda, lambda unit: _start(own, unit))
+    world.chooser.shuffle(deck)
+    acting = Faults(world, agenda, lambda unit: _start(world, unit))
     next_s = time.monotonic()
-    while deck or own.network.replies_to_cut:
+    while deck or world.network.replies_to_cut:
         time.sleep(TICK_S)
         agenda.do_due()
-        _revive(own)
+        _revive(world)
         if not deck or time.monotonic() < next_s:
             continue
         name = deck.pop()
         if acting.act(name):
             advance()
-            next_s = time.monotonic() + own.chooser.uniform(*GAP_S)
+            next_s = time.monotonic() + world.chooser.uniform(*GAP_S)
         else:
-            deck.insert(own.chooser.randint(0, len(deck)), name)
+            deck.insert(world.chooser.randint(0, len(deck)), name)
 
 
-def _revive(own: World) -> None:
+def _revive(world: World) -> None:
     """What ends by itself is started again, as systemd and Spark do it."""
-    own.revive_supervisors()
-    for writer in list(own.writers):
+    world.revive_supervisors()
+    for writer in list(world.writers):
         if writer.exit_code is not None:
-            own.counts[f"writer ended by itself ({writer.exit_code})"] += 1
-            own.writers.remove(writer)
-            if not any(one.unit == writer.unit for one in own.writers):
-                _start(own, writer.unit)
+            world.counts[f"writer ended by itself ({writer.exit_code})"] += 1
+            world.writers.remove(writer)
+            if not any(other.unit == writer.unit for other in world.writers):
+                _start(world, writer.unit)
 
 
-def _stop_writers(own: World) -> None:
-    own.stop_path.touch()
+def _stop_writers(world: World) -> None:
+    world.stop_path.touch()
     deadline_s = time.monotonic() + END_PATIENCE_S
-    for writer in own.writers:
+    for writer in world.writers:
         writer.thaw()
         writer.wait(max(0.0, deadline_s - time.monotonic()))
 
 
-def _judge(own: World, tail: Tail, clerk: Clerk) -> Result:
-    result = Result(counts=own.counts)
-    own.counts["replies cut"] = own.network.counts["reply cut"]
-    wanted = {session: own.acknowledged(session) for session in set(own.sessions.values())}
-    for session, codes in wanted.items():
-        ended = own.close(session, None if own.is_plain else len(codes))
+def _judge(world: World, tail: Tail, clerk: Clerk) -> Result:
+    result = Result(counts=world.counts)
+    world.counts["replies cut"] = world.network.counts["reply cut"]
+    acknowledged = {session: world.acknowledged(session) for session in set(world.sessions.values())}
+    for session, codes in acknowledged.items():
+        ended = world.close(session, None if world.is_plain else len(codes))
         result.ended[ended.state.value] += 1
-    with own.client as client:
+    with world.client as client:
         last = client.xrevrange(f"stream:{STREAM}", count=1)[0][0]
-    seen = [entry for entry in tail.finish(last) if entry[1] != b"0"]
-    found = oracle.follow(seen)
-    for session, codes in wanted.items():
-        result.verdict += oracle.judge(found.get(session.target.stream_session_id), codes)
+    followed = [entry for entry in tail.finish(last) if entry[1] != b"0"]
+    sessions = oracle.follow(followed)
+    for session, codes in acknowledged.items():
+        result.verdict += oracle.judge(sessions.get(session.target.stream_session_id), codes)
     for number, state in clerk.ended.items():
         result.ended[state] += 1
-        short = found.get(number)
+        short = sessions.get(number)
         result.verdict += oracle.Verdict(malformed=int(short is None or not short.is_well_formed))
-    for event in own.events("writer_silent"):
-        own.counts[f"session called silent for {event['silent_s']} s"] += 1
-    own.counts["short sessions"] = len(clerk.ended)
-    own.counts["requests asked again"] = clerk.asked_again
-    stored = [entry for entry in oracle.read(own.port, STREAM) if entry[1] != b"0"]
-    result.is_tail_right = stored[: len(seen)] == seen
+    for event in world.events("writer_silent"):
+        world.counts[f"session called silent for {event['silent_s']} s"] += 1
+    world.counts["short sessions"] = len(clerk.ended)
+    world.counts["requests asked again"] = clerk.asked_again
+    stored = [entry for entry in oracle.read(world.port, STREAM) if entry[1] != b"0"]
+    result.is_tail_right = stored[: len(followed)] == followed
     return result

@@ -26,6 +26,6 @@ def jump_with(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    die_with_parent.put_on()
+    die_with_parent.enable()
     jump_with(Path(os.environ["RTA_TEST_CLOCK"]))
     sys.exit(cli_entry.main())

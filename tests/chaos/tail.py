@@ -46,10 +46,10 @@ class Tail:
 
     def _read(self, redis: independent_reader.Redis) -> None:
         while not self._over.is_set():
-            words = ("XREAD", "COUNT", "200", "BLOCK", str(BLOCK_MS), "STREAMS", f"stream:{self._stream}", self._last)
-            found = redis.do(*words)
-            if found == b"":
+            command = ("XREAD", "COUNT", "200", "BLOCK", str(BLOCK_MS), "STREAMS", f"stream:{self._stream}", self._last)
+            reply = redis.do(*command)
+            if reply == b"":
                 raise ConnectionResetError("the server is gone")
-            for one in found[0][1] if found else ():
-                self.entries.append(oracle.as_entry(one))
-                self._last = one[0]
+            for entry in reply[0][1] if reply else ():
+                self.entries.append(oracle.as_entry(entry))
+                self._last = entry[0]

@@ -38,26 +38,26 @@ LIVELY = {
 
 def everything(client: redis.Redis) -> dict[bytes, Any]:
     """All data, without lifetimes and the times at which idle sessions were last looked at."""
-    found: dict[bytes, Any] = {}
-    for name in client.scan_iter(count=1000):
-        if OWN_KEYS.fullmatch(name):
+    values: dict[bytes, Any] = {}
+    for key in client.scan_iter(count=1000):
+        if OWN_KEYS.fullmatch(key):
             continue
-        kind: Any = client.type(name)
+        kind: Any = client.type(key)
         if kind == b"hash":
-            value: Any = client.hgetall(name)
+            value: Any = client.hgetall(key)
             value.pop(b"lastUpdated", None)
         elif kind == b"stream":
-            value = client.xrange(name)
+            value = client.xrange(key)
         elif kind == b"list":
-            value = client.lrange(name, 0, -1)
+            value = client.lrange(key, 0, -1)
         elif kind == b"set":
-            value = client.smembers(name)
+            value = client.smembers(key)
         elif kind == b"zset":
-            value = client.zrange(name, 0, -1, withscores=True)
+            value = client.zrange(key, 0, -1, withscores=True)
         else:
-            value = client.get(name)
-        found[name] = value
-    return found
+            value = client.get(key)
+        values[key] = value
+    return values
 
 
 class Frozen:
@@ -79,8 +79,8 @@ class Frozen:
         return int(self.client.get(f"rtas:beat:{node}") or 0)
 
     def pending(self) -> int:
-        found: Any = [self.client.xpending(f"rtas:{lane}:default", "supervisors") for lane in ("req", "ctl")]
-        return sum(one["pending"] for one in found)
+        summaries: Any = [self.client.xpending(f"rtas:{kind}:default", "supervisors") for kind in ("req", "ctl")]
+        return sum(summary["pending"] for summary in summaries)
 
     def is_quiet(self, identity: str) -> bool:
         return self.pending() == 0 and self.client.zscore("rtas:idx", identity) is None
@@ -98,8 +98,8 @@ def pair(url: str, client: redis.Redis, directory: Path) -> Iterator[Frozen]:
         try:
             yield both
         finally:
-            for one in (first, second):
-                one.process.send_signal(signal.SIGCONT)
+            for supervisor in (first, second):
+                supervisor.process.send_signal(signal.SIGCONT)
 
 
 def live(url: str, client: redis.Redis, identity: str, ended: list[rta_writers.control.session.ClosedSession]) -> None:
@@ -130,9 +130,9 @@ def freeze_once(both: Frozen, chance: random.Random, number: int) -> bool:
     both.order.unlink(missing_ok=True)
     both.second.process.send_signal(signal.SIGCONT)
     driver.join(60)
-    said = f"seed {SEED}, life {number}, effect {when[0]}, {when[1]:.2f} of its bytes"
-    assert [one.state for one in ended] == ["closed"], said
-    wait_until(lambda: both.is_quiet(identity), what=f"the other one being done ({said})")
+    description = f"seed {SEED}, life {number}, effect {when[0]}, {when[1]:.2f} of its bytes"
+    assert [session.state for session in ended] == ["closed"], description
+    wait_until(lambda: both.is_quiet(identity), what=f"the other one being done ({description})")
     before = everything(both.client)
     if was_frozen:
         beats = both.beats()
@@ -140,24 +140,26 @@ def freeze_once(both: Frozen, chance: random.Random, number: int) -> bool:
         wait_until(
             lambda: both.beats() > beats + BEATS_AWAKE and both.pending() == 0, what="the frozen one being awake"
         )
-        assert everything(both.client) == before, f"it changed something when it woke up ({said})"
-    check(both.client, identity, said)
+        assert everything(both.client) == before, f"it changed something when it woke up ({description})"
+    check(both.client, identity, description)
     return was_frozen
 
 
-def check(client: redis.Redis, identity: str, said: str) -> None:
+def check(client: redis.Redis, identity: str, description: str) -> None:
     """The session is as if nobody had stood still."""
-    found = document(client, identity)
-    assert (found["state"], found["group"]) == ("closed", "h"), said
+    properties = document(client, identity)
+    assert (properties["state"], properties["group"]) == ("closed", "h"), description
     number = int(fields(client, identity)["streamSessionId"])
-    mine = [message.data[0] for owner, message in samples.messages(client, "rig") if owner == number]
-    kinds = [item.WhichOneof("data") for item in mine]
-    assert (kinds[0], kinds[-1]) == ("session_json", "session_json"), said
-    assert kinds.count("timestamped_data") == 5, said
-    assert mine[-1].session_json == fields(client, identity)["json"], said
-    spans = [(item.time_range.start_time, item.time_range.end_time) for item in mine if item.HasField("time_range")]
-    widest = sorted(spans, key=lambda span: (-span[0], span[1]))
-    assert spans == widest, f"a time range became narrower ({said})"
+    items = [message.data[0] for owner, message in samples.messages(client, "rig") if owner == number]
+    kinds = [item.WhichOneof("data") for item in items]
+    assert (kinds[0], kinds[-1]) == ("session_json", "session_json"), description
+    assert kinds.count("timestamped_data") == 5, description
+    assert items[-1].session_json == fields(client, identity)["json"], description
+    time_ranges = [
+        (item.time_range.start_time, item.time_range.end_time) for item in items if item.HasField("time_range")
+    ]
+    widest = sorted(time_ranges, key=lambda time_range: (-time_range[0], time_range[1]))
+    assert time_ranges == widest, f"a time range became narrower ({description})"
 
 
 @pytest.mark.timeout(1800)

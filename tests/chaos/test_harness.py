@@ -23,8 +23,8 @@ def test_promises_hold_and_controls_break() -> None:
     console = Console(file=sys.stdout, width=harness.WIDTH)
     outcomes = harness.run(plan.parts("short"), SEED, console, lambda _: None, minutes=5)
     report.show(console, "short", outcomes)
-    assert [(one.name, one.complaint) for one in outcomes if one.complaint] == []
-    assert {one.is_control for one in outcomes} == {True, False}
+    assert [(outcome.name, outcome.complaint) for outcome in outcomes if outcome.complaint] == []
+    assert {outcome.is_control for outcome in outcomes} == {True, False}
 
 
 def kills(count: int, complaint: str = "") -> Outcome:
@@ -32,7 +32,7 @@ def kills(count: int, complaint: str = "") -> Outcome:
     return Outcome("Spark drivers", is_control=False, result=result, complaint=complaint)
 
 
-def shown(size: str, outcomes: list[Outcome]) -> tuple[bool, str]:
+def printed(size: str, outcomes: list[Outcome]) -> tuple[bool, str]:
     written = io.StringIO()
     return report.show(Console(file=written, width=harness.WIDTH), size, outcomes), written.getvalue()
 
@@ -40,9 +40,9 @@ def shown(size: str, outcomes: list[Outcome]) -> tuple[bool, str]:
 def test_figures_survive_the_way_into_a_file_and_add_up() -> None:
     """Runs that were made one by one count as one."""
     written = [json.loads(json.dumps(report.as_json(SEED, "soak", [kills(count)]))) for count in (20, 31)]
-    [one] = merged(outcome for figures in written for outcome in report.from_json(figures))
-    assert one.result.counts == {"driver killed": 51}
-    assert (one.result.runs, one.result.verdict.samples) == (2, 200)
+    [total] = merged(outcome for figures in written for outcome in report.from_json(figures))
+    assert total.result.counts == {"driver killed": 51}
+    assert (total.result.runs, total.result.verdict.samples) == (2, 200)
 
 
 @pytest.mark.parametrize("name", soak_targets.SOAK)
@@ -53,16 +53,16 @@ def test_every_part_with_an_aim_is_part_of_a_soak(name: str) -> None:
 
 def test_a_soak_that_holds_too_little_is_not_right() -> None:
     """The table says what is missing. Shorter runs have no aims, and parts that were not run have none either."""
-    is_right, said = shown("soak", [kills(49)])
+    is_right, text = printed("soak", [kills(49)])
     assert not is_right
-    assert re.search(r"driver killed +\S +50 +\S +49 +\S +not reached", said)
-    assert "task failed" not in said
-    assert shown("chaos", [kills(49)])[0]
+    assert re.search(r"driver killed +\S +50 +\S +49 +\S +not reached", text)
+    assert "task failed" not in text
+    assert printed("chaos", [kills(49)])[0]
 
 
 def test_a_complaint_outlives_a_merge() -> None:
     """One wrong run among right ones is not added away."""
-    [one] = merged([kills(50), kills(50, "samples are lost"), kills(50)])
-    is_right, said = shown("chaos", [one])
+    [total] = merged([kills(50), kills(50, "samples are lost"), kills(50)])
+    is_right, text = printed("chaos", [total])
     assert not is_right
-    assert "samples are lost" in said
+    assert "samples are lost" in text

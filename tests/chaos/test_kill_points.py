@@ -43,7 +43,7 @@ def test_a_supervisor_killed_at_any_effect_is_replaced(url: str, client: redis.R
                 with supervisors.running(url, {"RTA_CONTROL__RETRY_S": "0.1"}) as second:
                     driver.join(60)
                     second.kill()
-        assert [one.state for one in ended] == ["closed"], f"killed before effect {point}"
+        assert [session.state for session in ended] == ["closed"], f"killed before effect {point}"
         check(client, ended[0], f"killed before effect {point}")
         if survived:
             break
@@ -53,8 +53,8 @@ def test_a_supervisor_killed_at_any_effect_is_replaced(url: str, client: redis.R
 def check(client: redis.Redis, ended: rta_writers.control.session.ClosedSession, when: str) -> None:
     """The session is as if nobody had died."""
     assert ended.totals.samples == 5, when
-    found = document(client, "run-1")
-    assert (found["state"], found["group"], found["details"]) == ("closed", "g", {"Rig": 4}), when
+    properties = document(client, "run-1")
+    assert (properties["state"], properties["group"], properties["details"]) == ("closed", "g", {"Rig": 4}), when
     number = int(fields(client, "run-1")["streamSessionId"])
     order = samples.kinds(client, "rig", number)
     assert (order[0], order[-1]) == ("session_json", "session_json"), when

@@ -18,9 +18,9 @@ def burst(codes: stamps.Codes, shift_ns: int = 0) -> bytes:
     return only.data
 
 
-def judged(bursts: list[bytes], wanted: stamps.Codes) -> oracle.Verdict:
+def judged(bursts: list[bytes], expected: stamps.Codes) -> oracle.Verdict:
     entries = [(f"{at}-0".encode(), b"7", data) for at, data in enumerate(bursts)]
-    return oracle.judge(oracle.follow(entries).get(7), wanted)
+    return oracle.judge(oracle.follow(entries).get(7), expected)
 
 
 FIRST, SECOND = stamps.codes(3, 4, 5, 100), stamps.codes(3, 4, 6, 50)
@@ -28,7 +28,7 @@ BOTH = np.concatenate([FIRST, SECOND])
 
 
 @pytest.mark.parametrize(
-    ("bursts", "wanted"),
+    ("bursts", "expected"),
     [
         ([OPEN, burst(FIRST), burst(SECOND), CLOSED], {}),
         ([OPEN, burst(FIRST), burst(SECOND)], {}),
@@ -41,12 +41,12 @@ BOTH = np.concatenate([FIRST, SECOND])
         ([], {"samples": 0, "lost": 150}),
     ],
 )
-def test_every_fault_is_seen(bursts: list[bytes], wanted: dict[str, int]) -> None:
+def test_every_fault_is_seen(bursts: list[bytes], expected: dict[str, int]) -> None:
     """Lost, doubled, out of order, after the end, changed, before the beginning."""
     verdict = judged(bursts, BOTH)
     clean = oracle.Verdict(samples=150, acknowledged=150)
-    assert verdict == oracle.Verdict(**{**vars(clean), **wanted})
-    assert verdict.is_clean == (not set(wanted) - {"samples"})
+    assert verdict == oracle.Verdict(**{**vars(clean), **expected})
+    assert verdict.is_clean == (not set(expected) - {"samples"})
 
 
 def test_notes_count_once_however_often_they_were_written(tmp_path: Path) -> None:

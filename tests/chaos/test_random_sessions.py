@@ -29,6 +29,7 @@ from rta_writers.connection import redis_client
 from rta_writers.options.target import Target
 from rta_writers.write.exactly_once import ExactlyOnceAppender
 from tests.support import samples, supervisor_parts
+from tests.support.session_values import control_entry
 
 EXAMPLES = 5000 if os.environ.get("RTA_SOAK") else 300
 STEPS = 15
@@ -70,7 +71,7 @@ class Modelled:
         self.group = group
         self.units: dict[str, Totals] = {}
         self.rows: dict[str, int] = {}
-        self.heard_ms = 0
+        self.reported_ms = 0
 
     @property
     def is_closed(self) -> bool:
@@ -79,8 +80,8 @@ class Modelled:
     @property
     def totals(self) -> Totals:
         total = Totals()
-        for one in self.units.values():
-            total = total.sum_of(one)
+        for totals in self.units.values():
+            total = total.sum_of(totals)
         return total
 
 
@@ -107,8 +108,8 @@ class Lives(RuleBasedStateMachine):
         config = settings.Settings(redis=settings.RedisSettings(url=self.url))
         self.link.lives = 0
         self.sessions = SessionStore(self.link, config, clock=lambda: self.now_ms)
-        self.life = supervisor_parts.service(self.link, config, self.sessions, clock=lambda: self.now_ms)
-        self.watchdog = SilenceWatchdog(self.sessions, self.life, config, lambda: 0, clock=lambda: self.now_ms)
+        self.service = supervisor_parts.service(self.link, config, self.sessions, clock=lambda: self.now_ms)
+        self.watchdog = SilenceWatchdog(self.sessions, self.service, config, lambda: 0, clock=lambda: self.now_ms)
 
     def serve(self, work: Any, lives: int) -> Any:
         """Do it; a supervisor that dies on the way is followed by another that does it again."""
@@ -128,18 +129,18 @@ class Lives(RuleBasedStateMachine):
         """New, the same again, a conflict, or closed for good."""
         document = session.dump(session.build(identity, group="new")).decode()
         request = control_pb2.OpenSession(identity=identity, stream=stream, session_json=document)
-        known = self.model.get(identity)
+        modelled = self.model.get(identity)
         try:
-            reply = self.serve(lambda: self.life.open("p", request), lives)
+            reply = self.serve(lambda: self.service.open(control_entry("p"), request), lives)
         except errors.SessionConflict:
-            assert known is not None
+            assert modelled is not None
             assert stream == "other"
             return
         except errors.SessionClosed:
-            assert known is not None
-            assert known.is_closed
+            assert modelled is not None
+            assert modelled.is_closed
             return
-        if known is None:
+        if modelled is None:
             assert stream in ("rig", "other")
             if stream == "other":
                 self.model[identity] = Modelled(reply.stream_session_id, "new")
@@ -147,9 +148,9 @@ class Lives(RuleBasedStateMachine):
                 return
             assert reply.stream_session_id not in self.used, "ids never repeat"
             self.used.add(reply.stream_session_id)
-            known = self.model[identity] = Modelled(reply.stream_session_id, "new")
-        assert reply.stream_session_id == known.number
-        known.heard_ms = self.now_ms
+            modelled = self.model[identity] = Modelled(reply.stream_session_id, "new")
+        assert reply.stream_session_id == modelled.number
+        modelled.reported_ms = self.now_ms
 
     def end_as_other(self, identity: str) -> None:
         """Sessions of the other stream only have to be in the way: take them out of the game."""
@@ -160,25 +161,25 @@ class Lives(RuleBasedStateMachine):
     @rule(identity=identities, unit=units, count=st.integers(1, 4), is_reported=st.booleans())
     def write(self, identity: str, unit: str, count: int, is_reported: bool) -> None:
         """Rows get in while the session lives and not after."""
-        if (known := self.model.get(identity)) is None:
+        if (modelled := self.model.get(identity)) is None:
             return
-        target = Target(self.url, identity, "rig", known.number)
-        first = known.rows.get(unit, 0)
+        target = Target(self.url, identity, "rig", modelled.number)
+        first = modelled.rows.get(unit, 0)
         appender = ExactlyOnceAppender(self.client, target, unit=unit, epoch=0)
         appender.rows_done = first
-        bursts = samples.bursts(count, first=first, channel=known.number)
+        bursts = samples.bursts(count, first=first, channel=modelled.number)
         try:
             appender.append(count, lambda skip: bursts[skip:])
             appender.flush()
         except errors.SessionClosed:
-            assert known.is_closed
+            assert modelled.is_closed
             return
         finally:
             appender.close()
-        assert not known.is_closed
-        known.rows[unit] = first + count
-        totals = self.grown(known.units.get(unit, Totals()), bursts)
-        known.units[unit] = totals
+        assert not modelled.is_closed
+        modelled.rows[unit] = first + count
+        totals = self.grown(modelled.units.get(unit, Totals()), bursts)
+        modelled.units[unit] = totals
         if is_reported:
             self.report(identity, unit, totals)
 
@@ -188,69 +189,69 @@ class Lives(RuleBasedStateMachine):
         return totals
 
     def report(self, identity: str, unit: str, totals: Totals) -> None:
-        known = self.model[identity]
-        key = identity, known.number
-        folded = self.serve(lambda: self.sessions.fold({key: {unit: totals}}), 0)
-        self.serve(lambda: self.sessions.note_heartbeat([one.ref for one in folded]), 0)
-        known.heard_ms = self.now_ms
+        modelled = self.model[identity]
+        key = identity, modelled.number
+        results = self.serve(lambda: self.sessions.fold({key: {unit: totals}}), 0)
+        self.serve(lambda: self.sessions.note_heartbeat([result.ref for result in results]), 0)
+        modelled.reported_ms = self.now_ms
 
     @rule(identity=identities, unit=units, lives=st.integers(0, 4))
     def report_late(self, identity: str, unit: str, lives: int) -> None:
         """An old report comes again, perhaps after the end."""
-        known = self.model.get(identity)
-        if known is None or unit not in known.units:
+        modelled = self.model.get(identity)
+        if modelled is None or unit not in modelled.units:
             return
         old = Totals(1, 1, 1, 1, samples.START_NS, samples.START_NS)
-        key = identity, known.number
-        [folded] = self.serve(lambda: self.sessions.fold({key: {unit: old}}), lives)
-        assert (folded.outcome == "closed") == known.is_closed
+        key = identity, modelled.number
+        [result] = self.serve(lambda: self.sessions.fold({key: {unit: old}}), lives)
+        assert (result.outcome == "closed") == modelled.is_closed
 
     @rule(identity=identities, group=st.sampled_from(["x", "y"]), is_late=st.booleans(), lives=st.integers(0, 6))
     def update(self, identity: str, group: str, is_late: bool, lives: int) -> None:
         """The newest update counts, whenever it is handled."""
-        if (known := self.model.get(identity)) is None:
+        if (modelled := self.model.get(identity)) is None:
             return
         request = control_pb2.UpdateSession(identity=identity, properties_json=json.dumps({"group": group}))
-        at = "0-0" if is_late else self.entry_id()
-        self.serve(lambda: self.life.update("p", request, entry_id=at), lives)
+        entry_id = "0-0" if is_late else self.entry_id()
+        self.serve(lambda: self.service.update(control_entry("p", entry_id), request), lives)
         if not is_late:
-            known.group = group
+            modelled.group = group
 
     @rule(identity=identities, state=st.sampled_from(["waiting", "open"]), lives=st.integers(0, 6))
     def pause_or_resume(self, identity: str, state: str, lives: int) -> None:
         """Back and forth while the session lives; closed is final."""
-        if (known := self.model.get(identity)) is None:
+        if (modelled := self.model.get(identity)) is None:
             return
         request = control_pb2.UpdateSession(identity=identity, state=state)
-        at = self.entry_id()
+        entry_id = self.entry_id()
         try:
-            self.serve(lambda: self.life.update("p", request, entry_id=at), lives)
+            self.serve(lambda: self.service.update(control_entry("p", entry_id), request), lives)
         except errors.NoSuchTransition:
-            assert known.is_closed
+            assert modelled.is_closed
             return
-        assert not known.is_closed
-        known.state = state
+        assert not modelled.is_closed
+        modelled.state = state
 
     @rule(
         identity=identities, state=endings, surplus=st.integers(-2, 2), is_late=st.booleans(), lives=st.integers(0, 10)
     )
     def close(self, identity: str, state: str, surplus: int, is_late: bool, lives: int) -> None:
         """Waits for what is expected, ends as asked or truncated, and tells an ended one how it ended."""
-        if (known := self.model.get(identity)) is None:
+        if (modelled := self.model.get(identity)) is None:
             return
-        expected = max(0, known.totals.samples + surplus)
+        expected = max(0, modelled.totals.samples + surplus)
         request = control_pb2.CloseSession(
             identity=identity, state=state, expected=control_pb2.Totals(samples=expected, bursts=expected)
         )
-        asked_ms = self.now_ms - (100_000 if is_late else 0)
-        reply = self.serve(lambda: self.life.close("p", request, asked_ms=asked_ms), lives)
-        if not known.is_closed:
-            is_complete = known.totals.samples >= expected
+        sent_ms = self.now_ms - (100_000 if is_late else 0)
+        reply = self.serve(lambda: self.service.close(control_entry("p", sent_ms=sent_ms), request), lives)
+        if not modelled.is_closed:
+            is_complete = modelled.totals.samples >= expected
             if not is_complete and not is_late:
                 assert reply is None
                 return
-            known.state = state if is_complete or state != "closed" else "truncated"
-        assert reply.state == known.state
+            modelled.state = state if is_complete or state != "closed" else "truncated"
+        assert reply.state == modelled.state
 
     @rule(seconds=st.integers(1, 200), lives=st.integers(0, 12))
     def time_passes(self, seconds: int, lives: int) -> None:
@@ -258,16 +259,16 @@ class Lives(RuleBasedStateMachine):
         self.now_ms += seconds * 1000
         unseen = {
             identity
-            for identity, known in self.model.items()
-            if (found := self.portal.call(self.sessions.read, identity)) is None or found.totals != known.totals
+            for identity, modelled in self.model.items()
+            if (record := self.portal.call(self.sessions.read, identity)) is None or record.totals != modelled.totals
         }
         self.serve(self.watchdog.check, lives)
-        for identity, known in self.model.items():
-            if not known.is_closed and self.now_ms - known.heard_ms >= 90_000:
+        for identity, modelled in self.model.items():
+            if not modelled.is_closed and self.now_ms - modelled.reported_ms >= 90_000:
                 if identity in unseen:
-                    known.heard_ms = self.now_ms
+                    modelled.reported_ms = self.now_ms
                 else:
-                    known.state = "abandoned"
+                    modelled.state = "abandoned"
 
     @precondition(lambda self: self.model)
     @invariant()
@@ -275,20 +276,24 @@ class Lives(RuleBasedStateMachine):
         """State, properties and rules of the protocol, after every step."""
         if not hasattr(self, "model"):
             return
-        for identity, known in self.model.items():
-            found = self.portal.call(self.sessions.read, identity)
-            assert found is not None
-            document = json.loads(found.document)
-            assert (found.state, document["state"], document["group"]) == (known.state, known.state, known.group)
-            if known.is_closed:
-                assert found.totals == known.totals
+        for identity, modelled in self.model.items():
+            record = self.portal.call(self.sessions.read, identity)
+            assert record is not None
+            document = json.loads(record.document)
+            assert (record.state, document["state"], document["group"]) == (
+                modelled.state,
+                modelled.state,
+                modelled.group,
+            )
+            if modelled.is_closed:
+                assert record.totals == modelled.totals
                 assert document.get("timeRange") == (
                     None
-                    if known.totals.start_ns is None
-                    else {"startTime": known.totals.start_ns, "endTime": known.totals.end_ns}
+                    if modelled.totals.start_ns is None
+                    else {"startTime": modelled.totals.start_ns, "endTime": modelled.totals.end_ns}
                 )
             self.check_range(identity)
-            self.check_stream(known)
+            self.check_stream(modelled)
 
     def check_range(self, identity: str) -> None:
         """Never narrower than before, never wider than the data."""
@@ -305,12 +310,12 @@ class Lives(RuleBasedStateMachine):
         assert totals.end_ns is not None
         assert totals.start_ns <= start <= end <= totals.end_ns
 
-    def check_stream(self, known: Modelled) -> None:
+    def check_stream(self, modelled: Modelled) -> None:
         """JSON first, JSON last once it is closed, every row once."""
-        order = samples.kinds(self.client, "rig", known.number)
+        order = samples.kinds(self.client, "rig", modelled.number)
         assert order[0] == "session_json"
-        assert order.count("timestamped_data") == sum(known.rows.values())
-        if known.is_closed:
+        assert order.count("timestamped_data") == sum(modelled.rows.values())
+        if modelled.is_closed:
             assert order[-1] == "session_json"
 
     def teardown(self) -> None:
@@ -321,9 +326,9 @@ class Lives(RuleBasedStateMachine):
 @pytest.mark.timeout(14_400)
 def test_random_lives_follow_the_model() -> None:
     """Opens, writes, reports, updates, pauses, closes, deaths and time in any order end as the model says."""
-    with server.running() as own, anyio.from_thread.start_blocking_portal() as portal:
-        Lives.portal, Lives.url = portal, own.url
-        Lives.link = portal.call(MortalLink, settings.RedisSettings(url=own.url))
+    with server.running() as running, anyio.from_thread.start_blocking_portal() as portal:
+        Lives.portal, Lives.url = portal, running.url
+        Lives.link = portal.call(MortalLink, settings.RedisSettings(url=running.url))
         portal.call(functions.load, Lives.link)
         hypothesis.stateful.run_state_machine_as_test(
             Lives,

@@ -84,9 +84,9 @@ class World:
 
     def start_supervisor(self) -> processes.Supervisor:
         self._started += 1
-        own = processes.Supervisor(self.address, self.directory, self._started, self._settings)
-        self.supervisors.append(own)
-        return own
+        supervisor = processes.Supervisor(self.address, self.directory, self._started, self._settings)
+        self.supervisors.append(supervisor)
+        return supervisor
 
     def start_supervisors(self, count: int) -> None:
         """Some that are ready."""
@@ -95,7 +95,7 @@ class World:
         wait_until(lambda: len(self.ready_supervisors()) == count, timeout_s=PATIENCE_S, what="supervisors")
 
     def ready_supervisors(self) -> list[processes.Supervisor]:
-        return [one for one in self.supervisors if one.is_ready and not one.is_frozen]
+        return [supervisor for supervisor in self.supervisors if supervisor.is_ready and not supervisor.is_frozen]
 
     def fell(self, supervisor: processes.Supervisor) -> None:
         self.supervisors.remove(supervisor)
@@ -123,20 +123,27 @@ class World:
     def notes(self, unit: int) -> Path:
         return self.directory / f"unit-{unit}.notes"
 
-    def start_writer(self, unit: int, *words: str) -> processes.Writer:
+    def start_writer(self, unit: int, *arguments: str) -> processes.Writer:
         options = {**self.sessions[unit].options, "redisUrl": self.url}
-        given = ["--seed", self.seed, "--stop", str(self.stop_path), *words, *(["--plain"] if self.is_plain else [])]
-        writer = processes.Writer(options, self.notes(unit), unit, *given)
+        all_arguments = [
+            "--seed",
+            self.seed,
+            "--stop",
+            str(self.stop_path),
+            *arguments,
+            *(["--plain"] if self.is_plain else []),
+        ]
+        writer = processes.Writer(options, self.notes(unit), unit, *all_arguments)
         self.writers.append(writer)
         return writer
 
     def judged(self, session: rta_writers.Session) -> oracle.Verdict:
         """What stands in Redis now, against what the writers of a session noted."""
-        found = oracle.follow(oracle.read(self.port, session.target.stream))
-        return oracle.judge(found.get(session.target.stream_session_id), self.acknowledged(session))
+        sessions = oracle.follow(oracle.read(self.port, session.target.stream))
+        return oracle.judge(sessions.get(session.target.stream_session_id), self.acknowledged(session))
 
     def acknowledged(self, session: rta_writers.Session) -> stamps.Codes:
-        return oracle.acknowledged([self.notes(unit) for unit, own in self.sessions.items() if own is session])
+        return oracle.acknowledged([self.notes(unit) for unit, other in self.sessions.items() if other is session])
 
     def close(self, session: rta_writers.Session, expected_samples: int | None) -> ClosedSession:
         expected = None if expected_samples is None else Totals(samples=expected_samples)
@@ -155,7 +162,7 @@ class World:
         old.stop()
 
     def events(self, name: str) -> list[dict[str, object]]:
-        return [event for one in (*self.supervisors, *self.fallen) for event in one.events(name)]
+        return [event for supervisor in (*self.supervisors, *self.fallen) for event in supervisor.events(name)]
 
     def end(self) -> None:
         for process in (*self.supervisors, *self.writers):
@@ -182,7 +189,7 @@ def patiently(ask: Callable[[], T], meanwhile: Callable[[], None]) -> T:
 
 
 @contextlib.contextmanager
-def made(
+def running(
     seed: str,
     options: Mapping[str, str],
     *,

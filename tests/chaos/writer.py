@@ -31,12 +31,12 @@ class Notes:
         self._path = path
         self._unit = unit
 
-    def note(self, kind: str, *words: object) -> None:
-        os.write(self._file, (" ".join(map(str, (kind, self._unit, *words))) + "\n").encode())
+    def note(self, kind: str, *fields: object) -> None:
+        os.write(self._file, (" ".join(map(str, (kind, self._unit, *fields))) + "\n").encode())
 
     def next_epoch(self) -> int:
         lines = [line.split() for line in self._path.read_text().splitlines() if line.startswith("E ")]
-        return max((int(words[2]) + 1 for words in lines), default=0)
+        return max((int(fields[2]) + 1 for fields in lines), default=0)
 
 
 class Once:
@@ -97,7 +97,7 @@ def main() -> int:
     parser.add_argument("--pause-s", type=float, default=0.0)
     parser.add_argument("--plain", action="store_true")
     args = parser.parse_args()
-    die_with_parent.put_on()
+    die_with_parent.enable()
     options = dict(word.split("=", 1) for word in args.options)
     notes = Notes(args.notes, args.unit)
     while not args.stop.exists() and (epoch := notes.next_epoch()) < args.epochs:

@@ -53,12 +53,12 @@ def fuzz(name: str, seconds: int) -> None:
     corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(fuzz_targets.seeds(name)):
         (corpus / f"seed-{number}").write_bytes(seed)
-    words = [
+    arguments = [
         *("fuzz", str(corpus)),
         *(f"-max_total_time={seconds}", f"-timeout={ONE_INPUT_S}", f"-rss_limit_mb={MEMORY_MIB}"),
         *(f"-max_len={LONGEST.get(name, 8192)}", f"-artifact_prefix={FOLDER}/{name}-", "-print_final_stats=1"),
     ]
-    atheris.Setup(words, fuzz_targets.TARGETS[name])
+    atheris.Setup(arguments, fuzz_targets.TARGETS[name])
     atheris.Fuzz()
 
 

@@ -20,7 +20,7 @@ Layout, Type, Kind = layout.Layout, layout.SampleType, layout.Kind
 
 
 class Vector(NamedTuple):
-    """One burst, and what a reader needs to be told to read it."""
+    """One burst, and the layouts and framing that a reader needs for it."""
 
     data: bytes
     says: str
@@ -33,15 +33,15 @@ def vectors() -> dict[str, Vector]:
     return {**_timestamped(), **_types(), **_other_kinds(), **_documents()}
 
 
-def _one(made: Any) -> bytes:
-    (burst,) = made
+def _only(bursts: Any) -> bytes:
+    (burst,) = bursts
     data: bytes = burst.data
     return data
 
 
 def _channel(channel: int, times: list[int], values: Any, **options: Any) -> bytes:
     encoder = encode.Encoder(options=encode.Options(**options))
-    return _one(encoder.rows(np.full(len(times), channel), np.array(times, np.int64), np.array(values)))
+    return _only(encoder.rows(np.full(len(times), channel), np.array(times, np.int64), np.array(values)))
 
 
 def _timestamped() -> dict[str, Vector]:
@@ -72,26 +72,26 @@ def _timestamped() -> dict[str, Vector]:
 
 
 def _types() -> dict[str, Vector]:
-    made = {}
+    type_vectors = {}
     for kind in Type:
         layouts = layout.Plan([(10, Layout(kind))])
         if kind in {Type.DOUBLE, Type.FLOAT}:
             info = np.finfo(kind.dtype)
             values = np.array([info.min, info.max, info.tiny, 0.1], kind.dtype)
         else:
-            whole = np.iinfo(kind.dtype)
-            values = np.array([whole.min, whole.max, 0, 1], kind.dtype)
+            bounds = np.iinfo(kind.dtype)
+            values = np.array([bounds.min, bounds.max, 0, 1], kind.dtype)
         times = START_NS + np.arange(4) * MS
-        data = _one(encode.Encoder(layouts).rows(np.full(4, 10), times, values))
-        made[f"type-{kind.value}"] = Vector(
+        data = _only(encode.Encoder(layouts).rows(np.full(4, 10), times, values))
+        type_vectors[f"type-{kind.value}"] = Vector(
             data, f"samples of type {kind.value}, the lowest and highest first", layouts
         )
-    return made
+    return type_vectors
 
 
 def _other_kinds() -> dict[str, Vector]:
     periodic = layout.Plan([(20, Layout(Type.INT16, Kind.PERIODIC))])
-    known = layout.Plan([(20, Layout(Type.INT16, Kind.PERIODIC, 10 * MS))])
+    fixed_interval = layout.Plan([(20, Layout(Type.INT16, Kind.PERIODIC, 10 * MS))])
     rows = layout.Plan(
         [(k, Layout(kind, Kind.ROW)) for k, kind in ((30, Type.UINT8), (31, Type.DOUBLE), (300, Type.INT32))]
     )
@@ -106,18 +106,20 @@ def _other_kinds() -> dict[str, Vector]:
     long = encode.Encoder(mixed).rows(ids, np.repeat(times, 4), np.arange(32) * 1.0)
     return {
         "periodic": Vector(
-            _one(encode.Encoder(periodic).rows(np.full(8, 20), times, np.arange(8) - 4)), "split at gaps", periodic
+            _only(encode.Encoder(periodic).rows(np.full(8, 20), times, np.arange(8) - 4)), "split at gaps", periodic
         ),
         "periodic-known": Vector(
-            _one(encode.Encoder(known).rows(np.full(8, 20), times, np.arange(8) - 4)), "the interval is known", known
+            _only(encode.Encoder(fixed_interval).rows(np.full(8, 20), times, np.arange(8) - 4)),
+            "the interval is known",
+            fixed_interval,
         ),
-        "rows": Vector(_one(encode.Encoder(rows).table(times, table)), "three widths, with absent samples", rows),
-        "mixed": Vector(_one(long), "timestamped, periodic and row data in one burst", mixed),
+        "rows": Vector(_only(encode.Encoder(rows).table(times, table)), "three widths, with absent samples", rows),
+        "mixed": Vector(_only(long), "timestamped, periodic and row data in one burst", mixed),
     }
 
 
 def _documents() -> dict[str, Vector]:
-    some = [
+    events = [
         event_messages.event(
             5, START_NS, app_name="gearbox", status_text="Überdrehzahl", raw_data=[1.5, -0.0, float("inf")]
         ),
@@ -125,7 +127,7 @@ def _documents() -> dict[str, Vector]:
     ]
     document = '{"identity":"golden","state":"open","timestamp":"2024-01-01T00:00:00Z","identifier":"Größe"}'
     return {
-        "events": Vector(_one(encode.Encoder().events(some)), "one with all fields, one with the least"),
+        "events": Vector(_only(encode.Encoder().events(events)), "one with all fields, one with the least"),
         "session-json": Vector(encode.session_json(document.encode()), "the Session JSON and nothing else"),
         "time-range": Vector(encode.time_range(START_NS, START_NS + 1), "both ends inside"),
     }
@@ -133,10 +135,10 @@ def _documents() -> dict[str, Vector]:
 
 def described(vector: Vector) -> dict[str, Any]:
     """What is inside, for people and for other implementations. Times are text: many parsers round large numbers."""
-    found = decode.columns([vector.data], vector.layouts, framing=vector.framing)
+    decoded = decode.columns([vector.data], vector.layouts, framing=vector.framing)
     samples: dict[str, Any] = {}
-    for kind, part in found.samples.items():
-        for channel, (times, values) in part.by_channel().items():
+    for kind, columns in decoded.samples.items():
+        for channel, (times, values) in columns.by_channel().items():
             samples[str(channel)] = {
                 "type": kind.value,
                 "kind": vector.layouts.layout(channel).kind.value,
@@ -155,20 +157,20 @@ def described(vector: Vector) -> dict[str, Any]:
                 "status_text": event.status_text,
                 "raw_data": [np.array([value]).tobytes().hex() for value in event.raw_data],
             }
-            for event in found.events
+            for event in decoded.events
         ],
-        "session_json": found.session_json,
-        "time_ranges_ns": [[str(start), str(end)] for start, end in found.time_ranges_ns],
+        "session_json": decoded.session_json,
+        "time_ranges_ns": [[str(start), str(end)] for start, end in decoded.time_ranges_ns],
     }
 
 
 def main() -> None:
     """Writes every file."""
-    made = vectors()
-    for name, vector in made.items():
+    all_vectors = vectors()
+    for name, vector in all_vectors.items():
         (HERE / f"{name}.burst").write_bytes(vector.data)
         (HERE / f"{name}.pb").write_bytes(codec_burst.decompress(vector.data, vector.framing))
-    index = {name: described(vector) for name, vector in made.items()}
+    index = {name: described(vector) for name, vector in all_vectors.items()}
     INDEX.write_text(json.dumps(index, indent=1, ensure_ascii=False) + "\n")
 
 

@@ -11,6 +11,8 @@ from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.embedded import server
 from rta_supervisor.recovery.restore import Recovery
+from rta_supervisor.recovery.session_restorer import SessionRestorer
+from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import functions
@@ -77,14 +79,15 @@ def target(url: str, client: redis.Redis) -> Target:
 
 @pytest.fixture
 async def world(url: str, tmp_path: Path) -> AsyncIterator[World]:
-    made = settings.Settings(redis=settings.RedisSettings(url=url))
-    link = Link(made.redis)
+    config = settings.Settings(redis=settings.RedisSettings(url=url))
+    link = Link(config.redis)
     await functions.load(link)
-    sessions = SessionStore(link, made)
+    sessions = SessionStore(link, config)
     catalogue = SqliteCatalogue(tmp_path / "catalogue.sqlite")
-    archivist = CatalogueWriter(link, catalogue, made)
-    life = supervisor_parts.service(link, made, sessions, archivist.mark_changed)
-    recovery = Recovery(link, sessions, life, catalogue, config=supervisor_parts.required(made), prepare=())
-    yield World(link, sessions, catalogue, archivist, life, recovery)
+    catalogue_writer = CatalogueWriter(link, catalogue, config)
+    service = supervisor_parts.service(link, config, sessions, catalogue_writer.mark_changed)
+    restorer = SessionRestorer(sessions, service, RecentReports())
+    recovery = Recovery(link, sessions, restorer, catalogue, config=supervisor_parts.required(config), prepare=())
+    yield World(link, sessions, catalogue, catalogue_writer, service, restorer, recovery)
     await catalogue.close()
     await link.close()

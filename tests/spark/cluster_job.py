@@ -37,11 +37,11 @@ def main() -> None:
     """With files from spark-submit: one write on a local-cluster. Without: all faults, on a cluster of two hosts."""
     url, work, shipped_by = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
-    found: dict[str, dict[str, int]] = {}
+    report: dict[str, dict[str, int]] = {}
     if shipped_by == "spark-submit":
         spark = session("local-cluster[2,1,1024]", work, {})
         rta_writers.register(spark)
-        run(spark, url, found, "submitted", write_once, "exactly-once")
+        run(spark, url, report, "submitted", write_once, "exactly-once")
     else:
         sys.path.append(str(Path(__file__).parents[2]))
         from tests.spark import two_hosts  # noqa: PLC0415 - a program is not in the package of its neighbours
@@ -49,21 +49,21 @@ def main() -> None:
         spark = session(two_hosts.start(work), work, two_hosts.SPECULATION)
         rta_writers.ship(spark)
         metrics = rta_writers.register(spark)
-        run(spark, url, found, "plain", write_once, "exactly-once")
+        run(spark, url, report, "plain", write_once, "exactly-once")
         back = spark.read.format("rta").options(redisUrl=url, session="plain").load()
-        found["read"] = {"rows": back.count()}
+        report["read"] = {"rows": back.count()}
         before = metrics.effort().duplicate_rows
-        run(spark, url, found, "killed", write_killed, "exactly-once")
-        found["metrics"] = {"duplicates": metrics.effort().duplicate_rows - before}
+        run(spark, url, report, "killed", write_killed, "exactly-once")
+        report["metrics"] = {"duplicates": metrics.effort().duplicate_rows - before}
         for delivery, name in (("staged", "-staged"), ("at-least-once", "-doubled")):
-            run(spark, url, found, f"killed{name}", write_killed, delivery)
+            run(spark, url, report, f"killed{name}", write_killed, delivery)
         for delivery, name in (("exactly-once", ""), ("staged", "-staged"), ("at-least-once", "-doubled")):
-            run(spark, url, found, f"speculated{name}", write_speculated, delivery)
-    sys.stdout.write(json.dumps(found) + "\n")
+            run(spark, url, report, f"speculated{name}", write_speculated, delivery)
+    sys.stdout.write(json.dumps(report) + "\n")
     spark.stop()
 
 
-def session(master: str, work: Path, more: dict[str, str]) -> SparkSession:
+def session(master: str, work: Path, settings: dict[str, str]) -> SparkSession:
     builder = (
         SparkSession.Builder()
         .master(master)
@@ -75,7 +75,7 @@ def session(master: str, work: Path, more: dict[str, str]) -> SparkSession:
         .config("spark.sql.warehouse.dir", str(work / "warehouse"))
         .config("spark.local.dir", str(work / "local"))
     )
-    for name, value in more.items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
@@ -86,14 +86,14 @@ Write = Callable[[SparkSession, str, dict[str, str]], None]
 
 
 def run(
-    spark: SparkSession, url: str, found: dict[str, dict[str, int]], name: str, write: Write, delivery: str
+    spark: SparkSession, url: str, report: dict[str, dict[str, int]], name: str, write: Write, delivery: str
 ) -> None:
-    """One write with its fault; how often that struck is counted in Redis by those whom it struck."""
+    """Run one write with its fault. The tasks that the fault hits count themselves in Redis."""
     if name in LONG_RUNS and not os.environ.get("RTA_SOAK"):
         return
     with redis_client.connect(url) as client, rta_writers.SessionClient(url).session(name, stream=name) as opened:
         write(spark, name, {**opened.options, "delivery": delivery, "groupRows": str(GROUP_ROWS)})
-        found[name] = {"injected": client.llen(f"test:{name}"), "id": opened.target.stream_session_id}
+        report[name] = {"injected": client.llen(f"test:{name}"), "id": opened.target.stream_session_id}
 
 
 def samples(spark: SparkSession) -> DataFrame:
@@ -107,7 +107,7 @@ def save(frame: DataFrame, options: dict[str, str]) -> None:
 
 
 def write_once(spark: SparkSession, name: str, options: dict[str, str]) -> None:
-    """No fault at all."""
+    """Write without a fault."""
     del name
     save(samples(spark), options)
 
@@ -124,7 +124,7 @@ def write_killed(spark: SparkSession, name: str, options: dict[str, str]) -> Non
 
 
 def wait_for_twin(name: str, url: str, *, doubled: bool) -> Map:
-    """The first attempt of a task freezes when most of its rows are sent, until its twin has come as far.
+    """The first attempt of a task freezes when most of its rows are sent, until the second has sent as many.
 
     Where rows may come twice, until some did: who writes what the twin yields is another process.
     """
@@ -162,8 +162,8 @@ def count_arrived(client: Any, name: str) -> int:
     from rta_wire.codec import decode  # noqa: PLC0415 - on an executor, where it was shipped
 
     entries = client.xrange(f"stream:{name}")
-    found = decode.columns([fields[b"data"] for _, fields in entries])
-    return sum(len(some.times_ns) for some in found.samples.values())
+    decoded = decode.columns([fields[b"data"] for _, fields in entries])
+    return sum(len(columns.times_ns) for columns in decoded.samples.values())
 
 
 def kill_executor(name: str, url: str) -> Map:
@@ -172,12 +172,12 @@ def kill_executor(name: str, url: str) -> Map:
     def kill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from rta_writers.connection import redis_client  # noqa: PLC0415 - on an executor, where it was shipped
 
-        seen = 0
+        rows = 0
         for batch in batches:
             yield batch
-            seen += batch.num_rows
+            rows += batch.num_rows
             with redis_client.connect(url) as client:
-                if seen <= ROWS // 2 or client.exists(f"test:{name}"):
+                if rows <= ROWS // 2 or client.exists(f"test:{name}"):
                     continue
                 # The writer is another process: it has the first group, and needs a moment to send it.
                 while client.xlen(f"stream:{name}") < 2 and not client.keys(f"rtas:sg:*{name}*"):

@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 import rta_writers
 from rta_writers.connection import redis_client
+from rta_writers.options.write import WriteOptions
 from rta_writers.spark.source import RtaDataSource
 from rta_writers.spark.writer import StreamWriter
 
@@ -25,14 +26,14 @@ BLOCK_S, PATIENCE_S = 3, 600
 
 
 class DoomedWriter(StreamWriter):
-    """Commits, waits for the other query, and takes the driver with it."""
+    """Commits, waits for the commit of the other query, and kills the driver."""
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         super().commit(messages, batchId)
         if batchId == DOOMED_EPOCH:
             with redis_client.connect(URL) as client:
                 key = f"test:committed:{batchId}"
-                if client.rpush(key, self._options["delivery"]) < len(DELIVERIES):
+                if client.rpush(key, self._options.delivery.value) < len(DELIVERIES):
                     client.expire(key, PATIENCE_S)
                     while True:
                         client.execute_command("BLPOP", "test:nothing", BLOCK_S)
@@ -41,11 +42,11 @@ class DoomedWriter(StreamWriter):
 
 
 class DoomedSource(RtaDataSource):
-    """`rta`, with such a writer."""
+    """The data source `rta` with a `DoomedWriter`."""
 
     def streamWriter(self, schema: sql.StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802 - Spark's name
         super().streamWriter(schema, overwrite)
-        return DoomedWriter(dict(self.options), None)
+        return DoomedWriter(WriteOptions.parse(self.options), None)
 
 
 def main() -> None:

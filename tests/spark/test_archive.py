@@ -18,6 +18,7 @@ import rta_writers
 from rta_supervisor.archive import finalize
 from rta_wire import archive_spec, content_digest, errors
 from rta_writers.archive import job as archive_job
+from rta_writers.archive import job_events
 from rta_writers.options.target import Target
 from tests.spark import frames
 from tests.support import samples
@@ -38,9 +39,9 @@ def order_for(url: str, folder: Path, *streams: archive_spec.StreamSpec) -> arch
 
 
 def stream_order(stream: str, sessions: dict[int, int], sample_type: str = "double") -> archive_spec.StreamSpec:
-    """Sessions by number, with the bytes that they are said to have."""
-    wanted = {number: archive_spec.SessionSpec(f"run-{number}", size, 0, 2**40) for number, size in sessions.items()}
-    return archive_spec.StreamSpec(stream, "0-0", wanted, sample_type, "raw")
+    """A stream with sessions by stream session id, and their sizes in bytes."""
+    specs = {number: archive_spec.SessionSpec(f"run-{number}", size, 0, 2**40) for number, size in sessions.items()}
+    return archive_spec.StreamSpec(stream, "0-0", specs, sample_type, "raw")
 
 
 def target_of(client: redis.Redis, url: str, number: int, stream: str = "rig") -> Target:
@@ -53,11 +54,11 @@ def save(frame: Any, target: Target, **options: str) -> None:
     frame.write.format("rta").mode("append").options(**target.options(), **options).save()
 
 
-def read_back(outcome: archive_spec.SessionResult, folder: Path) -> content_digest.Digest:
-    found = content_digest.Digest()
-    for one in finalize.verify_files(outcome.stream_session_id, outcome.files, folder).values():
-        found = found.sum_of(one.content)
-    return found
+def read_back(result: archive_spec.SessionResult, folder: Path) -> content_digest.Digest:
+    digest = content_digest.Digest()
+    for file in finalize.verify_files(result.stream_session_id, result.files, folder).values():
+        digest = digest.sum_of(file.content)
+    return digest
 
 
 def test_one_pass_takes_many_sessions_of_several_streams(
@@ -66,31 +67,33 @@ def test_one_pass_takes_many_sessions_of_several_streams(
     """Each stream is read once to write and once to count; a large session has several files."""
     for number in (1, 2, 3):
         save(frames.long(spark, 4000), target_of(client, url, number), burstBytes="4096")
-    whole = spark.sql(f"select 1 channel, 5L time, {2**53 + 1}L value")
-    save(whole, target_of(client, url, 4, "other"), sampleType="int64")
+    integers = spark.sql(f"select 1 channel, 5L time, {2**53 + 1}L value")
+    save(integers, target_of(client, url, 4, "other"), sampleType="int64")
     monkeypatch.setattr(archive_job, "SLICE_BYTES", 1000)
     long = stream_order("rig", {1: 8000, 2: 100})
-    found: Any = client.xrange("stream:rig")
+    entries_before: Any = client.xrange("stream:rig")
     client.delete("stream:rig")
     # Slices go by time: a second from one entry to the next.
-    for second, (_, fields) in enumerate(found, 1):
+    for second, (_, fields) in enumerate(entries_before, 1):
         client.xadd("stream:rig", fields, id=f"{second * 1000}-0")
-    span = {"start_ms": 1000, "end_ms": len(found) * 1000}
-    sessions = {number: msgspec.structs.replace(one, **span) for number, one in long.sessions.items()}
+    span = {"start_ms": 1000, "end_ms": len(entries_before) * 1000}
+    sessions = {number: msgspec.structs.replace(session, **span) for number, session in long.sessions.items()}
     long = msgspec.structs.replace(long, sessions=sessions)
     order = order_for(url, tmp_path, long, stream_order("other", {4: 1}, "int64"))
     written: list[archive_job.Files] = []
     client.config_resetstat()
-    outcomes = {one.stream_session_id: one for one in archive_job.run(spark, order, order.passes[0], written.append)}
+    results = {
+        session.stream_session_id: session for session in archive_job.run(spark, order, order.passes[0], written.append)
+    }
     calls: Any = client.info("commandstats")
-    assert {number: one.samples.rows for number, one in outcomes.items()} == {1: 4000, 2: 4000, 4: 1}
-    for outcome in outcomes.values():
-        assert outcome.begins_with_json is False
-        assert outcome.problem == ""
-        assert read_back(outcome, tmp_path) == content_digest.Digest(outcome.samples.rows, outcome.samples.sum)
-    assert len(outcomes[2].files) == len(outcomes[4].files) == 1
-    assert len(outcomes[1].files) > 1
-    assert written[0].keys() == outcomes.keys()
+    assert {number: session.samples.rows for number, session in results.items()} == {1: 4000, 2: 4000, 4: 1}
+    for result in results.values():
+        assert result.begins_with_json is False
+        assert result.problem == ""
+        assert read_back(result, tmp_path) == content_digest.Digest(result.samples.rows, result.samples.sum)
+    assert len(results[2].files) == len(results[4].files) == 1
+    assert len(results[1].files) > 1
+    assert written[0].keys() == results.keys()
     entries = client.xlen("stream:rig")
     assert calls["cmdstat_xrange"]["calls"] < 2 * entries / 128 + 20
     frame = pd.concat(pd.read_parquet(path) for path in tmp_path.glob("[12]/*"))
@@ -102,9 +105,11 @@ def test_a_task_that_fails_says_why(spark: SparkSession, client: redis.Redis, ur
     save(frames.long(spark, 10), target_of(client, url, 1))
     client.xadd("stream:rig", {"id": "2", "data": b"junk"})
     order = order_for(url, tmp_path, stream_order("rig", {1: 1, 2: 1}))
-    outcomes = {one.stream_session_id: one for one in archive_job.run(spark, order, order.passes[0], lambda _: None)}
-    assert "can't be decoded" in outcomes[2].problem
-    assert (outcomes[1].problem, outcomes[1].samples.rows) == ("", 10)
+    results = {
+        session.stream_session_id: session for session in archive_job.run(spark, order, order.passes[0], lambda _: None)
+    }
+    assert "can't be decoded" in results[2].problem
+    assert (results[1].problem, results[1].samples.rows) == ("", 10)
     (tmp_path / "file").touch()
     order = order_for(url, tmp_path / "file", stream_order("rig", {1: 1}))
     with pytest.raises(errors.ArchiveUnwritable, match="Not a directory"):
@@ -115,11 +120,11 @@ def test_a_task_that_fails_says_why(spark: SparkSession, client: redis.Redis, ur
 
 
 def test_trouble_in_a_task_has_its_name() -> None:
-    """What a task raised is found in what Spark says of it."""
+    """The name and the message of a task's error are found in the text of Spark's."""
     text = "Job aborted\n  File x\nrta_wire.errors.RedisUnreachable: No Redis answers at redis://x: gone.\n\tat scala"
-    found = archive_job.failure(RuntimeError(text))
-    assert (found.code, found.message) == ("RedisUnreachable", "No Redis answers at redis://x: gone.")
-    assert archive_job.failure(RuntimeError("\njust so\n\tat x")).message == "Spark is not available: just so"
+    failure = job_events.spark_failure(RuntimeError(text))
+    assert (failure.code, failure.message) == ("RedisUnreachable", "No Redis answers at redis://x: gone.")
+    assert job_events.spark_failure(RuntimeError("\njust so\n\tat x")).message == "Spark is not available: just so"
 
 
 @pytest.mark.timeout(600)
@@ -166,9 +171,9 @@ def test_the_command_from_its_words_to_what_everybody_reads(
     assert frame["time"].tolist() == times.tolist()
     assert frame["integer"].isna().all()
 
-    found = spark.read.option("pathGlobFilter", "part-*.parquet").parquet(str(tmp_path)).orderBy("channel").toArrow()
-    assert found["time"].to_pylist() == times.tolist()
-    values = found["value"].to_numpy()
+    rows = spark.read.option("pathGlobFilter", "part-*.parquet").parquet(str(tmp_path)).orderBy("channel").toArrow()
+    assert rows["time"].to_pylist() == times.tolist()
+    values = rows["value"].to_numpy()
     # Spark's own rows hold one NaN only.
     plain = ~np.isnan(VALUES_BITS)
     assert values[plain].tobytes() == VALUES_BITS[plain].tobytes()

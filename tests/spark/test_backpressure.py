@@ -47,23 +47,23 @@ def full(between: proxy.Proxy, client: redis.Redis) -> Iterator[None]:
     client.config_set("maxmemory", "0")
 
 
-def taken(marker: Path) -> int:
+def batches_taken(marker: Path) -> int:
     """Batches that Spark has taken from the source so far."""
     return len(list(marker.iterdir()))
 
 
-def still(marker: Path) -> int:
-    """How many batches were taken when no more were for a while."""
-    seen = [taken(marker)]
+def settled_batches(marker: Path) -> int:
+    """Wait until Spark takes no more batches for a while, and count those it has taken."""
+    counts = [batches_taken(marker)]
     quiet = threading.Event()
 
     def unchanged() -> bool:
         quiet.wait(STILL_S)
-        seen.append(taken(marker))
-        return seen[-1] == seen[-2]
+        counts.append(batches_taken(marker))
+        return counts[-1] == counts[-2]
 
     wait_until(unchanged, timeout_s=60, what="a source that stands still")
-    return seen[-1]
+    return counts[-1]
 
 
 @pytest.mark.parametrize("trouble", [stuck, full])
@@ -75,8 +75,12 @@ def test_a_source_waits_for_redis(spark: SparkSession, tmp_path: Path, trouble: 
     def produce(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             for number in range(BATCHES):
-                at = np.arange(number * BATCH_ROWS, (number + 1) * BATCH_ROWS)
-                columns = [pa.array((at % 7).astype("int32")), pa.array(start_ns + at * 1000), pa.array(at / 4)]
+                numbers = np.arange(number * BATCH_ROWS, (number + 1) * BATCH_ROWS)
+                columns = [
+                    pa.array((numbers % 7).astype("int32")),
+                    pa.array(start_ns + numbers * 1000),
+                    pa.array(numbers / 4),
+                ]
                 yield pa.record_batch(columns, names=["channel", "time", "value"])
                 Path(marker, str(number)).touch()
 
@@ -89,27 +93,29 @@ def test_a_source_waits_for_redis(spark: SparkSession, tmp_path: Path, trouble: 
         writer = frame.write.format("rta").mode("append").options(**target.options())
         is_over = threading.Event()
 
-        def held() -> int:
+        def rows_in_flight() -> int:
             """Rows on their way while there is trouble."""
             wait_until(lambda: client.xlen("stream:rig") > 1, timeout_s=60, what="rows")
             with trouble(between, client):  # type: ignore[operator]
-                rows = still(tmp_path) * BATCH_ROWS - counted(client)
+                rows = settled_batches(tmp_path) * BATCH_ROWS - samples_written(client)
                 assert not is_over.is_set()
             return rows
 
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            watching = pool.submit(held)
+            watching = pool.submit(rows_in_flight)
             writer.save()
             is_over.set()
         assert 0 < watching.result() * ROW_BYTES <= IN_FLIGHT_MAX_BYTES
-        assert taken(tmp_path) == BATCHES
-        assert counted(client) == BATCHES * BATCH_ROWS
-        times_ns = np.concatenate([some.times_ns for some in stream_content.decoded(client, "rig", 7).samples.values()])
+        assert batches_taken(tmp_path) == BATCHES
+        assert samples_written(client) == BATCHES * BATCH_ROWS
+        times_ns = np.concatenate(
+            [columns.times_ns for columns in stream_content.decoded(client, "rig", 7).samples.values()]
+        )
         assert np.unique(times_ns).size == times_ns.size == BATCHES * BATCH_ROWS
         client.close()
 
 
-def counted(client: redis.Redis) -> int:
+def samples_written(client: redis.Redis) -> int:
     """Samples in the stream, by the marks that were written with them."""
     return sum(
         int(text.split()[3])

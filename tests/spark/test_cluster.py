@@ -55,8 +55,8 @@ def submit(url: str, python: Path, work: Path, command: list[str], shipped_by: s
         program = [*command, str(ROOT / "tests" / "spark" / "cluster_job.py"), url, str(work), shipped_by]
         job = subprocess.run(program, env=environment, stdout=subprocess.PIPE, stderr=log, check=False)
     assert job.returncode == 0, (work / "log").read_text()[-5000:]
-    found: dict[str, Any] = json.loads(job.stdout)
-    return found
+    report: dict[str, Any] = json.loads(job.stdout)
+    return report
 
 
 @pytest.mark.timeout(1800)
@@ -78,10 +78,10 @@ def test_rows_survive_lost_executors_and_twins(
         assert results[name]["injected"] == faults, name
         assert stream_content.samples(client, name, results[name]["id"]) == WRITTEN, name
     for name, faults in (("killed-doubled", 1), ("speculated-doubled", 2)):
-        found = stream_content.samples(client, name, results[name]["id"])
+        written = stream_content.samples(client, name, results[name]["id"])
         assert results[name]["injected"] == faults, name
-        assert len(found) > ROWS, f"{name}: the fault was not one"
-        assert sorted(set(found)) == WRITTEN, name
+        assert len(written) > ROWS, f"{name}: the fault was not one"
+        assert sorted(set(written)) == WRITTEN, name
     assert results["read"]["rows"] == ROWS
     assert results["metrics"]["duplicates"] > 0
 

@@ -19,17 +19,17 @@ GROUP_ROWS = 4096
 SOAK = bool(os.environ.get("RTA_SOAK"))
 
 
-def found(client: redis.Redis, session: rta_writers.Session) -> frames.Rows:
+def session_rows(client: redis.Redis, session: rta_writers.Session) -> frames.Rows:
     return stream_content.samples(client, session.target.stream, session.target.stream_session_id)
 
 
-def check(rows: frames.Rows, wanted: frames.Rows, delivery: str) -> None:
+def check(rows: frames.Rows, expected: frames.Rows, delivery: str) -> None:
     """Each row once; where that is not promised each at least once, and some twice: else nothing was injected."""
     if delivery == "at-least-once":
-        assert sorted(set(rows)) == wanted
-        assert len(rows) > len(wanted)
+        assert sorted(set(rows)) == expected
+        assert len(rows) > len(expected)
     else:
-        assert rows == wanted
+        assert rows == expected
 
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "staged", "at-least-once"])
@@ -49,11 +49,11 @@ def test_tasks_that_fail_late_are_tried_again(
 
         context = TaskContext.get()
         assert context is not None
-        seen = 0
+        rows_seen = 0
         for batch in batches:
-            seen += batch.num_rows
+            rows_seen += batch.num_rows
             yield batch
-            if context.attemptNumber() == 0 and seen > 2 * group:
+            if context.attemptNumber() == 0 and rows_seen > 2 * group:
                 Path(marker, str(context.partitionId())).touch()
                 raise RuntimeError("injected")
 
@@ -66,7 +66,7 @@ def test_tasks_that_fail_late_are_tried_again(
         options = {**session.options, "delivery": delivery, "groupRows": str(group)}
         failing.write.format("rta").mode("append").options(**options).save()
     assert len(list(tmp_path.iterdir())) == 2, "the fault was not injected"
-    check(found(client, session), frames.rows(rows), delivery)
+    check(session_rows(client, session), frames.rows(rows), delivery)
 
 
 def run_query(frame: DataFrame, session: rta_writers.Session, work: Path, **options: str) -> None:
@@ -105,10 +105,10 @@ def test_every_epoch_is_replayed(
             run_query(source, session, tmp_path, delivery=delivery)
             assert tear_last_commit(tmp_path) == epoch
             run_query(source, session, tmp_path, delivery=delivery)
-    check(found(client, session), frames.rows(900 * files), delivery)
+    check(session_rows(client, session), frames.rows(900 * files), delivery)
 
 
-def divided(spark: SparkSession, work: Path, partitions: int) -> DataFrame:
+def repartitioned(spark: SparkSession, work: Path, partitions: int) -> DataFrame:
     source = spark.readStream.schema(frames.SCHEMA).parquet(str(work / "in"))
     return rta_writers.deterministic(source, partitions=partitions)
 
@@ -116,23 +116,23 @@ def divided(spark: SparkSession, work: Path, partitions: int) -> DataFrame:
 def test_a_replay_in_other_partitions_is_refused_and_a_staged_one_is_not(
     spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, tmp_path: Path
 ) -> None:
-    """The rows of a unit are others now: exactly-once says so and mixes nothing; with the old number it goes on."""
+    """Other partitions give a unit other rows: exactly-once refuses them, and accepts the old number of partitions."""
     frames.land(tmp_path / "in", 1000, 1)
     with sessions.session("run-1", stream="rig") as session:
-        run_query(divided(spark, tmp_path, 3), session, tmp_path)
+        run_query(repartitioned(spark, tmp_path, 3), session, tmp_path)
         tear_last_commit(tmp_path)
         with pytest.raises(PySparkException, match="repeats epoch 0 with other rows"):
-            run_query(divided(spark, tmp_path, 2), session, tmp_path)
-        run_query(divided(spark, tmp_path, 3), session, tmp_path)
-    assert found(client, session) == frames.rows(1000)
+            run_query(repartitioned(spark, tmp_path, 2), session, tmp_path)
+        run_query(repartitioned(spark, tmp_path, 3), session, tmp_path)
+    assert session_rows(client, session) == frames.rows(1000)
     staged = tmp_path / "staged"
     staged.mkdir()
     (tmp_path / "in").rename(staged / "in")
     with sessions.session("run-2", stream="rig") as session:
-        run_query(divided(spark, staged, 3), session, staged, delivery="staged")
+        run_query(repartitioned(spark, staged, 3), session, staged, delivery="staged")
         tear_last_commit(staged)
-        run_query(divided(spark, staged, 2), session, staged, delivery="staged")
-    assert found(client, session) == frames.rows(1000)
+        run_query(repartitioned(spark, staged, 2), session, staged, delivery="staged")
+    assert session_rows(client, session) == frames.rows(1000)
 
 
 def test_a_named_job_that_is_run_again_adds_nothing(
@@ -143,4 +143,4 @@ def test_a_named_job_that_is_run_again_adds_nothing(
         for shuffle in (5, 3):
             frame = rta_writers.deterministic(frames.long(spark, 3000).repartition(shuffle), partitions=2)
             frame.write.format("rta").mode("append").options(**session.options, job="nightly").save()
-    assert found(client, session) == frames.rows(3000)
+    assert session_rows(client, session) == frames.rows(3000)

@@ -18,33 +18,33 @@ from tests.support.waiting import wait_until
 ROWS = 1000
 
 
-def shown(spark: SparkSession) -> list[dict[str, str]]:
+def metrics_on_page(spark: SparkSession) -> list[dict[str, str]]:
     """Metrics of ours on the SQL page, of each execution that has some."""
     store = spark._jsparkSession.sharedState().statusStore()
-    found = []
+    by_execution = []
     executions = store.executionsList()
-    for execution in (executions.apply(at) for at in range(executions.size())):
+    for execution in (executions.apply(index) for index in range(executions.size())):
         values = store.executionMetrics(execution.executionId())
-        metrics = [execution.metrics().apply(at) for at in range(execution.metrics().size())]
+        metrics = [execution.metrics().apply(index) for index in range(execution.metrics().size())]
         ours = {
             metric.name(): values.apply(metric.accumulatorId())
             for metric in metrics
             if metric.name().startswith("rta ") and values.contains(metric.accumulatorId())
         }
         if ours:
-            found.append(ours)
-    return found
+            by_execution.append(ours)
+    return by_execution
 
 
 @pytest.fixture
 def new_on_page(spark: SparkSession) -> Callable[[int], list[dict[str, str]]]:
     """Waits until so many more executions are on the page, all of their samples with them."""
-    before = len(shown(spark))
+    before = len(metrics_on_page(spark))
 
     def wait(samples: int) -> list[dict[str, str]]:
         def complete() -> list[dict[str, str]] | None:
-            ours = shown(spark)[before:]
-            return ours if sum(int(one["rta samples"].replace(",", "")) for one in ours) >= samples else None
+            ours = metrics_on_page(spark)[before:]
+            return ours if sum(int(metrics["rta samples"].replace(",", "")) for metrics in ours) >= samples else None
 
         return wait_until(complete, timeout_s=60, what="metrics on the page") or []
 
@@ -61,15 +61,22 @@ def test_a_batch_is_counted_on_the_driver_and_shown_on_the_page(
     with sessions.session("run-1", stream="rig") as session:
         for _ in range(2):
             frames.long(spark, ROWS).write.format("rta").mode("append").options(**session.options, job="again").save()
-    found = counters.as_dict()
-    assert (found["rows"], found["samples"], found["duplicate_rows"], found["retries"]) == (2 * ROWS, ROWS, ROWS, 0)
-    assert found["bursts"] >= 2
-    assert found["ratio"] == found["raw_bytes"] / found["stored_bytes"] > 1
+    counted = counters.as_dict()
+    assert (counted["rows"], counted["samples"], counted["duplicate_rows"], counted["retries"]) == (
+        2 * ROWS,
+        ROWS,
+        ROWS,
+        0,
+    )
+    assert counted["bursts"] >= 2
+    assert counted["ratio"] == counted["raw_bytes"] / counted["stored_bytes"] > 1
     first = new_on_page(ROWS)[0]
     assert set(first) == {name for name, _ in sql_page.METRIC_TYPES}
     assert (first["rta samples"], first["rta retries"], first["rta duplicate rows refused"]) == ("1,000", "0", "0")
-    assert int(first["rta bursts"]) == found["bursts"]
-    wait_until(lambda: shown(spark)[-1]["rta duplicate rows refused"] == "1,000", timeout_s=60, what="the second run")
+    assert int(first["rta bursts"]) == counted["bursts"]
+    wait_until(
+        lambda: metrics_on_page(spark)[-1]["rta duplicate rows refused"] == "1,000", timeout_s=60, what="the second run"
+    )
 
 
 def test_each_epoch_of_a_query_is_in_its_progress_and_on_the_page(
@@ -92,10 +99,10 @@ def test_each_epoch_of_a_query_is_in_its_progress_and_on_the_page(
             .start()
         )
         query.awaitTermination()
-    progress = [one for one in counters.progress(query) if one["numInputRows"]]
-    assert [(one["batchId"], one["rta"]["samples"]) for one in progress] == [(0, ROWS), (1, ROWS)]
-    assert all(one["rta"]["ratio"] > 1 for one in progress)
-    assert [one["rta samples"] for one in new_on_page(2 * ROWS)] == ["1,000", "1,000"]
+    progress = [epoch for epoch in counters.progress(query) if epoch["numInputRows"]]
+    assert [(epoch["batchId"], epoch["rta"]["samples"]) for epoch in progress] == [(0, ROWS), (1, ROWS)]
+    assert all(epoch["rta"]["ratio"] > 1 for epoch in progress)
+    assert [epoch["rta samples"] for epoch in new_on_page(2 * ROWS)] == ["1,000", "1,000"]
 
 
 def test_each_number_stands_beside_its_name() -> None:
@@ -117,9 +124,9 @@ def test_counters_of_old_epochs_are_forgotten(spark: SparkSession) -> None:
     """A query that runs for months costs no more memory: the newest are kept."""
     counted = spark_metrics.Metrics(spark.sparkContext)
     for epoch in range(spark_metrics.EPOCHS_KEPT + 1):
-        counted._take(spark_metrics.TaskMetrics(TaskStats(samples=1), query="q", epoch=epoch))
+        counted._add_task(spark_metrics.TaskMetrics(TaskStats(samples=1), query="q", epoch=epoch))
     query = types.SimpleNamespace(id="q", recentProgress=[{"batchId": 0}, {"batchId": 1}, {"batchId": epoch}])
-    assert [one["rta"]["samples"] for one in counted.progress(query)] == [0, 1, 1]
+    assert [progress["rta"]["samples"] for progress in counted.progress(query)] == [0, 1, 1]
     assert counted.effort().samples == spark_metrics.EPOCHS_KEPT + 1
 
 
@@ -127,14 +134,14 @@ def test_counters_of_old_epochs_are_forgotten(spark: SparkSession) -> None:
 def test_a_spark_without_such_a_page_is_told_of_once(
     spark: SparkSession, caplog: pytest.LogCaptureFixture, lacks: str
 ) -> None:
-    """What can't be shown stops nothing."""
+    """A Spark without the events of the SQL page is logged once; the counters of the driver go on."""
     context: Any = spark.sparkContext
     page = sql_page.SqlPage(spark)
     page._jvm = jvm = sql_page.Jvm(spark)
     if lacks == "a class":
-        jvm.running = context._jvm.nothing.of.this.kind
+        jvm.query_execution = context._jvm.nothing.of.this.kind
     else:
-        jvm.running = lambda _: spark.range(1)._jdf.queryExecution()
+        jvm.query_execution = lambda _: spark.range(1)._jdf.queryExecution()
         jvm.to_json = lambda _: "{}"
     for _ in range(2):
         page.show(1, TaskStats(rows=1))
@@ -142,13 +149,13 @@ def test_a_spark_without_such_a_page_is_told_of_once(
 
 
 def test_a_connection_that_spark_closes_is_no_error(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
-    """Spark closes it when a query is stopped in the middle of a trigger; other errors are told as before."""
+    """A connection that Spark closes when it stops a query prints no traceback; other errors do as before."""
     server: Any = spark.sparkContext._accumulatorServer
     for error in (EOFError(), ValueError("something else")):
         try:
             raise error
         except (EOFError, ValueError):
             server.handle_error(None, ("127.0.0.1", 1))
-    told = capfd.readouterr().err
-    assert "EOFError" not in told
-    assert "something else" in told
+    output = capfd.readouterr().err
+    assert "EOFError" not in output
+    assert "something else" in output

@@ -17,6 +17,7 @@ from rta_supervisor.transport.link import Link
 from rta_wire import errors, limits
 from rta_wire.codec import encode
 from rta_wire.cold import batch as cold_batch
+from rta_wire.stream.live_then_cold import StreamCounters
 from rta_writers.options import read as options_read
 from rta_writers.options.target import Target
 from rta_writers.read import batches
@@ -29,11 +30,11 @@ from tests.support import cold_streams, samples
 
 @pytest.fixture
 def target(url: str, client: redis.Redis) -> Target:
-    """A session that needs no supervisor: gate, hash and its place in the index stand there."""
+    """A session without a supervisor: its gate, its hash and its entry in the index are set."""
     target = Target(url, "run-1", "rig", 7)
     client.set(target.keys.gate("rig", 7), "open", ex=600)
-    place: Any = {"streamName": "rig", "streamSessionId": "7", "streamPosition": "0-0"}
-    client.hset("sessions:run-1", mapping=place)
+    fields: Any = {"streamName": "rig", "streamSessionId": "7", "streamPosition": "0-0"}
+    client.hset("sessions:run-1", mapping=fields)
     client.expire("sessions:run-1", 600)
     client.zadd(target.keys.session_index(), {"run-1": 1})
     return target
@@ -55,13 +56,13 @@ def test_rows_come_back_bit_by_bit(spark: SparkSession, client: redis.Redis, tar
     save(frames.long(spark, 10), other)
     client.config_resetstat()
     for partitions in (1, 5):
-        found = load(spark, target.redis_url, session="run-1", partitions=partitions)
-        assert frames.collected(found) == frames.rows(20_000)
-    whole = load(spark, target.redis_url, stream="rig")
-    assert whole.count() == 20_010
+        session_rows = load(spark, target.redis_url, session="run-1", partitions=partitions)
+        assert frames.collected(session_rows) == frames.rows(20_000)
+    stream_rows = load(spark, target.redis_url, stream="rig")
+    assert stream_rows.count() == 20_010
     assert {
         (row.session, row.stream_session_id)
-        for row in whole.distinct().select("session", "stream_session_id").collect()
+        for row in stream_rows.distinct().select("session", "stream_session_id").collect()
     } == {
         ("run-1", 7),
         (None, 8),
@@ -77,7 +78,7 @@ def test_cold_rows_come_back_bit_by_bit(
     save(frames.long(spark, 10_000).repartition(8), target)
     info: Any = client.xinfo_stream("stream:rig")
     assert info["length"] > 6
-    wanted = frames.collected(load(spark, target.redis_url, session="run-1"))
+    live_rows = frames.collected(load(spark, target.redis_url, session="run-1"))
     run_stream(spark, target, tmp_path)
     save(frames.long(spark, 1000), target)
     anyio.run(compact, target.redis_url)
@@ -85,14 +86,14 @@ def test_cold_rows_come_back_bit_by_bit(
     run_stream(spark, target, tmp_path)
     assert spark.read.parquet(str(tmp_path / "out")).count() == 11_000
     for partitions in (1, 4):
-        found = frames.collected(load(spark, target.redis_url, session="run-1", partitions=partitions))
-        assert sorted(found) == sorted([*wanted, *frames.rows(1000)])
+        cold_rows = frames.collected(load(spark, target.redis_url, session="run-1", partitions=partitions))
+        assert sorted(cold_rows) == sorted([*live_rows, *frames.rows(1000)])
     save(frames.long(spark, 10), target)
     assert load(spark, target.redis_url, stream="rig").count() == 11_010
     middle: Any = client.xrange("cold:rig", count=1)
     after = cold_batch.unpack_entries(middle[0][1][b"b"])[1].id
-    rest = load(spark, target.redis_url, stream="rig", startingOffset=after)
-    assert 0 < rest.count() < 11_010
+    later_rows = load(spark, target.redis_url, stream="rig", startingOffset=after)
+    assert 0 < later_rows.count() < 11_010
 
 
 async def compact(url: str) -> None:
@@ -113,16 +114,18 @@ def plan_of(frame: DataFrame) -> str:
 def test_filters_are_taken_over(spark: SparkSession, target: Target) -> None:
     """On time, channel and session: the plan has no filter left, and the rows are right."""
     save(frames.long(spark, 1000), target)
-    at = samples.START_NS
-    found = load(spark, target.redis_url, stream="rig").where(
-        f"channel in (2, 3) and time >= {at + 10_000} and time < {at + 500_000} and session = 'run-1'"
+    start_ns = samples.START_NS
+    filtered = load(spark, target.redis_url, stream="rig").where(
+        f"channel in (2, 3) and time >= {start_ns + 10_000} and time < {start_ns + 500_000} and session = 'run-1'"
     )
-    wanted = [row for row in frames.rows(1000) if row[0] in (2, 3) and at + 10_000 <= row[1] < at + 500_000]
-    assert frames.collected(found) == wanted
-    assert "Filter (" not in plan_of(found).replace("isnotnull(session", ""), plan_of(found)
+    expected = [
+        row for row in frames.rows(1000) if row[0] in (2, 3) and start_ns + 10_000 <= row[1] < start_ns + 500_000
+    ]
+    assert frames.collected(filtered) == expected
+    assert "Filter (" not in plan_of(filtered).replace("isnotnull(session", ""), plan_of(filtered)
     assert load(spark, target.redis_url, stream="rig").where("session = 'nobody'").count() == 0
-    left = load(spark, target.redis_url, stream="rig").where("value > 100 and channel = 1")
-    assert left.count() == len([row for row in frames.rows(1000) if row[0] == 1 and row[2] > 100])
+    filtered_by_spark = load(spark, target.redis_url, stream="rig").where("value > 100 and channel = 1")
+    assert filtered_by_spark.count() == len([row for row in frames.rows(1000) if row[0] == 1 and row[2] > 100])
 
 
 def test_types_and_events_come_back(spark: SparkSession, target: Target) -> None:
@@ -152,18 +155,18 @@ def test_an_unknown_session_is_named(spark: SparkSession, url: str) -> None:
 def test_trimmed_entries_are_an_error_or_are_passed_over(
     spark: SparkSession, client: redis.Redis, target: Target
 ) -> None:
-    """What is gone is reported unless the job can live with it."""
+    """Entries that are gone are an error unless `failOnDataLoss` is false."""
     for _ in range(2):
         save(frames.long(spark, 1000), target)
     client.xtrim("stream:rig", maxlen=2, approximate=False)
     with pytest.raises(PySparkException, match=r"Entries of stream 'rig' after 0-0 are gone.*'failOnDataLoss'"):
         load(spark, target.redis_url, session="run-1").collect()
-    left = load(spark, target.redis_url, session="run-1", failOnDataLoss="false")
-    assert 0 < left.count() < 2000
+    remaining = load(spark, target.redis_url, session="run-1", failOnDataLoss="false")
+    assert 0 < remaining.count() < 2000
 
 
 def run_stream(spark: SparkSession, target: Target, folder: Path, **options: str) -> None:
-    """All that is there now, into files."""
+    """Read all entries that are in the stream now with a streaming query, into files."""
     query = (
         spark.readStream.format("rta")
         .options(redisUrl=target.redis_url, **(options if "stream" in options else {"session": "run-1", **options}))
@@ -182,8 +185,8 @@ def test_a_stream_of_entries_is_read_once(spark: SparkSession, target: Target, t
     for rows in (1000, 2000):
         save(frames.long(spark, rows), target)
         run_stream(spark, target, tmp_path)
-    found = spark.read.parquet(str(tmp_path / "out"))
-    assert frames.collected(found) == sorted(frames.rows(1000) + frames.rows(2000))
+    read = spark.read.parquet(str(tmp_path / "out"))
+    assert frames.collected(read) == sorted(frames.rows(1000) + frames.rows(2000))
 
 
 @pytest.mark.parametrize("option", ["session", "stream"])
@@ -193,14 +196,14 @@ def test_a_backlog_is_read_in_parts(
     """At most so many entries in a trigger, however many wait; then only what came since."""
     save(frames.long(spark, 5000), target, burstBytes="4096")
     length: Any = client.xlen("stream:rig")
-    where = {"session": "run-1"} if option == "session" else {"stream": "rig"}
-    run_stream(spark, target, tmp_path, maxEntriesPerTrigger="3", **where)
+    source = {"session": "run-1"} if option == "session" else {"stream": "rig"}
+    run_stream(spark, target, tmp_path, maxEntriesPerTrigger="3", **source)
     epochs = [path for path in (tmp_path / "checkpoint" / "commits").iterdir() if path.name.isdigit()]
     assert len(epochs) == -(-length // 3) > 2
     save(frames.long(spark, 100), target)
-    run_stream(spark, target, tmp_path, maxEntriesPerTrigger="3", **where)
-    found = frames.collected(spark.read.parquet(str(tmp_path / "out")))
-    assert found == sorted(frames.rows(5000) + frames.rows(100))
+    run_stream(spark, target, tmp_path, maxEntriesPerTrigger="3", **source)
+    read = frames.collected(spark.read.parquet(str(tmp_path / "out")))
+    assert read == sorted(frames.rows(5000) + frames.rows(100))
 
 
 def test_a_trimmed_offset_fails_the_query_or_is_a_gap(
@@ -221,19 +224,19 @@ def test_a_trimmed_offset_fails_the_query_or_is_a_gap(
 
 
 def test_a_session_that_starts_where_the_trimmer_stopped_has_lost_nothing(url: str, client: redis.Redis) -> None:
-    """Entries of others before it are gone: no reason to fail."""
+    """Entries before the first one of the session are gone, which were not its own: no error."""
     options = options_read.ReadOptions(redis_url=url)
-    sessions_place = read_plan.ReadPosition("rig", "5-0", 7)
-    now = read_plan.Counters("6-0", "9-0", added=9, length=4)
-    assert read_plan.count_missing(client, options, sessions_place, now) is None
+    position = read_plan.ReadPosition("rig", "5-0", 7)
+    counters = StreamCounters("6-0", "9-0", added=9, length=4)
+    assert read_plan.count_missing(client, options, position, counters) is None
     client.xadd("stream:rig", {"id": "7", "data": encode.session_json(b"{}")}, id="6-0")
-    assert read_plan.count_missing(client, options, sessions_place, now) == 0
-    assert read_plan.count_missing(client, options, sessions_place, now, added=3) == 2
-    assert read_plan.count_missing(client, options, read_plan.ReadPosition("rig", "12-0", 7), now) is None
+    assert read_plan.count_missing(client, options, position, counters) == 0
+    assert read_plan.count_missing(client, options, position, counters, added=3) == 2
+    assert read_plan.count_missing(client, options, read_plan.ReadPosition("rig", "12-0", 7), counters) is None
 
 
 def add_entries(client: redis.Redis, count: int) -> None:
-    """A row each, a millisecond after the other."""
+    """Add entries of one row each, a millisecond apart."""
     for number, burst in enumerate(samples.bursts(count), 1):
         client.xadd("stream:rig", {"id": "7", "data": burst.data}, id=f"{number}-0")
 
@@ -242,13 +245,13 @@ def test_a_trimmer_that_overtakes_a_task_is_noticed(client: redis.Redis, target:
     """All was there when the query was planned, and half of it when its task read: an error, or what is left."""
     add_entries(client, 4)
     options = options_read.ReadOptions(redis_url=target.redis_url, session="run-1")
-    place, now = read_plan.find_position(client, options), read_plan.counters(client, options, "rig")
-    [planned] = read_plan.ranges(place, now, options, {7: "run-1"}, now.last_id)
+    position, counters = read_plan.find_position(client, options), read_plan.read_counters(client, options, "rig")
+    [entry_range] = read_plan.plan_ranges(position, counters, options, {7: "run-1"}, counters.last_id)
     client.xtrim("stream:rig", maxlen=2, approximate=False)
     with pytest.raises(errors.StreamGap):
-        list(batches.read_batches(options, planned, batches.RowFilter()))
-    careless = msgspec.structs.replace(options, fail_on_data_loss=False)
-    assert sum(batch.num_rows for batch in batches.read_batches(careless, planned, batches.RowFilter())) == 2
+        list(batches.read_batches(options, entry_range, batches.RowFilter()))
+    tolerant = msgspec.structs.replace(options, fail_on_data_loss=False)
+    assert sum(batch.num_rows for batch in batches.read_batches(tolerant, entry_range, batches.RowFilter())) == 2
 
 
 @pytest.mark.parametrize(
@@ -262,20 +265,20 @@ def test_a_trimmer_that_overtakes_a_task_is_noticed(client: redis.Redis, target:
 def test_reading_starts_where_it_was_told_to(
     client: redis.Redis, target: Target, start: str, offset: dict[str, Any], rows: int
 ) -> None:
-    """In batch and as a stream."""
+    """Option `startingOffset` works in a batch and in a streaming query."""
     add_entries(client, 4)
-    given = {"redisUrl": target.redis_url, "session": "run-1", "startingOffset": start}
-    schema = spark_reader.spark_schema(options_read.ReadOptions.parse(given))
-    assert stream_reader.StreamReader(given, schema).initialOffset() == offset
-    batch = spark_reader.BatchReader(given, schema)
-    assert sum(found.num_rows for part in batch.partitions() for found in batch.read(part)) == rows
+    options = options_read.ReadOptions(redis_url=target.redis_url, session="run-1", starting_offset=start)
+    schema = spark_reader.spark_schema(options)
+    assert stream_reader.StreamReader(options, schema).initialOffset() == offset
+    reader = spark_reader.BatchReader(options, schema)
+    assert sum(batch.num_rows for partition in reader.partitions() for batch in reader.read(partition)) == rows
 
 
 def test_a_trigger_ends_after_so_many_entries(client: redis.Redis, target: Target) -> None:
-    """Exactly so many, and what comes after a query was told to end is left to the next one."""
+    """A trigger reads exactly so many entries; those added after a query was told to end are left to the next."""
     add_entries(client, 7)
-    given = {"redisUrl": target.redis_url, "stream": "rig", "maxEntriesPerTrigger": "3"}
-    reader = stream_reader.StreamReader(given, spark_reader.spark_schema(options_read.ReadOptions.parse(given)))
+    options = options_read.ReadOptions(redis_url=target.redis_url, stream="rig", max_entries_per_trigger=3)
+    reader = stream_reader.StreamReader(options, spark_reader.spark_schema(options))
     reader.prepareForTriggerAvailableNow()
     client.xadd("stream:rig", {"id": "7", "data": b""}, id="8-0")
     offsets = [reader.initialOffset()]

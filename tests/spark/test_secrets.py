@@ -31,17 +31,21 @@ def locked() -> Iterator[server.EmbeddedServer]:
             yield running
 
 
-@pytest.mark.parametrize("way", ["in the URL", "in a file"])
+@pytest.mark.parametrize("location", ["in the URL", "in a file"])
 def test_no_part_of_spark_shows_the_password(
-    spark: SparkSession, locked: server.EmbeddedServer, tmp_path: Path, capfd: pytest.CaptureFixture[str], way: str
+    spark: SparkSession,
+    locked: server.EmbeddedServer,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    location: str,
 ) -> None:
     """Plans, in every form that Spark shows, are what its UI and its event log have of a job's options."""
     (tmp_path / "password").write_text(SECRET)
     url = f"redis://:{SECRET}@127.0.0.1:{locked.port}"
-    if way == "in a file":
+    if location == "in a file":
         url = f"{locked.url}?password_file={tmp_path / 'password'}"
-    stream = f"rig-{way.replace(' ', '-')}"
-    with rta_writers.SessionClient(url, timeout_s=20).open(f"run {way}", stream=stream) as session:
+    stream = f"rig-{location.replace(' ', '-')}"
+    with rta_writers.SessionClient(url, timeout_s=20).open(f"run {location}", stream=stream) as session:
         frame = spark.createDataFrame([(1, START, 1.0), (1, START + 1, 2.0)], "channel int, time long, value double")
         frame.write.format("rta").mode("append").options(**session.options).save()
         read = spark.read.format("rta").options(redisUrl=url, session=session.identity).load()
@@ -50,9 +54,9 @@ def test_no_part_of_spark_shows_the_password(
         read.explain("formatted")
         plan: Any = read._jdf.queryExecution()
         plans = [plan.toString(), plan.optimizedPlan().toString(), plan.executedPlan().verboseStringWithSuffix(1000)]
-    shown = capfd.readouterr().out + "".join(plans)
-    assert "rta" in shown
-    assert SECRET not in shown
+    output = capfd.readouterr().out + "".join(plans)
+    assert "rta" in output
+    assert SECRET not in output
     assert SECRET not in str(spark.sparkContext.getConf().getAll())
 
 

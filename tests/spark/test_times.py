@@ -14,15 +14,15 @@ def test_times_of_every_kind_keep_their_nanoseconds(
     spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient
 ) -> None:
     """Bigint carries every nanosecond, a timestamp its microseconds, whatever the zone of the session."""
-    at = samples.START_NS
-    frame = spark.sql(f"select 1 channel, {at + 1}L time, 0.25BD value")
-    stamp = spark.sql(f"select 2 channel, timestamp_micros({at // 1000 + 1}) time, 7 value")
+    start_ns = samples.START_NS
+    frame = spark.sql(f"select 1 channel, {start_ns + 1}L time, 0.25BD value")
+    stamp = spark.sql(f"select 2 channel, timestamp_micros({start_ns // 1000 + 1}) time, 7 value")
     with sessions.session("run-1", stream="rig") as session:
-        for one in (frame, stamp):
-            one.write.format("rta").mode("append").options(**session.options).save()
+        for rows in (frame, stamp):
+            rows.write.format("rta").mode("append").options(**session.options).save()
     assert stream_content.samples(client, "rig", session.target.stream_session_id) == [
-        (1, at + 1, 0.25),
-        (2, at + 1000, 7.0),
+        (1, start_ns + 1, 0.25),
+        (2, start_ns + 1000, 7.0),
     ]
 
 

@@ -1,9 +1,5 @@
 """The data source `rta` on a real Spark: rows in are rows in the stream, once."""
 
-import random
-from typing import Any
-
-import pyarrow as pa
 import pyspark_rta
 import pytest
 import redis
@@ -11,9 +7,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import rta_writers
-from rta_writers.options.write import GROUP_ROWS
 from rta_writers.spark import driver as rta_spark
-from rta_writers.write.batching import RowBatcher
 from tests.support import samples
 
 ROWS = 30_000
@@ -62,7 +56,7 @@ def test_timestamps_and_small_types_are_taken(
 
 
 @pytest.mark.parametrize(
-    ("select", "words"),
+    ("select", "message"),
     [
         ("cast(id as int) channel, id time", "needs a column 'value'"),
         ("cast(id as string) channel, id time, 1D value", "Column 'channel' is string"),
@@ -71,12 +65,12 @@ def test_timestamps_and_small_types_are_taken(
     ],
 )
 def test_a_wrong_frame_is_refused_before_any_task(
-    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, select: str, words: str
+    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, select: str, message: str
 ) -> None:
     """The sentence names the column and nothing is written. The frame is empty: no task could find out."""
     with sessions.session("run-1", stream="rig") as session:
         writer = spark.range(0).selectExpr(*select.split(", ")).write.format("rta").mode("append")
-        with pytest.raises(PySparkException, match=words):
+        with pytest.raises(PySparkException, match=message):
             writer.options(**session.options).save()
     assert samples.rows(client, "rig") == []
 
@@ -97,7 +91,7 @@ def test_overwriting_is_refused(spark: SparkSession, sessions: rta_writers.Sessi
 
 
 @pytest.mark.parametrize(
-    ("select", "words"),
+    ("select", "message"),
     [
         ("-1 channel, 1L time, 1D value", "row 0 in .*: the channel does not fit uint32: -1"),
         ("cast(null as int) channel, 1L time, 1D value", "row 0 in .*: the channel is null"),
@@ -105,12 +99,12 @@ def test_overwriting_is_refused(spark: SparkSession, sessions: rta_writers.Sessi
     ],
 )
 def test_a_bad_row_fails_its_task_with_the_reason(
-    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, select: str, words: str
+    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, select: str, message: str
 ) -> None:
     """Nothing is dropped: the job fails and says why."""
     session = sessions.session("run-1", stream="rig")
     writer = spark.range(1).selectExpr(*select.split(", ")).write.format("rta").mode("append")
-    with pytest.raises(PySparkException, match=words):
+    with pytest.raises(PySparkException, match=message):
         writer.options(**session.options).save()
     session.close(state="failed")
     assert samples.rows(client, "rig") == []
@@ -125,27 +119,6 @@ def test_a_closed_session_takes_no_rows(
     with pytest.raises(PySparkException, match="'run-1' is closed"):
         frame(spark, 3).write.format("rta").mode("append").options(**session.options).save()
     assert samples.rows(client, "rig") == []
-
-
-def test_groups_do_not_depend_on_batches() -> None:
-    """However Spark cuts its batches, the rows are encoded in the same groups."""
-    table = pa.table({"n": pa.array(range(2 * GROUP_ROWS + 100))})
-
-    def cut(seed: int) -> list[Any]:
-        chooser = random.Random(seed)  # noqa: S311 - any cut will do
-        batches = []
-        at = 0
-        while at < table.num_rows:
-            size = chooser.choice([1, 10_000, 65_536, 70_000, 140_000])
-            batches += table.slice(at, size).to_batches()
-            at += size
-        regroup = RowBatcher(GROUP_ROWS)
-        groups = [group for batch in batches for group in regroup.add(batch)]
-        return [group.column("n").to_pylist() for group in [*groups, *regroup.drain()]]
-
-    whole = cut(0)
-    assert [len(group) for group in whole] == [GROUP_ROWS, GROUP_ROWS, 100]
-    assert all(cut(seed) == whole for seed in range(1, 6))
 
 
 def test_spark_is_tuned_where_its_user_has_not(spark: SparkSession) -> None:

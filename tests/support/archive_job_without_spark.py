@@ -18,7 +18,6 @@ from rta_wire import archive_spec, errors
 from rta_writers.archive import job as archive_job
 from rta_writers.archive import parquet, recount
 from rta_writers.options import read as options_read
-from rta_writers.spark import reader as spark_reader
 
 STEPS: Final = ("begun", "written", "verified", "renaming", "renamed", "noted")
 
@@ -36,13 +35,13 @@ def run_job(spec: archive_spec.ArchiveSpec, staging: Path) -> Iterator[archive_s
 
 
 def run(order: archive_spec.ArchiveSpec, one: archive_spec.PassSpec) -> list[archive_spec.SessionResult]:
-    wanted = {number: found for stream in one.streams for number, found in archive_job._wanted(stream).items()}
+    wanted = {number: found for stream in one.streams for number, found in archive_job.session_layouts(stream).items()}
     files: dict[int, list[archive_spec.ArchiveFile]] = {}
     problems: dict[int, str] = {}
     counted: dict[int, recount.SessionRecount] = {}
     for stream in one.streams:
-        given = archive_job._given(order, stream)
-        read = spark_reader.BatchReader(given, spark_reader.spark_schema(options_read.ReadOptions.parse(given)))
+        given = archive_job.reader_options(order, stream)
+        read = archive_job.stream_reader(options_read.ReadOptions.parse(given))
         batches = [batch for part in read.partitions() for batch in read.read(part)]
         ours = [batch for batch in batches if batch.column("stream_session_id")[0].as_py() in stream.sessions]
         ours.sort(key=lambda batch: batch.column("stream_session_id")[0].as_py())
@@ -59,7 +58,7 @@ def run(order: archive_spec.ArchiveSpec, one: archive_spec.PassSpec) -> list[arc
                     )
         counted |= recount.recount_sessions(ours, wanted)
     return [
-        archive_job._outcome(
+        archive_job.session_result(
             number, counted.get(number, recount.SessionRecount()), files.get(number, []), problems.get(number, "")
         )
         for number in wanted

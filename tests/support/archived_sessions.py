@@ -9,6 +9,7 @@ import pyarrow as pa
 from rta_wire import archive_spec
 from rta_wire.codec import encode, layout
 from rta_writers.archive import parquet, recount
+from rta_writers.archive.rows import SessionLayout
 from rta_writers.options import read as options_read
 from rta_writers.read import batches as read_batches
 
@@ -35,7 +36,7 @@ def write(
     folder: Path, number: int, data: list[bytes], layouts: layout.Plan | None = None
 ) -> archive_spec.SessionResult:
     """Write the files of one session to a folder, as a pass of the archive job does."""
-    session_layouts = {number: parquet.SessionLayout("run", layouts or layout.Plan())}
+    session_layouts = {number: SessionLayout("run", layouts or layout.Plan())}
     [written] = parquet.ParquetTask(str(folder), session_layouts)(raw_entries(number, data))
     rows = written.to_pylist()
     counted = recount.recount_sessions(raw_entries(number, data), session_layouts)[number]

@@ -1,48 +1,45 @@
-"""Commands as an operator gives them: in this process where only the answer counts, on a terminal where looks do."""
+"""Runs commands of `rta-supervisor` in this process and checks what they print and how they end."""
 
 import contextlib
 import io
-import os
-import pty
-import subprocess
-import sys
-import termios
-from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import click
 import msgspec
 
 from rta_supervisor.cli import entry as cli_entry
-from tests.support.waiting import wait_until
+
+NO_REDIS_URL = "unix:///nonexistent/socket"
+"""A URL at which no server can be."""
 
 
-class Ran(NamedTuple):
-    """How a command ended and what it said."""
+class CommandResult(NamedTuple):
+    """How a command ended and what it printed."""
 
     code: int
     out: str
     err: str
 
     def json(self) -> Any:
+        """What a command that succeeded printed with `--json`."""
         assert self.code == 0, self
         return msgspec.json.decode(self.out)
 
 
-def run(url: str, *words: str) -> Ran:
-    """A command from its words to its exit code. Without a URL it is left to the environment."""
+def run(url: str, *arguments: str) -> CommandResult:
+    """Runs a command. An empty URL: without `--redis-url`, so that the environment names the server."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = cli_entry.main([*words, *(("--redis-url", url) if url else ())])
-    return Ran(code, out.getvalue(), err.getvalue())
+        code = cli_entry.main([*arguments, *(("--redis-url", url) if url else ())])
+    return CommandResult(code, out.getvalue(), err.getvalue())
 
 
-def refused(ran: Ran, code: int, words: str) -> None:
-    """One sentence on standard error, the exit code, and nothing else."""
-    assert ran.code == code, ran
-    assert words in ran.err
-    assert len(ran.err.splitlines()) == 1
-    assert "Traceback" not in ran.err + ran.out
+def refused(result: CommandResult, code: int, sentence: str) -> None:
+    """Checks that a command ended with that exit code and one line on standard error, which has the sentence in it."""
+    assert result.code == code, result
+    assert sentence in result.err
+    assert len(result.err.splitlines()) == 1
+    assert "Traceback" not in result.err + result.out
 
 
 def every_command(group: click.Group, path: tuple[str, ...] = ()) -> dict[str, click.Command]:
@@ -58,67 +55,14 @@ def every_command(group: click.Group, path: tuple[str, ...] = ()) -> dict[str, c
     return commands
 
 
-class Terminal:
-    """A command on a terminal of 100 by 30 characters."""
-
-    def __init__(self, *words: str, environment: Mapping[str, str] | None = None) -> None:
-        self._far, near = pty.openpty()
-        termios.tcsetwinsize(near, (30, 100))
-        environ = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "rta_supervisor", *words],
-            stdin=near,
-            stdout=near,
-            stderr=near,
-            env={**environ, "TERM": "xterm-256color", **(environment or {})},
-            start_new_session=True,
-        )
-        os.close(near)
-        os.set_blocking(self._far, False)
-        self._seen = b""
-
-    @property
-    def seen(self) -> str:
-        with contextlib.suppress(BlockingIOError, OSError):  # EIO: the other end is gone
-            while part := os.read(self._far, 65_536):
-                self._seen += part
-        return self._seen.decode(errors="replace")
-
-    def wait_for(self, words: str) -> None:
-        wait_until(lambda: words in self.seen, timeout_s=60, what=f"{words!r} on the terminal; it shows {self.seen!r}")
-
-    def type(self, text: str) -> None:
-        os.write(self._far, text.encode())
-
-    def end(self) -> int:
-        """The exit code, once everything is read."""
-        wait_until(lambda: (self.seen, self.process.poll())[1] is not None, timeout_s=60, what="the end of the command")
-        return self.process.wait()
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        os.close(self._far)
-
-
-@contextlib.contextmanager
-def on_terminal(*words: str, environment: Mapping[str, str] | None = None) -> Iterator[Terminal]:
-    terminal = Terminal(*words, environment=environment)
-    try:
-        yield terminal
-    finally:
-        terminal.close()
-
-
-def convert(found: Any, kind: Any) -> Any:
-    """What a script reads, checked against what the code says that it prints: no field more, none less."""
-    read = msgspec.convert(found, kind)
-    assert msgspec.to_builtins(read) == found
-    return read
+def convert(printed: Any, type_: Any) -> Any:
+    """JSON of a command as the type that the code prints. Checks that no field is missing and none is unknown."""
+    value = msgspec.convert(printed, type_)
+    assert msgspec.to_builtins(value) == printed
+    return value
 
 
 def rows(out: str) -> list[tuple[int, int, float]]:
-    """The samples in what `tail --json` printed."""
-    lines = [msgspec.json.decode(line) for line in out.splitlines()]
-    return [(one["channel"], one["time_ns"], one["value"]) for one in lines if one["kind"] == "sample"]
+    """Channel, time and value of each sample in what `tail --json` printed."""
+    records = [msgspec.json.decode(line) for line in out.splitlines()]
+    return [(record["channel"], record["time_ns"], record["value"]) for record in records if record["kind"] == "sample"]

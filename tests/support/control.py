@@ -48,8 +48,8 @@ def progress(session: rta_writers.Session, unit: str, totals: Totals) -> control
     )
 
 
-def send(client: redis.Redis, message: messages.Message, *, lane: str = "ctl") -> None:
-    client.xadd(f"rtas:{lane}:default", {"m": messages.pack(message)})
+def send(client: redis.Redis, message: messages.Message, *, kind: str = "ctl") -> None:
+    client.xadd(f"rtas:{kind}:default", {"m": messages.pack(message)})
 
 
 def dead_letters(client: redis.Redis) -> list[dict[bytes, bytes]]:

@@ -1,7 +1,8 @@
 """Pages of documentation as programs: their fenced blocks, found and run, and what they show compared with what is.
 
 A block that can't run has a comment right before it that says why, and what is run in its place where there is
-something: `<!-- not run: it needs root; instead: test -f systemd/rta-supervisor.service -->`.
+something: `<!-- not run: it needs root; instead: test -f systemd/rta-supervisor.service -->`. Links, paths and the
+length of lines are left to `doc_checks`.
 """
 
 import contextlib
@@ -19,30 +20,15 @@ import pytest
 
 from rta_supervisor.cli import entry as cli_entry
 from rta_supervisor.embedded import server
-from tests.support import supervisors
+from tests.support import doc_checks, supervisors
 
-ROOT = Path(__file__).parents[2]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
-DECISIONS = tuple(sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")))
-DOCUMENTS = [
-    *NAMES,
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    "docs/decisions/README.md",
-    *(str(page.relative_to(ROOT)) for page in DECISIONS),
-]
-"""Everything that people read: the pages, and documents whose blocks are not run."""
-LINE_CHARS = 120
+ROOT = doc_checks.ROOT
+NAMES = [str(page.relative_to(ROOT)) for page in doc_checks.PAGES]
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
 RUNNABLE = ("console", "bash", "python")
 SHELL_WORDS = set("|&;<>$`*(){}'\"\\#~")
 
-_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _EXCUSE = re.compile(r"<!-- not run: (.+?)(?:; instead: (.+?))? -->")
-_LINK = re.compile(r"\]\(([^)#:\s]+)?(?:#([^)\s]*))?\)")
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 class Block(NamedTuple):
@@ -70,34 +56,11 @@ class Step(NamedTuple):
 
 def blocks(page: Path) -> Iterator[Block]:
     text = page.read_text()
-    for match in _FENCE.finditer(text):
+    for match in doc_checks.FENCE.finditer(text):
         excuse = _EXCUSE.fullmatch(text[: match.start()].rstrip("\n").rpartition("\n")[2])
         line = text.count("\n", 0, match.start()) + 1
         words = (excuse[1], excuse[2] or "") if excuse else ("", "")
         yield Block(str(page.relative_to(ROOT)), line, match[1], match[2], *words)
-
-
-def dead_links(page: str) -> list[str]:
-    """Links of a page to a file or a heading that does not exist; those to other hosts are not followed."""
-    path = ROOT / page
-    dead = []
-    for match in _LINK.finditer(path.read_text()):
-        target = path.parent / match[1] if match[1] else path
-        if not target.exists() or (match[2] and match[2] not in anchors(target)):
-            dead.append(match[0])
-    return dead
-
-
-def anchors(page: Path) -> set[str]:
-    """Fragments by which the headings of a page can be linked to, as GitHub makes them."""
-    headings = _HEADING.findall(_FENCE.sub("", page.read_text()))
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def long_lines(page: str) -> list[str]:
-    """Lines of prose that are too long; blocks, comments and tables may have any length."""
-    prose = _COMMENT.sub("", _FENCE.sub("", (ROOT / page).read_text()))
-    return [line for line in prose.splitlines() if len(line) > LINE_CHARS and not line.startswith("|")]
 
 
 def runnable(page: str) -> list[Block]:

@@ -9,6 +9,8 @@ from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.recovery.restore import Recovery
+from rta_supervisor.recovery.session_restorer import SessionRestorer
+from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.session.effects import SessionEffects
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.service import SessionService
@@ -17,6 +19,7 @@ from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_wire import session
 from rta_wire.pb import control_pb2
+from tests.support.session_values import control_entry
 
 
 def config(lease_s: float = 0.3, **changes: Any) -> settings.Settings:
@@ -30,48 +33,53 @@ def required(base: settings.Settings) -> settings.Settings:
 
 def service(
     link: Link,
-    own: settings.Settings,
+    settings_: settings.Settings,
     sessions: SessionStore,
     on_change: Callable[[str], None] = lambda _: None,
     clock: Clock = now_ms,
 ) -> SessionService:
     """What serves requests about sessions, with its effects."""
-    effects = SessionEffects(link, own, sessions, on_change, clock=clock)
-    return SessionService(link, own, sessions, effects, clock=clock)
+    effects = SessionEffects(link, settings_, sessions, on_change, clock=clock)
+    return SessionService(settings_, sessions, effects, DayIndex(link, settings_, clock), clock=clock)
 
 
 async def opened(link: Link, identity: str = "run-1") -> tuple[SessionStore, SessionService]:
+    """A store of sessions and a service, with one session in `rig` that is open."""
     sessions = SessionStore(link, config())
-    life = service(link, config(), sessions)
+    session_service = service(link, config(), sessions)
     text = session.dump(session.build(identity)).decode()
-    await life.open("default", control_pb2.OpenSession(identity=identity, stream="rig", session_json=text))
-    return sessions, life
+    request = control_pb2.OpenSession(identity=identity, stream="rig", session_json=text)
+    await session_service.open(control_entry(), request)
+    return sessions, session_service
 
 
 class World(NamedTuple):
-    """A supervisor without its tasks."""
+    """The parts of a supervisor, without its tasks."""
 
     link: Link
     sessions: SessionStore
     catalogue: SqliteCatalogue
-    archivist: CatalogueWriter
-    life: SessionService
+    catalogue_writer: CatalogueWriter
+    service: SessionService
+    restorer: SessionRestorer
     recovery: Recovery
 
     async def open(self, identity: str = "run-1") -> SessionRef:
-        """A session that the catalogue has."""
+        """Open a session and write it to the catalogue."""
         text = session.dump(session.build(identity)).decode()
-        await self.life.open("default", control_pb2.OpenSession(identity=identity, stream="rig", session_json=text))
-        await self.archivist.flush()
-        return (await self.known(identity)).ref
+        request = control_pb2.OpenSession(identity=identity, stream="rig", session_json=text)
+        await self.service.open(control_entry(), request)
+        await self.catalogue_writer.flush()
+        return (await self.record(identity)).ref
 
-    async def known(self, identity: str = "run-1") -> SessionRecord:
-        found = await self.sessions.read(identity)
-        assert found is not None
-        return found
+    async def record(self, identity: str = "run-1") -> SessionRecord:
+        """The record of a session that Redis has."""
+        record = await self.sessions.read(identity)
+        assert record is not None
+        return record
 
     async def save(self, identity: str = "run-1", **changes: object) -> None:
-        """The catalogue knows more of a session than Redis."""
+        """Write a newer version of a session to the catalogue, which Redis does not have."""
         row = await self.catalogue.get(identity)
         assert row is not None
         await self.catalogue.save([msgspec.structs.replace(row, version=row.version + 1, **changes)])

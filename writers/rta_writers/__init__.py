@@ -1,4 +1,4 @@
-"""What a Spark job imports: sessions for the driver, and the data source `rta` for its rows.
+"""What a Spark job imports: sessions for the driver, and the data source `rta` for its rows. Exports names only.
 
 import rta_writers
 
@@ -14,8 +14,8 @@ from rta_writers.spark import shipped
 
 shipped.activate()
 
-from rta_writers.control.client import SessionClient  # noqa: E402 - what was shipped has to be found first
-from rta_writers.control.session import Session  # noqa: E402 - what was shipped has to be found first
+from rta_writers.control.client import SessionClient  # noqa: E402 - shipped packages have to be on the path
+from rta_writers.control.session import Session  # noqa: E402 - shipped packages have to be on the path
 
 if TYPE_CHECKING:
     from rta_writers.control.group import SessionGroup, sessions
@@ -36,7 +36,7 @@ __all__ = [
     "write_partition",
 ]
 
-_LATER: Final = {
+_MODULES: Final = {
     "register": "rta_writers.spark.driver",
     "tune": "rta_writers.spark.driver",
     "deterministic": "rta_writers.spark.driver",
@@ -46,10 +46,10 @@ _LATER: Final = {
     "SessionGroup": "rta_writers.control.group",
     "sessions": "rta_writers.control.group",
 }
-"""Where the other names live: they are imported when they are used, and some of them need Spark."""
+"""Modules of the other names. They are imported when a name is first used: some of them need Spark."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(importlib.import_module(_LATER[name]), name)
+    if name in _MODULES:
+        return getattr(importlib.import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

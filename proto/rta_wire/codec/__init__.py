@@ -1,1 +1,4 @@
-"""Samples, rows and events to bursts and back. Owns the layout of a burst; names of keys and streams are elsewhere."""
+"""Samples, rows and events to bursts and back. Owns how a burst is laid out, cut and compressed.
+
+Reading streams is `rta_wire.stream`'s, and batches of old entries are `rta_wire.cold`'s.
+"""

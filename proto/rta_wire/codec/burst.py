@@ -1,4 +1,4 @@
-"""Messages to bursts: where a burst is cut, how it is compressed and framed, and what it adds up to."""
+"""Messages to bursts: where bursts are cut, how they are compressed and framed, and their share of a unit's totals."""
 
 import enum
 import struct
@@ -14,14 +14,14 @@ from rta_wire.arrays import I64
 
 
 class Framing(enum.StrEnum):
-    """What stands before the LZ4 block: nothing, or its size before compression in four bytes."""
+    """What comes before the LZ4 block: nothing, or its size before compression in four bytes."""
 
     RAW = "raw"
     SIZE_PREFIXED = "size-prefixed"
 
 
 class EncodeOptions(msgspec.Struct, frozen=True):
-    """How bursts are made. Retries must use the same options to make the same bursts."""
+    """How bursts are made. A retry makes the same bursts only with the same options."""
 
     target_bytes: int = limits.BURST_TARGET_BYTES
     group_rows: int = limits.ENCODE_GROUP_ROWS
@@ -29,7 +29,7 @@ class EncodeOptions(msgspec.Struct, frozen=True):
     """0 is LZ4's fast mode, 1 to 12 its high compression, below 0 faster still and larger."""
     framing: Framing = Framing.RAW
     in_time_order: bool = True
-    """Sorts the samples of a channel by time. Without it late samples stay where they are and cost ten bytes more."""
+    """Whether samples of a channel are sorted by time. Else late samples keep their place and take ten bytes more."""
 
     def __post_init__(self) -> None:
         checks = {
@@ -37,13 +37,13 @@ class EncodeOptions(msgspec.Struct, frozen=True):
             "group_rows": 1 <= self.group_rows <= limits.ENCODE_GROUP_ROWS_MAX,
             "level": limits.LZ4_LEVEL_MIN <= self.level <= limits.LZ4_LEVEL_MAX,
         }
-        for name, fine in checks.items():
-            if not fine:
+        for name, is_valid in checks.items():
+            if not is_valid:
                 raise errors.BadConfiguration(where=name, reason=f"{getattr(self, name)} is out of range")
 
 
 class Burst(msgspec.Struct, frozen=True):
-    """What one entry of a stream holds, and what it adds to the totals of its writer."""
+    """The `data` of one entry of a stream, and what it adds to the totals of its writer."""
 
     data: bytes
     raw_bytes: int
@@ -54,11 +54,11 @@ class Burst(msgspec.Struct, frozen=True):
 
 
 PIECES: Final = 4
-"""Buffers that make up a message: head, deltas or ids, middle, samples. Those that a kind does not need are empty."""
+"""Buffers of one message: head, deltas or ids, middle, samples. Kinds of messages that need fewer have empty ones."""
 
 
 class MessageBlock(NamedTuple):
-    """Messages that are ready to be sent, and what each adds up to."""
+    """Encoded messages, `PIECES` buffers each, and of each message its size, samples and range of times."""
 
     pieces: list[bytes | memoryview]
     sizes: I64
@@ -66,30 +66,30 @@ class MessageBlock(NamedTuple):
     start_ns: I64
     end_ns: I64
     events: int = 0
-    """How many of them are events: all or none."""
+    """How many of the messages are events: all or none."""
 
 
 def cut_bursts(blocks: Iterable[MessageBlock], options: EncodeOptions) -> Iterator[Burst]:
     """Cuts the messages of `blocks` into bursts of about equal size, near the target and never over the limit."""
-    held: list[MessageBlock] = []
+    waiting: list[MessageBlock] = []
     size = 0
     for block in blocks:
         if len(block.sizes):
-            held.append(block)
+            waiting.append(block)
             size += int(block.sizes.sum())
-        if size >= _CUT_TOGETHER * options.target_bytes:
-            yield from _cut(held, options)
-            held, size = [], 0
-    if held:
-        yield from _cut(held, options)
+        if size >= _BURSTS_PER_CUT * options.target_bytes:
+            yield from _cut(waiting, options)
+            waiting, size = [], 0
+    if waiting:
+        yield from _cut(waiting, options)
 
 
-_CUT_TOGETHER: Final = 3
-"""Targets that are filled before anything is cut: enough for even shares, and memory does not grow with the input."""
+_BURSTS_PER_CUT: Final = 3
+"""Bursts that messages are collected for before they are cut: enough for even sizes, and memory stays bounded."""
 
 
 def _cut(blocks: list[MessageBlock], options: EncodeOptions) -> Iterator[Burst]:
-    block = blocks[0] if len(blocks) == 1 else _joined(blocks)
+    block = blocks[0] if len(blocks) == 1 else _join(blocks)
     # Lists, since numpy takes longer to add up ten numbers than Python does.
     samples, start_ns, end_ns = block.samples.tolist(), block.start_ns.tolist(), block.end_ns.tolist()
     for first, last in cut_ranges(block.sizes, options.target_bytes):
@@ -104,49 +104,50 @@ def _cut(blocks: list[MessageBlock], options: EncodeOptions) -> Iterator[Burst]:
         )
 
 
-def _joined(blocks: list[MessageBlock]) -> MessageBlock:
+def _join(blocks: list[MessageBlock]) -> MessageBlock:
     pieces = [piece for block in blocks for piece in block.pieces]
     sizes, samples, start_ns, end_ns = (np.concatenate(columns) for columns in list(zip(*blocks, strict=True))[1:5])
     return MessageBlock(pieces, sizes, samples, start_ns, end_ns, blocks[0].events)
 
 
 def cut_ranges(sizes: I64, target_bytes: int) -> list[tuple[int, int]]:
-    """Ranges of messages, one per burst. Depends on the sizes alone."""
+    """Ranges of messages, one for each burst. Depends on the sizes alone."""
     ends = np.cumsum(sizes)
     total = int(ends[-1])
-    parts = -(-total // target_bytes)
-    # Even shares: filling each burst to the brim would leave a small one at the end of every group.
-    marks = [total * part // parts for part in range(1, parts)]
-    stops = sorted({*(np.searchsorted(ends, marks) + 1).tolist(), len(sizes)})
-    spans = list(zip([0, *stops], stops, strict=False))
-    if all(_fits(ends, first, last) for first, last in spans):
-        return spans
-    return _greedy(sizes.tolist(), target_bytes)
+    bursts = -(-total // target_bytes)
+    # Even sizes: filling each burst up to the target would leave a small one at the end of every group.
+    targets = [total * burst // bursts for burst in range(1, bursts)]
+    stops = sorted({*(np.searchsorted(ends, targets) + 1).tolist(), len(sizes)})
+    ranges = list(zip([0, *stops], stops, strict=False))
+    if all(_fits(ends, first, last) for first, last in ranges):
+        return ranges
+    return _cut_greedily(sizes.tolist(), target_bytes)
 
 
 def _fits(ends: I64, first: int, last: int) -> bool:
-    held = int(ends[last - 1]) - (int(ends[first - 1]) if first else 0)
-    return held <= limits.BURST_MAX_BYTES and last - first <= limits.BURST_MAX_MESSAGES
+    """Whether the messages of a range are within the limits of one burst."""
+    size = int(ends[last - 1]) - (int(ends[first - 1]) if first else 0)
+    return size <= limits.BURST_MAX_BYTES and last - first <= limits.BURST_MAX_MESSAGES
 
 
-def _greedy(sizes: list[int], target_bytes: int) -> list[tuple[int, int]]:
-    """For messages near the limit: a new burst wherever the next message would pass the target."""
-    spans, first, held = [], 0, 0
+def _cut_greedily(sizes: list[int], target_bytes: int) -> list[tuple[int, int]]:
+    """Ranges for messages near the limit: a new burst wherever the next message would pass the target."""
+    ranges, first, burst_size = [], 0, 0
     for index, size in enumerate(sizes):
         if size > limits.BURST_MAX_BYTES:
             raise errors.BadSamples(reason=f"a message of {size} bytes is over {limits.BURST_MAX_BYTES}", row=index)
-        if held and (held + size > target_bytes or index - first == limits.BURST_MAX_MESSAGES):
-            spans.append((first, index))
-            first, held = index, 0
-        held += size
-    return [*spans, (first, len(sizes))]
+        if burst_size and (burst_size + size > target_bytes or index - first == limits.BURST_MAX_MESSAGES):
+            ranges.append((first, index))
+            first, burst_size = index, 0
+        burst_size += size
+    return [*ranges, (first, len(sizes))]
 
 
 _HIGH_COMPRESSION: Final = "high_compression"
 
 
 def compress(raw: bytes, level: int = limits.LZ4_LEVEL, framing: Framing = Framing.RAW) -> bytes:
-    """One burst as it is stored."""
+    """A burst compressed and framed, as it is stored."""
     if len(raw) > limits.BURST_MAX_BYTES:
         raise errors.BadSamples(reason=f"a burst of {len(raw)} bytes is over {limits.BURST_MAX_BYTES}")
     prefix = framing is Framing.SIZE_PREFIXED
@@ -159,7 +160,7 @@ def compress(raw: bytes, level: int = limits.LZ4_LEVEL, framing: Framing = Frami
 
 
 def decompress(data: bytes, framing: Framing = Framing.RAW, label: str | None = None) -> bytes:
-    """What is inside the `data` of an entry, at most 1 MiB."""
+    """The burst in the `data` of an entry, at most 1 MiB. `label` names the entry in errors."""
     block, claimed = data, None
     if framing is Framing.SIZE_PREFIXED:
         if len(data) < _PREFIX.size:
@@ -175,11 +176,11 @@ def decompress(data: bytes, framing: Framing = Framing.RAW, label: str | None = 
     return raw
 
 
-_PREFIX = struct.Struct("<I")
+_PREFIX: Final = struct.Struct("<I")
 
 
 def bad_burst(label: str | None, reason: str) -> errors.BadBurst:
-    """An error that says which entry it was, where that is known."""
+    """The error for a burst that can't be decoded. `label` is the id of its entry, where that is known."""
     if label is None:
         return errors.BadBurst(reason=reason)
     return errors.BadBurst(reason=f"entry {label}: {reason}", entry=label)

@@ -1,7 +1,10 @@
-"""Arrow and numpy columns to exact numpy ones. Nothing is rounded, wrapped or dropped on the way: what does not fit is
-an error that names its row. The one exception is asked for: a double in a channel of floats is rounded to the nearest.
+"""Batches of rows cut to size, and their columns, of Arrow or numpy, to numpy arrays of exact types.
+
+No value is rounded, wrapped or dropped: one that does not fit is an error that names its row. The one exception is that
+a double for a channel of floats is rounded.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,36 +19,83 @@ _NUMBERS: Final = "fiub"
 _NAT: Final = np.iinfo(np.int64).min
 
 
+class RowBatcher:
+    """Takes batches as they come and gives full ones. How rows arrive makes no difference to them and their order."""
+
+    def __init__(self, max_rows: int, max_bytes: int | None = None) -> None:
+        """A batch is full with `max_rows` rows, or with fewer where those take about `max_bytes`."""
+        self.waiting_rows = 0
+        self._max_rows = max_rows
+        self._max_bytes = max_bytes
+        self._waiting: list[pa.RecordBatch] = []
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Take more rows. Gives the batches that are full now."""
+        most = self._max_rows
+        if self._max_bytes is not None:
+            most = min(most, max(1, self._max_bytes * batch.num_rows // max(1, batch.nbytes)))
+        first = 0
+        while batch.num_rows - first >= most - self.waiting_rows:
+            taken = max(0, most - self.waiting_rows)
+            self._keep(batch.slice(first, taken))
+            first += taken
+            yield from self.drain()
+        self._keep(batch.slice(first))
+
+    def drain(self) -> Iterator[pa.RecordBatch]:
+        """Gives the rows that wait, where there are any."""
+        batches, self._waiting, self.waiting_rows = self._waiting, [], 0
+        if len(batches) > 1:
+            batches = pa.Table.from_batches(batches).combine_chunks().to_batches()
+        yield from batches
+
+    def _keep(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            self._waiting.append(batch)
+            self.waiting_rows += batch.num_rows
+
+
+def rebatch(batches: Iterable[pa.RecordBatch], max_rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of `max_rows`, the last one shorter. Rows are copied only where batches meet."""
+    batcher = RowBatcher(max_rows)
+    for batch in batches:
+        yield from batcher.add(batch)
+    yield from batcher.drain()
+
+
 class Column(NamedTuple):
-    """Plain values, and which of them are there; None where all are."""
+    """Values, and which of them are not null; `valid` is None where none is null."""
 
     values: Array
     valid: Bools | None = None
 
 
 def column(source: Any, what: str) -> Column:
-    """Takes a numpy array, an Arrow array or a chunked one; without copying where the layout allows."""
+    """A column from a numpy array, an Arrow array or a chunked one, without copying where its memory layout allows.
+
+    `what` names the column in errors.
+    """
     if isinstance(source, pa.ChunkedArray):
         source = source.combine_chunks()
     if isinstance(source, np.ma.MaskedArray):
         return Column(np.ascontiguousarray(source.data), ~np.ma.getmaskarray(source))
     if not isinstance(source, pa.Array):
         return Column(np.ascontiguousarray(source))
-    kind = source.type
-    dtype = _NUMPY.get(kind.id)
-    if dtype is None and pa.types.is_timestamp(kind):
-        dtype = np.dtype(f"M8[{kind.unit}]")
+    arrow_type = source.type
+    dtype = _NUMPY_TYPES.get(arrow_type.id)
+    if dtype is None and pa.types.is_timestamp(arrow_type):
+        dtype = np.dtype(f"M8[{arrow_type.unit}]")
     if dtype is None:
         return _rare_column(source, what)
     valid = source.is_valid().to_numpy(zero_copy_only=False) if source.null_count else None
-    # The buffer itself: Arrow's own conversion turns integers with nulls into doubles.
+    # Read from the buffer: Arrow's own conversion turns integers with nulls into doubles.
     buffer = source.buffers()[1]
     if buffer is None:
         return Column(np.zeros(len(source), dtype), valid)
     return Column(np.frombuffer(buffer, dtype, len(source), source.offset * dtype.itemsize), valid)
 
 
-_NUMPY: Final[dict[int, np.dtype[Any]]] = {
+_NUMPY_TYPES: Final[dict[int, np.dtype[Any]]] = {
     getattr(pa, name)().id: np.dtype(name)
     for name in (
         "int8",
@@ -64,7 +114,7 @@ _NUMPY: Final[dict[int, np.dtype[Any]]] = {
 
 
 def _rare_column(source: pa.Array, what: str) -> Column:
-    """Layouts of Arrow that are not simply numbers side by side."""
+    """A column of an Arrow type whose memory layout is not an array of numbers."""
     if pa.types.is_dictionary(source.type):
         return column(source.dictionary_decode(), what)
     if pa.types.is_null(source.type):
@@ -76,7 +126,7 @@ def _rare_column(source: pa.Array, what: str) -> Column:
 
 
 def get_column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """A column, which must be there once."""
+    """The column of a name, which exactly one column must have."""
     try:
         return batch.column(name)
     except KeyError as error:
@@ -99,14 +149,14 @@ def times_ns(source: Any, first_row: int = 0) -> I64:
         raise errors.BadSamples(reason=f"the time column counts in {unit}, not in s, ms, us or ns")
     ticks = values.astype(values.dtype.newbyteorder("="), copy=False).view(np.int64)
     if not isinstance(source, (pa.Array, pa.ChunkedArray)):
-        # Numpy says null with the lowest number; in Arrow that number is a time like any other.
+        # In numpy the lowest number means null; in Arrow it is a time like any other.
         _refuse(ticks == _NAT, first_row, "the time is null")
     factor = _NS_PER_UNIT[unit] * count
     if factor == 1:
         return ticks
-    most = limits.TIME_NS_MAX // factor
+    max_ticks = limits.TIME_NS_MAX // factor
     _refuse(
-        (ticks > most) | (ticks < -most),
+        (ticks > max_ticks) | (ticks < -max_ticks),
         first_row,
         f"the time, in {unit}, does not fit 64 bits of nanoseconds",
     )
@@ -124,18 +174,18 @@ def channels(source: Any, first_row: int = 0) -> U32:
 
 
 def cast_integers(values: Array, dtype: np.dtype[Any], first_row: int, what: str) -> Array:
-    """Integers in another width, or an error where one does not fit."""
+    """Integers of another width. One that does not fit is an error."""
     if values.dtype == dtype:
         return values
     bounds = np.iinfo(dtype)
     if len(values) and not (bounds.min <= int(values.min()) and int(values.max()) <= bounds.max):
-        wrong = np.array([not bounds.min <= value <= bounds.max for value in values.tolist()])
-        raise _bad(wrong, first_row, f"the {what} does not fit {dtype}", values)
+        is_outside = np.array([not bounds.min <= value <= bounds.max for value in values.tolist()])
+        raise _bad(is_outside, first_row, f"the {what} does not fit {dtype}", values)
     return values.astype(dtype)
 
 
 def cast_samples(values: Array, kind: layout.SampleType, rows: I64 | None = None, first_row: int = 0) -> Array:
-    """Values as the samples of a channel; `rows` says where each came from."""
+    """Values as samples of a type. `rows` has the row of each value where they are not in order, for errors."""
     dtype = kind.dtype
     if values.dtype == dtype:
         return values
@@ -144,46 +194,48 @@ def cast_samples(values: Array, kind: layout.SampleType, rows: I64 | None = None
     if values.dtype.kind == "b":
         values = values.view(np.uint8)
     with np.errstate(invalid="ignore", over="ignore"):
-        made = values.astype(dtype)
-        wrong = _changed(values, made)
-    if wrong.any():
+        samples = values.astype(dtype)
+        changed = _changed(values, samples)
+    if changed.any():
         if rows is not None:
-            spot = int(np.flatnonzero(wrong)[np.argmin(rows[wrong])])
-            row = int(rows[spot])
+            index = int(np.flatnonzero(changed)[np.argmin(rows[changed])])
+            row = int(rows[index])
         else:
-            spot = row = int(np.argmax(wrong))
-        _raise(row + first_row, f"{values[spot].item()!r} can't be a sample of type {kind.value}")
-    return made
+            index = row = int(np.argmax(changed))
+        _raise(row + first_row, f"{values[index].item()!r} can't be a sample of type {kind.value}")
+    return samples
 
 
-def _changed(values: Array, made: Array) -> Bools:
-    source, target = values.dtype, made.dtype
+def _changed(values: Array, samples: Array) -> Bools:
+    """Which values were changed by the cast to samples, rounding to floats aside."""
+    source, target = values.dtype, samples.dtype
     changed: Bools
     if target.kind == "f" and source.kind == "f":
-        changed = np.isinf(made) & ~np.isinf(values)
+        changed = np.isinf(samples) & ~np.isinf(values)
     elif target.kind == "f":
-        # A uint64 near 2^64 rounds up to 2^64 itself, and what casts give out of range differs between processors.
-        changed = (made >= float(np.iinfo(source).max) + 1.0) | (made.astype(source) != values)
+        # A uint64 near 2^64 rounds up to 2^64 itself, and the result of a cast out of range depends on the processor.
+        changed = (samples >= float(np.iinfo(source).max) + 1.0) | (samples.astype(source) != values)
     elif source.kind == "f":
-        low, high = float(np.iinfo(target).min), float(np.iinfo(target).max)
-        # The top of 64 bits is no double: the one above it is, and is too large on some processors only.
-        over = values >= high if high > np.iinfo(target).max else values > high
-        changed = ~(values >= low) | over | (made.astype(source) != values)
+        lowest, highest = float(np.iinfo(target).min), float(np.iinfo(target).max)
+        # The highest integer of 64 bits is no double; the double above it overflows on some processors only.
+        over = values >= highest if highest > np.iinfo(target).max else values > highest
+        changed = ~(values >= lowest) | over | (samples.astype(source) != values)
     else:
-        changed = (made.astype(source) != values) | ((values < 0) != (made < 0))
+        changed = (samples.astype(source) != values) | ((values < 0) != (samples < 0))
     return changed
 
 
-def _refuse(wrong: Bools, first_row: int, why: str) -> None:
-    if wrong.any():
-        raise _bad(wrong, first_row, why)
+def _refuse(is_bad: Bools, first_row: int, reason: str) -> None:
+    """Raises an error for the first bad row, if there is one."""
+    if is_bad.any():
+        raise _bad(is_bad, first_row, reason)
 
 
-def _bad(wrong: Bools, first_row: int, why: str, values: Array | None = None) -> errors.BadSamples:
-    spot = int(np.argmax(wrong))
-    found = "" if values is None else f": {values[spot].item()}"
-    return errors.BadSamples(reason=f"row {spot + first_row}: {why}{found}", row=spot + first_row)
+def _bad(is_bad: Bools, first_row: int, reason: str, values: Array | None = None) -> errors.BadSamples:
+    index = int(np.argmax(is_bad))
+    value = "" if values is None else f": {values[index].item()}"
+    return errors.BadSamples(reason=f"row {index + first_row}: {reason}{value}", row=index + first_row)
 
 
-def _raise(row: int, why: str) -> None:
-    raise errors.BadSamples(reason=f"row {row}: {why}", row=row)
+def _raise(row: int, reason: str) -> None:
+    raise errors.BadSamples(reason=f"row {row}: {reason}", row=row)

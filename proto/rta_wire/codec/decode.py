@@ -1,8 +1,8 @@
-"""Bursts to messages or to columns, safe on any bytes: no size in the data decides how much memory is taken.
+"""Bursts to messages or to columns, safe on any bytes: no size in the data decides how much memory is allocated.
 
-Two ways lead to columns. The fast one reads packed fields as bytes and decodes those of all bursts at once. Where a
-burst is not laid out the way protobuf writes it (repeated or unknown fields, say), which is legal, it is written
-again by protobuf first.
+For columns, packed fields are read as bytes, and those of all bursts are decoded at once. A burst may be legal without
+being written the way protobuf writes it (with repeated or unknown fields, say): then protobuf writes all bursts again
+first.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,27 +31,28 @@ def columns(
     framing: codec_burst.Framing = codec_burst.Framing.RAW,
     names: Sequence[str] | None = None,
 ) -> DecodedBursts:
-    """Everything in some bursts, samples as columns. `names` says in errors which burst it was, else its position."""
+    """The content of some bursts, samples as columns. `names` are their names in errors, instead of their positions."""
     stored = list(bursts)
     labels = names or [str(index) for index in range(len(stored))]
     raws = [codec_burst.decompress(data, framing, label) for data, label in zip(stored, labels, strict=True)]
     layouts = layouts or layout.Plan()
     try:
-        return field_scan.scan_fields(_scanned(raws, labels), labels, layouts, sum(map(len, raws)))
+        return field_scan.scan_fields(_parse_items(raws, labels), labels, layouts, sum(map(len, raws)))
     except sample_columns.NonCanonicalBurst:
-        raws = [_rewritten(raw, label) for raw, label in zip(raws, labels, strict=True)]
-        return field_scan.scan_fields(_scanned(raws, labels), labels, layouts, sum(map(len, raws)))
+        raws = [_rewrite(raw, label) for raw, label in zip(raws, labels, strict=True)]
+        return field_scan.scan_fields(_parse_items(raws, labels), labels, layouts, sum(map(len, raws)))
 
 
 def entries(
-    found: Iterable[cursor.StreamEntry],
+    stream_entries: Iterable[cursor.StreamEntry],
     layouts: layout.Plan | None = None,
     *,
     framing: codec_burst.Framing = codec_burst.Framing.RAW,
 ) -> DecodedBursts:
-    """Everything in some entries of a stream. The caller chooses the session."""
-    kept = list(found)
-    return columns([one.data for one in kept], layouts, framing=framing, names=[one.id for one in kept])
+    """The content of some entries of a stream, which should be of one session."""
+    kept = list(stream_entries)
+    names = [entry.id for entry in kept]
+    return columns([entry.data for entry in kept], layouts, framing=framing, names=names)
 
 
 def _message(raw: bytes, label: str | None = None) -> stream_pb2.StreamDataBurst:
@@ -68,13 +69,15 @@ def _check_count(count: int, label: str | None) -> None:
         raise codec_burst.bad_burst(label, f"{count} messages are more than {limits.BURST_MAX_MESSAGES}")
 
 
-def _rewritten(raw: bytes, label: str) -> bytes:
+def _rewrite(raw: bytes, label: str) -> bytes:
+    """A burst as protobuf writes it, without unknown fields."""
     message = _message(raw, label)
     message.DiscardUnknownFields()
     return message.SerializeToString()
 
 
-def _scanned(raws: list[bytes], labels: Sequence[str]) -> Iterator[Iterable[scan_pb2.Item]]:
+def _parse_items(raws: list[bytes], labels: Sequence[str]) -> Iterator[Iterable[scan_pb2.Item]]:
+    """The messages of each burst, with their packed fields as bytes."""
     for raw, label in zip(raws, labels, strict=True):
         try:
             scanned = scan_pb2.Burst.FromString(raw)

@@ -29,35 +29,36 @@ def session_json(document: bytes, options: Options = DEFAULTS) -> bytes:
         item = stream_pb2.StreamData(session_json=document.decode())
     except UnicodeDecodeError as error:
         raise errors.BadSamples(reason=f"the Session JSON is not UTF-8: {error}") from error
-    return _alone(item, options)
+    return _burst_of(item, options)
 
 
 def time_range(start_ns: int, end_ns: int, options: Options = DEFAULTS) -> bytes:
-    """The `data` of an entry that tells what a session covers."""
+    """The `data` of an entry that holds the time range of a session and nothing else."""
     if options.framing is burst.Framing.RAW and start_ns and end_ns:
-        return _plain_time_range(start_ns, end_ns)
+        return _literal_time_range(start_ns, end_ns)
     try:
-        covers = stream_pb2.StreamTimeRange(start_time=start_ns, end_time=end_ns)
+        message = stream_pb2.StreamTimeRange(start_time=start_ns, end_time=end_ns)
     except (TypeError, ValueError) as error:
         raise errors.BadSamples(reason=f"{start_ns} to {end_ns} is no range of nanoseconds: {error}") from error
-    return _alone(stream_pb2.StreamData(time_range=covers), options)
+    return _burst_of(stream_pb2.StreamData(time_range=message), options)
 
 
-_PLAIN: Final = struct.Struct("<BB5sqBq")
-_PLAIN_HEAD: Final = b"\x0a\x14\x1a\x12\x09"
-_PLAIN_LENGTH: Final = _PLAIN.size - 2
+_TIME_RANGE: Final = struct.Struct("<BB5sqBq")
+_TIME_RANGE_HEAD: Final = b"\x0a\x14\x1a\x12\x09"
+_TIME_RANGE_LITERALS: Final = _TIME_RANGE.size - 2
 
 
-def _plain_time_range(start_ns: int, end_ns: int) -> bytes:
-    """The same without protobuf and LZ4, which take twenty times as long: a block of literals. Ten go out a second, for
-    each session. A time of 0 has another length."""
+def _literal_time_range(start_ns: int, end_ns: int) -> bytes:
+    """A burst with a time range, as an LZ4 block of literals: twenty times as fast as protobuf and LZ4, and the
+    supervisor makes up to ten of them a second for each session. Not for a time of 0, which protobuf leaves out."""
     try:
-        return _PLAIN.pack(0xF0, _PLAIN_LENGTH - 15, _PLAIN_HEAD, start_ns, 0x11, end_ns)
+        return _TIME_RANGE.pack(0xF0, _TIME_RANGE_LITERALS - 15, _TIME_RANGE_HEAD, start_ns, 0x11, end_ns)
     except struct.error as error:
         raise errors.BadSamples(reason=f"{start_ns} to {end_ns} is no range of nanoseconds: {error}") from error
 
 
-def _alone(item: stream_pb2.StreamData, options: Options) -> bytes:
+def _burst_of(item: stream_pb2.StreamData, options: Options) -> bytes:
+    """A burst with one message."""
     raw = stream_pb2.StreamDataBurst(data=[item]).SerializeToString()
     return burst.compress(raw, options.level, options.framing)
 
@@ -74,7 +75,7 @@ def encode_doubles(
 
 
 class Encoder:
-    """Makes bursts after a plan. It keeps nothing between calls, so one may serve many batches at once."""
+    """Makes bursts by a plan of layouts. Keeps nothing between calls, so that threads may share one encoder."""
 
     def __init__(self, layouts: codec_layout.Plan | None = None, options: Options = DEFAULTS) -> None:
         self.layouts = layouts or codec_layout.Plan()
@@ -99,7 +100,7 @@ class Encoder:
     ) -> Iterator[Burst]:
         """Long form from Arrow record batches with a column each for channel id, time and value."""
         first = 0
-        for batch in rebatch(batches, self.options.group_rows):
+        for batch in columns.rebatch(batches, self.options.group_rows):
             channels, times, values = (columns.get_column(batch, name) for name in (channel, time, value))
             yield from self._group(channels, times, values, first)
             first += len(channels)
@@ -111,9 +112,9 @@ class Encoder:
         if len(set(channels.values())) < len(channels):
             raise errors.BadSamples(reason=f"several columns feed one channel: {dict(channels)}")
         first = 0
-        for batch in rebatch(batches, wide.group_rows(len(channels), self.options)):
-            found = {channel: columns.get_column(batch, name) for name, channel in channels.items()}
-            yield from self._table(columns.get_column(batch, time), found, first)
+        for batch in columns.rebatch(batches, wide.group_rows(len(channels), self.options)):
+            values = {channel: columns.get_column(batch, name) for name, channel in channels.items()}
+            yield from self._table(columns.get_column(batch, time), values, first)
             first += batch.num_rows
 
     def table(self, times: Any, values: Mapping[int, Any]) -> Iterator[Burst]:
@@ -121,8 +122,8 @@ class Encoder:
         step = wide.group_rows(len(values), self.options)
         for first in range(0, len(times), step):
             part = slice(first, first + step)
-            found = {channel: array[part] for channel, array in values.items()}
-            yield from self._table(times[part], found, first)
+            part_values = {channel: array[part] for channel, array in values.items()}
+            yield from self._table(times[part], part_values, first)
 
     def _table(self, times: Any, values: Mapping[int, Any], first_row: int) -> Iterator[Burst]:
         blocks = wide.blocks(times, values, self.layouts, self.options, first_row)
@@ -130,11 +131,11 @@ class Encoder:
 
     def _group(self, channels: Any, times: Any, values: Any, first_row: int) -> Iterator[Burst]:
         parts = self._parts(channels, times, values, first_row)
-        # Handed over one by one, so that each is released as soon as its messages are made.
+        # Popped one by one, so that each part is released as soon as its messages are made.
         return burst.cut_bursts(sample_messages.blocks(parts.pop(0) for _ in range(len(parts))), self.options)
 
     def _parts(self, channels: Any, times: Any, values: Any, first_row: int) -> list[sample_messages.TypedRuns]:
-        """Rows by layout, sorted, in their final type. What sorting needs is gone on return: batches are large."""
+        """Rows by layout, sorted, in the type of the layout. Arrays that only sorting needs are released on return."""
         source, valid = columns.column(values, "value")
         ids, times_ns = columns.channels(channels, first_row), columns.times_ns(times, first_row)
         origin = None
@@ -149,44 +150,20 @@ class Encoder:
         parts = []
         for code in np.unique(codes).tolist():
             layout = self.layouts.layouts[code]
-            some = channel_runs.select(grouped, codes == code)
-            made = some.order.apply(source)
-            if made.dtype != layout.type.dtype:
-                rows = some.order.rows if origin is None else origin[some.order.rows]
-                made = columns.cast_samples(made, layout.type, rows, first_row)
-            parts.append(sample_messages.TypedRuns(some._replace(order=row_order.NO_ORDER), made, layout))
+            runs = channel_runs.select(grouped, codes == code)
+            samples = runs.order.apply(source)
+            if samples.dtype != layout.type.dtype:
+                rows = runs.order.rows if origin is None else origin[runs.order.rows]
+                samples = columns.cast_samples(samples, layout.type, rows, first_row)
+            parts.append(sample_messages.TypedRuns(runs._replace(order=row_order.NO_ORDER), samples, layout))
         return parts
 
-    def events(self, found: Iterable[data_pb2.Event]) -> Iterator[Burst]:
-        """Events, in the order in which they come; `rta_wire.codec.event_messages` makes them."""
+    def events(self, events: Iterable[data_pb2.Event]) -> Iterator[Burst]:
+        """Events in the order in which they come, as `rta_wire.codec.event_messages` makes them."""
         waiting: list[data_pb2.Event] = []
-        for one in found:
-            waiting.append(one)
+        for event in events:
+            waiting.append(event)
             if len(waiting) == limits.ENCODE_GROUP_EVENTS:
                 yield from burst.cut_bursts([event_messages.block(waiting)], self.options)
                 waiting.clear()
         yield from burst.cut_bursts([event_messages.block(waiting)], self.options)
-
-
-def rebatch(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of `most`, the last one shorter. Rows are copied only where batches meet."""
-    held: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        first = 0
-        while batch.num_rows - first >= most - count:
-            held.append(batch.slice(first, most - count))
-            first += most - count
-            yield _joined(held)
-            held, count = [], 0
-        if first < batch.num_rows:
-            held.append(batch.slice(first))
-            count += batch.num_rows - first
-    if held:
-        yield _joined(held)
-
-
-def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(parts) == 1:
-        return parts[0]
-    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]

@@ -1,4 +1,4 @@
-"""Events: one by one, or from Arrow record batches with a row each."""
+"""Events: made one by one or from the rows of Arrow record batches, and as messages."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -18,7 +18,7 @@ def event(
     status_text: str = "",
     raw_data: Sequence[float] = (),
 ) -> data_pb2.Event:
-    """One event, checked."""
+    """One event. Values that don't fit raise BadSamples."""
     try:
         return data_pb2.Event(
             event_definition_id=definition_id,
@@ -32,7 +32,7 @@ def event(
 
 
 def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[data_pb2.Event]:
-    """Rows with `event_definition_id` and `time`, and where they exist `app_name`, `status_text` and `raw_data`.
+    """Events from columns `event_definition_id` and `time`, and if they exist `app_name`, `status_text` and `raw_data`.
 
     Texts and lists that are null are empty; a definition or a time that is null is an error, as is a null in a list.
     """
@@ -40,12 +40,12 @@ def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[data_pb2.Event]:
     for batch in batches:
         times = columns.times_ns(columns.get_column(batch, "time"), first_row).tolist()
         ids = columns.get_column(batch, "event_definition_id").to_pylist()
-        rest = [
+        optional = [
             batch.column(name).to_pylist() if name in batch.schema.names else [None] * len(ids)
             for name in ("app_name", "status_text", "raw_data")
         ]
         for row, (definition, time_ns, app_name, text, raw) in enumerate(
-            zip(ids, times, *rest, strict=True), first_row
+            zip(ids, times, *optional, strict=True), first_row
         ):
             if definition is None:
                 raise errors.BadSamples(reason=f"row {row}: the event definition is null", row=row)
@@ -57,12 +57,12 @@ def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[data_pb2.Event]:
 
 
 def block(events: Sequence[data_pb2.Event]) -> burst.MessageBlock:
-    """Messages that hold one event each."""
-    heads = [
+    """Messages with one event each."""
+    messages = [
         stream_pb2.StreamDataBurst(data=[stream_pb2.StreamData(event=event)]).SerializeToString() for event in events
     ]
-    pieces: list[bytes | memoryview] = [b""] * (burst.PIECES * len(heads))
-    pieces[0 :: burst.PIECES] = heads
-    sizes = np.array([len(head) for head in heads], np.int64)
+    pieces: list[bytes | memoryview] = [b""] * (burst.PIECES * len(messages))
+    pieces[0 :: burst.PIECES] = messages
+    sizes = np.array([len(message) for message in messages], np.int64)
     times = np.array([event.timestamp for event in events], np.int64)
     return burst.MessageBlock(pieces, sizes, np.zeros(len(events), np.int64), times, times, len(events))

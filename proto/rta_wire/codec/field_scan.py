@@ -1,4 +1,6 @@
-"""What many bursts hold: gathers the fields of their messages, accounts for every byte, and hands on to `series`."""
+"""The content of many bursts: gathers the fields of their messages, checks that they account for every byte, and has
+`sample_columns` decode them.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
@@ -14,7 +16,7 @@ from rta_wire.pb import data_pb2, scan_pb2, stream_pb2
 
 
 class DecodedBursts(msgspec.Struct, frozen=True):
-    """What bursts hold, in the order in which it came within each kind. Types without samples are left out."""
+    """The content of bursts, in order within each kind. `samples` has only types that have samples."""
 
     samples: dict[layout.SampleType, sample_columns.SampleColumns]
     events: list[data_pb2.Event]
@@ -22,22 +24,22 @@ class DecodedBursts(msgspec.Struct, frozen=True):
     time_ranges_ns: list[tuple[int, int]]
 
 
-class _Gathered:
-    """Fields of all messages, side by side."""
+class _MessageFields:
+    """Fields of the messages of many bursts, by kind of message. Each begins with the index of its burst."""
 
     def __init__(self) -> None:
         self.timestamped: list[tuple[int, int, int, int, bytes, bytes]] = []
         self.periodic: list[tuple[int, int, int, int, int, bytes]] = []
         self.rows: list[tuple[int, int, bytes, bytes]] = []
         self.events: list[tuple[int, bytes]] = []
-        self.ranges: list[tuple[int, bytes]] = []
-        self.json: list[str] = []
-        self.empty = 0
+        self.time_ranges: list[tuple[int, bytes]] = []
+        self.session_json: list[str] = []
+        self.empty_items = 0
 
     def raw_bytes(self) -> int:
-        """What protobuf would write for all this. Any other way to write it is longer."""
-        bodies = [np.array([len(data) for _, data in self.events + self.ranges], np.int64)]
-        bodies.append(np.array([len(text.encode()) for text in self.json], np.int64))
+        """Bytes that protobuf would write for all messages. Any other legal encoding of them is longer."""
+        bodies = [np.array([len(data) for _, data in self.events + self.time_ranges], np.int64)]
+        bodies.append(np.array([len(document.encode()) for document in self.session_json], np.int64))
         if self.timestamped:
             _, channels, starts, scales, deltas, buffers = zip(*self.timestamped, strict=True)
             bodies.append(
@@ -58,26 +60,26 @@ class _Gathered:
             )
         return (
             int(field_sizes.length_delimited(field_sizes.length_delimited(np.concatenate(bodies))).sum())
-            + 2 * self.empty
+            + 2 * self.empty_items
         )
 
     def add(self, burst: int, items: Iterable[scan_pb2.Item]) -> None:
-        """Takes all messages of a burst."""
+        """Adds the messages of a burst."""
         for item in items:
             kind = item.WhichOneof("data")
             if kind == "timestamped_data":
-                one = item.timestamped_data
-                deltas, buffer = one.timestamp_deltas, one.buffer
-                scale = one.timestamp_deltas_scale
-                self.timestamped.append((burst, one.channel_id, one.start_timestamp, scale, deltas, buffer))
+                message = item.timestamped_data
+                deltas, buffer = message.timestamp_deltas, message.buffer
+                scale = message.timestamp_deltas_scale
+                self.timestamped.append((burst, message.channel_id, message.start_timestamp, scale, deltas, buffer))
             else:
                 self._add_rare(burst, kind, item)
 
     def _add_rare(self, burst: int, kind: str | None, item: scan_pb2.Item) -> None:
         if kind == "periodic_data":
-            even = item.periodic_data
+            series = item.periodic_data
             self.periodic.append(
-                (burst, even.channel_id, even.start_timestamp, even.interval, even.samples, even.buffer)
+                (burst, series.channel_id, series.start_timestamp, series.interval, series.samples, series.buffer)
             )
         elif kind == "row_data":
             row = item.row_data
@@ -85,45 +87,45 @@ class _Gathered:
         elif kind == "event":
             self.events.append((burst, item.event))
         elif kind == "time_range":
-            self.ranges.append((burst, item.time_range))
+            self.time_ranges.append((burst, item.time_range))
         elif kind == "session_json":
-            self.json.append(item.session_json)
+            self.session_json.append(item.session_json)
         else:
-            self.empty += 1
+            self.empty_items += 1
 
 
 def scan_fields(
     bursts: Iterable[Iterable[scan_pb2.Item]], labels: Sequence[str], layouts: layout.Plan, raw_bytes: int
 ) -> DecodedBursts:
-    """Columns of all messages, or `series.Unusual` where the messages do not add up to `raw_bytes`."""
-    found = _Gathered()
+    """The content of all messages. Raises NonCanonicalBurst where protobuf would not write it in `raw_bytes`."""
+    fields = _MessageFields()
     for index, items in enumerate(bursts):
-        found.add(index, items)
-    if found.raw_bytes() != raw_bytes:
+        fields.add(index, items)
+    if fields.raw_bytes() != raw_bytes:
         raise sample_columns.NonCanonicalBurst
     parts: list[tuple[layout.SampleType, sample_columns.SampleColumns]] = []
-    if found.timestamped:
-        parts += sample_columns.decode_timestamped(found.timestamped, labels, layouts)
-    if found.periodic:
-        parts += sample_columns.decode_periodic(found.periodic, labels, layouts)
-    if found.rows:
-        parts += sample_columns.decode_rows(found.rows, labels, layouts)
+    if fields.timestamped:
+        parts += sample_columns.decode_timestamped(fields.timestamped, labels, layouts)
+    if fields.periodic:
+        parts += sample_columns.decode_periodic(fields.periodic, labels, layouts)
+    if fields.rows:
+        parts += sample_columns.decode_rows(fields.rows, labels, layouts)
     by_type: dict[layout.SampleType, list[sample_columns.SampleColumns]] = {}
-    for kind, part in parts:
-        by_type.setdefault(kind, []).append(part)
-    ranges = [_parsed(stream_pb2.StreamTimeRange, data, labels[burst]) for burst, data in found.ranges]
+    for sample_type, columns in parts:
+        by_type.setdefault(sample_type, []).append(columns)
+    ranges = [_parse(stream_pb2.StreamTimeRange, data, labels[burst]) for burst, data in fields.time_ranges]
     return DecodedBursts(
-        samples={kind: sample_columns.join(some) for kind, some in by_type.items()},
-        events=[_parsed(data_pb2.Event, data, labels[burst]) for burst, data in found.events],
-        session_json=found.json,
-        time_ranges_ns=[(one.start_time, one.end_time) for one in ranges],
+        samples={sample_type: sample_columns.join(columns) for sample_type, columns in by_type.items()},
+        events=[_parse(data_pb2.Event, data, labels[burst]) for burst, data in fields.events],
+        session_json=fields.session_json,
+        time_ranges_ns=[(time_range.start_time, time_range.end_time) for time_range in ranges],
     )
 
 
 _Parsed = TypeVar("_Parsed", data_pb2.Event, stream_pb2.StreamTimeRange)
 
 
-def _parsed(cls: type[_Parsed], data: bytes, label: str) -> _Parsed:
+def _parse(cls: type[_Parsed], data: bytes, label: str) -> _Parsed:
     try:
         return cls.FromString(data)
     except DecodeError as error:

@@ -1,6 +1,6 @@
-"""What the configuration says of each channel: the type of its samples and the kind of message that carries them.
+"""The layout of each channel: the type of its samples and the kind of message that carries them.
 
-Writers and readers need the same plan: the wire does not say how wide a sample is.
+Writers and readers need the same plan of layouts: the wire does not say how wide a sample is.
 """
 
 import enum
@@ -57,7 +57,7 @@ class Kind(enum.StrEnum):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """How samples travel. `interval_ns` is for periodic channels: 0 means to find it in the data."""
+    """How the samples of a channel are sent. `interval_ns` is for periodic channels; with 0 the encoder finds it."""
 
     type: SampleType = SampleType.DOUBLE
     kind: Kind = Kind.TIMESTAMPED
@@ -65,7 +65,7 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 class Plan:
-    """Layouts of channels, with one for every channel that is not named. It can be pickled and compared."""
+    """Layouts of channels, with a default for channels that are not named. Can be pickled, compared and hashed."""
 
     def __init__(self, channels: Iterable[tuple[int, Layout]] = (), *, default: Layout | None = None) -> None:
         self.default = default or Layout()
@@ -76,7 +76,7 @@ class Plan:
                 raise errors.BadSamples(reason=f"channel {channel} is not between 0 and {limits.CHANNEL_ID_MAX}")
         _check("the default", self.default)
         self.layouts = list(dict.fromkeys([self.default, *self.channels.values()]))
-        """Every layout in use; the numbers that `codes` gives are positions in it."""
+        """Every layout in use. `codes` gives indices in this list."""
         code_of = {layout: code for code, layout in enumerate(self.layouts)}
         self._ids = np.fromiter(self.channels, np.uint32, len(self.channels))
         self._codes = np.fromiter(map(code_of.__getitem__, self.channels.values()), np.intp, len(self.channels))
@@ -92,13 +92,13 @@ class Plan:
         return self.channels.get(channel, self.default)
 
     def codes(self, channels: U32) -> Indices:
-        """For each of `channels`, where in `layouts` its layout is."""
-        found = np.zeros(len(channels), np.intp)
+        """For each of `channels` the index of its layout in `layouts`."""
+        codes = np.zeros(len(channels), np.intp)
         if len(self._ids):
-            spot = np.minimum(np.searchsorted(self._ids, channels), len(self._ids) - 1)
-            named = self._ids[spot] == channels
-            found[named] = self._codes[spot[named]]
-        return found
+            positions = np.minimum(np.searchsorted(self._ids, channels), len(self._ids) - 1)
+            named = self._ids[positions] == channels
+            codes[named] = self._codes[positions[named]]
+        return codes
 
 
 def _check(what: str, layout: Layout) -> None:

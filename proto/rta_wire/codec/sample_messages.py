@@ -1,4 +1,4 @@
-"""Runs of samples to messages: timestamped ones with packed deltas, periodic ones where the plan says so."""
+"""Runs of samples to messages of the kind that their layout says: timestamped with packed deltas, periodic, or rows."""
 
 import functools
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from rta_wire.codec.protobuf import proto_fields
 
 
 class TypedRuns(NamedTuple):
-    """Samples of one layout in their final type, run by run."""
+    """Samples of one layout in the type of the layout, run by run."""
 
     runs: channel_runs.Runs
     values: Array
@@ -22,7 +22,7 @@ class TypedRuns(NamedTuple):
 
 
 def blocks(parts: Iterable[TypedRuns]) -> Iterator[burst.MessageBlock]:
-    """The messages that the layouts ask for. Row data comes last, since one message may hold channels of all types."""
+    """The messages of all parts. Row data comes last, since one message may hold channels of all types."""
     cells: list[row_messages.Cells] = []
     yield from _all_but_rows(parts, cells)
     if cells:
@@ -30,46 +30,47 @@ def blocks(parts: Iterable[TypedRuns]) -> Iterator[burst.MessageBlock]:
 
 
 def _all_but_rows(parts: Iterable[TypedRuns], cells: list[row_messages.Cells]) -> Iterator[burst.MessageBlock]:
-    """On its own, so that no part is still held while rows are made."""
-    for these, made, layout in parts:
+    """The messages of all parts but row data, whose cells are added to `cells`. A function of its own, so that no part
+    is still in memory while rows are made."""
+    for runs, samples, layout in parts:
         if layout.kind is codec_layout.Kind.ROW:
-            cells.append(row_messages.cells(np.repeat(these.channels, these.lens), these.times, made))
+            cells.append(row_messages.cells(np.repeat(runs.channels, runs.lens), runs.times, samples))
         elif layout.kind is codec_layout.Kind.PERIODIC:
-            yield from encode_periodic(these, made, layout.interval_ns)
+            yield from encode_periodic(runs, samples, layout.interval_ns)
         else:
-            yield encode_timestamped(these, made)
+            yield encode_timestamped(runs, samples)
 
 
-def sample_bytes(made: Array) -> memoryview:
+def sample_bytes(samples: Array) -> memoryview:
     """The bytes of samples."""
-    return memory_views.of_array(np.ascontiguousarray(made).view(np.uint8))
+    return memory_views.of_array(np.ascontiguousarray(samples).view(np.uint8))
 
 
-def encode_timestamped(these: channel_runs.Runs, made: Array) -> burst.MessageBlock:
-    """One message per run, or several where a run is long."""
-    these = channel_runs.split(these, limits.ENCODE_RUN_SAMPLES)
-    width = made.dtype.itemsize
-    buffers = memory_views.slices(sample_bytes(made), these.starts * width, these.lens * width)
-    covers, packed = _covered(these) if these.shared_times is None else _covered_alike(these.shared_times)
-    return timestamped_block(these.channels, covers, packed, buffers)
+def encode_timestamped(runs: channel_runs.Runs, samples: Array) -> burst.MessageBlock:
+    """One message for each run, or several where a run is long."""
+    runs = channel_runs.split(runs, limits.ENCODE_RUN_SAMPLES)
+    width = samples.dtype.itemsize
+    buffers = memory_views.slices(sample_bytes(samples), runs.starts * width, runs.lens * width)
+    run_spans, packed = _pack_times(runs) if runs.shared_times is None else _pack_shared_times(runs.shared_times)
+    return timestamped_block(runs.channels, run_spans, packed, buffers)
 
 
-def _covered(these: channel_runs.Runs) -> tuple["Spans", delta_times.PackedDeltas]:
-    return spans(these), delta_times.pack(these.times, these.starts, these.lens)
+def _pack_times(runs: channel_runs.Runs) -> tuple["Spans", delta_times.PackedDeltas]:
+    return spans(runs), delta_times.pack(runs.times, runs.starts, runs.lens)
 
 
-def _covered_alike(alike: channel_runs.SharedTimes) -> tuple["Spans", delta_times.PackedDeltas]:
-    """Once for runs that have the same times."""
-    covers, packed = _covered(alike.runs)
-    which = alike.which
-    pieces = [packed.pieces[one] for one in which.tolist()]
-    return Spans(*(column[which] for column in covers)), delta_times.PackedDeltas(
-        packed.scales[which], pieces, packed.sizes[which]
+def _pack_shared_times(shared: channel_runs.SharedTimes) -> tuple["Spans", delta_times.PackedDeltas]:
+    """Packs times that several runs share once."""
+    distinct_spans, packed = _pack_times(shared.runs)
+    indices = shared.indices
+    pieces = [packed.pieces[index] for index in indices.tolist()]
+    return Spans(*(column[indices] for column in distinct_spans)), delta_times.PackedDeltas(
+        packed.scales[indices], pieces, packed.sizes[indices]
     )
 
 
 class Spans(NamedTuple):
-    """What each message covers."""
+    """For each message the number of its samples, the time of the first one, and the range of all."""
 
     samples: I64
     first_ns: I64
@@ -77,15 +78,15 @@ class Spans(NamedTuple):
     end_ns: I64
 
 
-def spans(these: channel_runs.Runs) -> Spans:
-    """What each run covers. The first sample is not the earliest where samples keep the order in which they came."""
-    start_ns = np.minimum.reduceat(these.times, these.starts)
-    end_ns = np.maximum.reduceat(these.times, these.starts)
-    return Spans(these.lens, these.times[these.starts], start_ns, end_ns)
+def spans(runs: channel_runs.Runs) -> Spans:
+    """Samples and times of each run. The first sample is the earliest only where samples are sorted by time."""
+    start_ns = np.minimum.reduceat(runs.times, runs.starts)
+    end_ns = np.maximum.reduceat(runs.times, runs.starts)
+    return Spans(runs.lens, runs.times[runs.starts], start_ns, end_ns)
 
 
 class TimestampedFrame(NamedTuple):
-    """What a message holds besides its start, its deltas and its samples, and the size of all of it."""
+    """The bytes of a message between its start time, its deltas and its samples, and the size of the whole message."""
 
     before_start: bytes
     before_deltas: bytes
@@ -97,7 +98,7 @@ class TimestampedFrame(NamedTuple):
 def timestamped_frame(
     channel: int, has_start: bool, scale: int, delta_bytes: int, buffer_bytes: int
 ) -> TimestampedFrame:
-    """The frame of a message: the same again for each channel, group after group."""
+    """The frame of a message. Cached: it is the same for each channel in group after group."""
     channel_field = proto_fields.optional_varint_field(message_tags.CHANNEL_ID, channel)
     before_deltas = proto_fields.cached_varint_field(
         message_tags.DELTAS_SCALE, scale
@@ -105,19 +106,19 @@ def timestamped_frame(
     before_buffer = proto_fields.cached_varint_field(message_tags.BUFFER, buffer_bytes)
     body = len(channel_field) + proto_fields.FIXED64_FIELD_BYTES * has_start + len(before_deltas) + delta_bytes
     body += len(before_buffer) + buffer_bytes
-    lead = message_tags.message_prefix(message_tags.ITEM_TIMESTAMPED, body)
-    return TimestampedFrame(lead + channel_field, before_deltas, before_buffer, len(lead) + body)
+    prefix = message_tags.message_prefix(message_tags.ITEM_TIMESTAMPED, body)
+    return TimestampedFrame(prefix + channel_field, before_deltas, before_buffer, len(prefix) + body)
 
 
 def timestamped_block(
-    channels: U32, covers: Spans, packed: delta_times.PackedDeltas, buffers: list[memoryview]
+    channels: U32, message_spans: Spans, packed: delta_times.PackedDeltas, buffers: list[memoryview]
 ) -> burst.MessageBlock:
-    """Messages from deltas that are packed already."""
+    """Messages from packed deltas and sample buffers."""
     pieces: list[bytes | memoryview] = []
     sizes = []
-    for channel, first_ns, scale, delta_bytes, deltas_, buffer in zip(
+    for channel, first_ns, scale, delta_bytes, deltas, buffer in zip(
         channels.tolist(),
-        covers.first_ns.tolist(),
+        message_spans.first_ns.tolist(),
         packed.scales.tolist(),
         packed.sizes.tolist(),
         packed.pieces,
@@ -126,32 +127,34 @@ def timestamped_block(
     ):
         frame = timestamped_frame(channel, first_ns != 0, scale, delta_bytes, len(buffer))
         start = proto_fields.fixed64_field(message_tags.START_TIMESTAMP, first_ns) if first_ns else b""
-        pieces += (frame.before_start + start + frame.before_deltas, deltas_, frame.before_buffer, buffer)
+        pieces += (frame.before_start + start + frame.before_deltas, deltas, frame.before_buffer, buffer)
         sizes.append(frame.size)
-    return burst.MessageBlock(pieces, np.array(sizes), covers.samples, covers.start_ns, covers.end_ns)
+    return burst.MessageBlock(
+        pieces, np.array(sizes), message_spans.samples, message_spans.start_ns, message_spans.end_ns
+    )
 
 
-def encode_periodic(these: channel_runs.Runs, made: Array, interval_ns: int) -> Iterator[burst.MessageBlock]:
-    """One message per stretch of samples with one interval."""
-    for some, first, last in channel_runs.portions(
-        channel_runs.split(these, limits.ENCODE_RUN_SAMPLES), limits.ENCODE_BLOCK_CELLS
+def encode_periodic(runs: channel_runs.Runs, samples: Array, interval_ns: int) -> Iterator[burst.MessageBlock]:
+    """One message for each series of samples with one interval."""
+    for portion, first, last in channel_runs.portions(
+        channel_runs.split(runs, limits.ENCODE_RUN_SAMPLES), limits.ENCODE_BLOCK_CELLS
     ):
-        stretches, intervals = _stretches(some, interval_ns)
-        yield _periodic_block(stretches, made[first:last], intervals)
+        series, intervals = _split_by_interval(portion, interval_ns)
+        yield _periodic_block(series, samples[first:last], intervals)
 
 
-def _periodic_block(these: channel_runs.Runs, made: Array, intervals: I64) -> burst.MessageBlock:
-    width = made.dtype.itemsize
-    starts, lens = these.starts, these.lens
-    first_ns = these.times[starts]
+def _periodic_block(series: channel_runs.Runs, samples: Array, intervals: I64) -> burst.MessageBlock:
+    width = samples.dtype.itemsize
+    starts, lens = series.starts, series.lens
+    first_ns = series.times[starts]
     pieces: list[bytes | memoryview] = []
     sizes = []
     for channel, time, interval, count, buffer in zip(
-        these.channels.tolist(),
+        series.channels.tolist(),
         first_ns.tolist(),
         intervals.tolist(),
         lens.tolist(),
-        memory_views.slices(sample_bytes(made), starts * width, lens * width),
+        memory_views.slices(sample_bytes(samples), starts * width, lens * width),
         strict=True,
     ):
         head = (
@@ -161,48 +164,49 @@ def _periodic_block(these: channel_runs.Runs, made: Array, intervals: I64) -> bu
             + proto_fields.cached_varint_field(message_tags.SAMPLES, count)
             + proto_fields.cached_varint_field(message_tags.BUFFER, len(buffer))
         )
-        # In one piece: where stretches are short, messages are many and views are larger than what they show.
+        # In one piece: where series are short, messages are many and views are larger than their bytes.
         message = b"".join(
             (message_tags.message_prefix(message_tags.ITEM_PERIODIC, len(head) + len(buffer)), head, buffer)
         )
         pieces += (message, b"", b"", b"")
         sizes.append(len(message))
     # Intervals are never negative, so the first sample is the earliest.
-    return burst.MessageBlock(pieces, np.array(sizes), lens, first_ns, these.times[starts + lens - 1])
+    return burst.MessageBlock(pieces, np.array(sizes), lens, first_ns, series.times[starts + lens - 1])
 
 
-def _stretches(these: channel_runs.Runs, interval_ns: int) -> tuple[channel_runs.Runs, I64]:
-    """Cuts runs at gaps. Without a known interval each stretch takes the distance of its first two samples."""
-    steps = np.diff(these.times)
-    inside = np.ones(len(steps), np.bool_)
-    inside[these.starts[1:] - 1] = False
-    inside[steps < 0] = False
+def _split_by_interval(runs: channel_runs.Runs, interval_ns: int) -> tuple[channel_runs.Runs, I64]:
+    """Cuts runs into series of one interval each: the given one, or where that is 0 the distance of the first two
+    samples of a series."""
+    steps = np.diff(runs.times)
+    is_inside = np.ones(len(steps), np.bool_)
+    is_inside[runs.starts[1:] - 1] = False
+    is_inside[steps < 0] = False
     if interval_ns:
-        starts = np.flatnonzero(np.r_[True, ~inside | (steps != interval_ns)])
-        lens = np.diff(starts, append=len(these.times))
+        starts = np.flatnonzero(np.r_[True, ~is_inside | (steps != interval_ns)])
+        lens = np.diff(starts, append=len(runs.times))
         intervals = np.full(len(starts), interval_ns, np.int64)
     else:
-        starts, lens, intervals = _found(steps, inside, len(these.times))
-    owner = np.searchsorted(these.starts, starts, side="right") - 1
-    return these._replace(channels=these.channels[owner], starts=starts, lens=lens), intervals
+        starts, lens, intervals = _find_intervals(steps, is_inside, len(runs.times))
+    owner = np.searchsorted(runs.starts, starts, side="right") - 1
+    return runs._replace(channels=runs.channels[owner], starts=starts, lens=lens), intervals
 
 
-def _found(steps: I64, inside: Bools, count: int) -> tuple[I64, I64, I64]:
-    """Walks over groups of equal steps. The step from one stretch to the next belongs to neither."""
-    change = np.flatnonzero(np.r_[True, (steps[1:] != steps[:-1]) | ~inside[1:] | ~inside[:-1]][: len(steps)])
+def _find_intervals(steps: I64, is_inside: Bools, count: int) -> tuple[I64, I64, I64]:
+    """Starts, lengths and intervals of series, from groups of equal steps. The step between series is in neither."""
+    change = np.flatnonzero(np.r_[True, (steps[1:] != steps[:-1]) | ~is_inside[1:] | ~is_inside[:-1]][: len(steps)])
     stops = np.r_[change[1:], len(steps)][: len(change)]
     starts, lens, intervals = [], [], []
     sample = 0
-    for first, stop, step, within in zip(
-        change.tolist(), stops.tolist(), steps[change].tolist(), inside[change].tolist(), strict=True
+    for first, stop, step, is_inside_run in zip(
+        change.tolist(), stops.tolist(), steps[change].tolist(), is_inside[change].tolist(), strict=True
     ):
-        left = stop - max(first, sample)
-        if left <= 0:
+        steps_left = stop - max(first, sample)
+        if steps_left <= 0:
             continue
-        length = left + 1 if within else 1
+        length = steps_left + 1 if is_inside_run else 1
         starts.append(sample)
         lens.append(length)
-        intervals.append(step if within else 0)
+        intervals.append(step if is_inside_run else 0)
         sample += length
     if sample < count:
         starts.append(sample)

@@ -1,5 +1,7 @@
-"""Wide form: a row per time and a column per channel. Nothing is sorted or gathered where times ascend and no value is
-missing: all channels share one set of packed deltas, and their samples go from the columns to the compressor directly.
+"""Wide form to messages: a row for each time and a column for each channel.
+
+Where times ascend and no value is null, nothing is sorted or copied: all channels share one set of packed deltas, and
+their samples go from the columns to the compressor.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,62 +16,65 @@ from rta_wire.codec import layout as codec_layout
 
 
 class Table(NamedTuple):
-    """The times of all rows in the order in which they are sent, and which row each was; None if none moved."""
+    """The times of all rows, in the order in which they are sent."""
 
     times: I64
     order: Indices | None
+    """The row of each time; None where rows keep their order."""
     first_row: int
+    """The number of the first row, for errors."""
     in_time_order: bool
 
 
 class ChannelSamples(NamedTuple):
-    """The samples of one channel in their final type, and where in the table they are; None where they are all."""
+    """The samples of one channel in the type of its layout."""
 
     channel: int
     layout: codec_layout.Layout
     values: Array
     row_indices: Indices | None
+    """The row of each sample in the table; None where every row has one."""
 
 
 def group_rows(channels: int, options: burst.EncodeOptions) -> int:
-    """Rows that are cut together: as many samples as in long form, and enough that a column is worth its handling."""
+    """Rows that are cut together: as many samples as in long form, and at least so many that columns are long."""
     return max(limits.ENCODE_WIDE_ROWS, options.group_rows // max(1, channels))
 
 
 def blocks(
     times: Any, values: Mapping[int, Any], layouts: codec_layout.Plan, options: burst.EncodeOptions, first_row: int
 ) -> Iterator[burst.MessageBlock]:
-    """All messages of a table, the channels in the order of `values` within each kind."""
+    """All messages of a table. Channels of one kind are in the order of `values`."""
     times_ns = columns.times_ns(times, first_row)
     order = None
     if options.in_time_order and (times_ns[1:] < times_ns[:-1]).any():
         order = np.argsort(times_ns, kind="stable")
         times_ns = times_ns[order]
     table = Table(times_ns, order, first_row, options.in_time_order)
-    shared: list[ChannelSamples] = []
-    rowed: list[ChannelSamples] = []
-    apart: dict[codec_layout.Layout, list[ChannelSamples]] = {}
+    with_all_times: list[ChannelSamples] = []
+    as_rows: list[ChannelSamples] = []
+    by_layout: dict[codec_layout.Layout, list[ChannelSamples]] = {}
     for channel, array in values.items():
-        series = _series(channel, layouts.layout(channel), array, table)
-        some = apart.setdefault(series.layout, [])
-        if not len(series.values):
+        samples = _channel_samples(channel, layouts.layout(channel), array, table)
+        waiting = by_layout.setdefault(samples.layout, [])
+        if not len(samples.values):
             continue
-        if series.layout.kind is codec_layout.Kind.ROW:
-            rowed.append(series)
-        elif series.row_indices is None and series.layout.kind is codec_layout.Kind.TIMESTAMPED:
-            shared.append(series)
+        if samples.layout.kind is codec_layout.Kind.ROW:
+            as_rows.append(samples)
+        elif samples.row_indices is None and samples.layout.kind is codec_layout.Kind.TIMESTAMPED:
+            with_all_times.append(samples)
         else:
-            some.append(series)
-            if sum(len(one.values) for one in some) >= limits.ENCODE_BLOCK_CELLS:
-                yield from sample_messages.blocks([_part(some, table)])
-                some.clear()
-    if shared:
-        yield _shared(shared, table)
-    yield from sample_messages.blocks(_part(some, table) for some in apart.values() if some)
-    yield from _rowed(rowed, table)
+            waiting.append(samples)
+            if sum(len(part.values) for part in waiting) >= limits.ENCODE_BLOCK_CELLS:
+                yield from sample_messages.blocks([_typed_runs(waiting, table)])
+                waiting.clear()
+    if with_all_times:
+        yield _shared_times_block(with_all_times, table)
+    yield from sample_messages.blocks(_typed_runs(waiting, table) for waiting in by_layout.values() if waiting)
+    yield from _row_blocks(as_rows, table)
 
 
-def _series(channel: int, layout: codec_layout.Layout, array: Any, table: Table) -> ChannelSamples:
+def _channel_samples(channel: int, layout: codec_layout.Layout, array: Any, table: Table) -> ChannelSamples:
     if not 0 <= channel <= limits.CHANNEL_ID_MAX:
         raise errors.BadSamples(
             reason=f"channel {channel} is not between 0 and {limits.CHANNEL_ID_MAX}", channel=channel
@@ -79,31 +84,30 @@ def _series(channel: int, layout: codec_layout.Layout, array: Any, table: Table)
             reason=f"channel {channel} has {len(array)} values for {len(table.times)} times", channel=channel
         )
     source = columns.column(array, f"channel {channel}")
-    spots = None
-    rows_ = table.order
+    row_indices = None
+    rows = table.order
     if source.valid is not None:
-        spots = np.flatnonzero(source.valid if rows_ is None else source.valid[rows_])
-        rows_ = spots if rows_ is None else rows_[spots]
-    values = source.values if rows_ is None else source.values[rows_]
-    return ChannelSamples(channel, layout, columns.cast_samples(values, layout.type, rows_, table.first_row), spots)
+        row_indices = np.flatnonzero(source.valid if rows is None else source.valid[rows])
+        rows = row_indices if rows is None else rows[row_indices]
+    values = source.values if rows is None else source.values[rows]
+    samples = columns.cast_samples(values, layout.type, rows, table.first_row)
+    return ChannelSamples(channel, layout, samples, row_indices)
 
 
-def _shared(series: list[ChannelSamples], table: Table) -> burst.MessageBlock:
-    """Timestamped channels without gaps: one set of deltas for all of them."""
-    parts = channel_runs.split(
-        _as_runs(table.times, _ONE_CHANNEL, [len(table.times)], table), limits.ENCODE_RUN_SAMPLES
-    )
-    packed = delta_times.pack(table.times, parts.starts, parts.lens)
-    count = len(series)
-    ends = (parts.starts + parts.lens).tolist()
-    spans = list(zip(parts.starts.tolist(), ends, strict=True))
+def _shared_times_block(channels: list[ChannelSamples], table: Table) -> burst.MessageBlock:
+    """Messages of timestamped channels with a sample in every row: the deltas are packed once for all of them."""
+    runs = channel_runs.split(_as_runs(table.times, _ONE_CHANNEL, [len(table.times)], table), limits.ENCODE_RUN_SAMPLES)
+    packed = delta_times.pack(table.times, runs.starts, runs.lens)
+    count = len(channels)
+    ends = (runs.starts + runs.lens).tolist()
+    ranges = list(zip(runs.starts.tolist(), ends, strict=True))
     buffers: list[memoryview] = []
-    for one in series:
-        view, width = sample_messages.sample_bytes(one.values), one.values.dtype.itemsize
-        buffers += [view[first * width : last * width] for first, last in spans]
+    for samples in channels:
+        view, width = sample_messages.sample_bytes(samples.values), samples.values.dtype.itemsize
+        buffers += [view[first * width : last * width] for first, last in ranges]
     return sample_messages.timestamped_block(
-        np.repeat(np.array([one.channel for one in series], np.uint32), len(spans)),
-        sample_messages.Spans(*(np.tile(column, count) for column in sample_messages.spans(parts))),
+        np.repeat(np.array([samples.channel for samples in channels], np.uint32), len(ranges)),
+        sample_messages.Spans(*(np.tile(column, count) for column in sample_messages.spans(runs))),
         delta_times.PackedDeltas(np.tile(packed.scales, count), packed.pieces * count, np.tile(packed.sizes, count)),
         buffers,
     )
@@ -119,26 +123,28 @@ def _as_runs(times: I64, channels: U32, lens: list[int], table: Table) -> channe
     )
 
 
-def _part(series: list[ChannelSamples], table: Table) -> sample_messages.TypedRuns:
-    """Channels of one layout with times of their own, or of another kind: as runs that are sorted already."""
-    channels = np.array([one.channel for one in series], np.uint32)
-    times = [table.times if one.row_indices is None else table.times[one.row_indices] for one in series]
-    these = _as_runs(np.concatenate(times), channels, [len(one.values) for one in series], table)
-    return sample_messages.TypedRuns(these, np.concatenate([one.values for one in series]), series[0].layout)
+def _typed_runs(channels: list[ChannelSamples], table: Table) -> sample_messages.TypedRuns:
+    """Channels of one layout as runs, which are sorted already."""
+    ids = np.array([samples.channel for samples in channels], np.uint32)
+    times = [table.times if samples.row_indices is None else table.times[samples.row_indices] for samples in channels]
+    runs = _as_runs(np.concatenate(times), ids, [len(samples.values) for samples in channels], table)
+    values = np.concatenate([samples.values for samples in channels])
+    return sample_messages.TypedRuns(runs, values, channels[0].layout)
 
 
-def _rowed(series: list[ChannelSamples], table: Table) -> Iterator[burst.MessageBlock]:
-    """Channels that travel as rows: some rows of the table at a time, since a cell takes several times its value."""
-    step = max(1, limits.ENCODE_BLOCK_CELLS // max(1, len(series)))
-    for first in range(0, len(table.times) if series else 0, step):
-        cells = []
-        for one in series:
+def _row_blocks(channels: list[ChannelSamples], table: Table) -> Iterator[burst.MessageBlock]:
+    """Messages of channels that are sent as rows. A few rows of the table at a time, since a cell takes several times
+    the memory of its value."""
+    step = max(1, limits.ENCODE_BLOCK_CELLS // max(1, len(channels)))
+    for first in range(0, len(table.times) if channels else 0, step):
+        parts = []
+        for samples in channels:
             part = slice(first, first + step)
             times = table.times[part]
-            if one.row_indices is not None:
-                part = slice(*np.searchsorted(one.row_indices, (first, first + step)).tolist())
-                times = table.times[one.row_indices[part]]
-            made = one.values[part]
-            cells.append(row_messages.cells(np.full(len(made), one.channel, np.uint32), times, made))
-        if any(len(some.channels) for some in cells):
-            yield from row_messages.blocks(row_messages.join(cells))
+            if samples.row_indices is not None:
+                part = slice(*np.searchsorted(samples.row_indices, (first, first + step)).tolist())
+                times = table.times[samples.row_indices[part]]
+            values = samples.values[part]
+            parts.append(row_messages.cells(np.full(len(values), samples.channel, np.uint32), times, values))
+        if any(len(cells.channels) for cells in parts):
+            yield from row_messages.blocks(row_messages.join(parts))

@@ -1,1 +1,5 @@
-"""Batches of entries that left the live stream: made, checked and opened. Where they are kept is the compactor's."""
+"""Batches of cold entries: packs entries of a live stream into smaller ones, and unpacks them to the same bytes.
+
+When entries are moved and where batches are stored is the supervisor's; how live and cold are read as one stream is
+`rta_wire.stream.live_then_cold`'s.
+"""

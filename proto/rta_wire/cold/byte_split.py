@@ -1,8 +1,7 @@
-"""Samples of a channel side by side: cuts the buffers out of many bursts, puts those of a channel into one column, and
-reorders its bytes where that compresses better. Undone without knowing what a burst is.
+"""Samples of a channel side by side: cuts sample buffers out of many bursts, puts those of a channel into one column,
+and reorders the bytes of a column where that compresses better. Joining them again needs no knowledge of bursts.
 
-A cut is worth only what it saves: nothing here depends on a burst being well-formed, and any bytes come back as they
-were.
+A cut only makes a batch smaller: any bytes come back as they were, those of a malformed burst too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,27 +18,27 @@ from rta_wire.pb import scan_pb2
 
 UNSPLIT: Final = 1
 WIDTHS: Final = (8, 4, 2)
-"""Sizes of samples whose bytes may be reordered: all first bytes, then all second ones, and so on."""
+"""Sizes of samples whose bytes may be reordered: the first bytes of all samples, then the second ones, and so on."""
 
 CUT_MIN_BYTES: Final = 48
-"""A shorter buffer stays where it is: its place in the table would cost more than it saves."""
+"""A shorter buffer is not cut: its entry in the table would cost more than it saves."""
 
 COLUMNS_MAX: Final = 4096
-TRY_BYTES: Final = 16 * limits.KIB
-TRY_AGAIN: Final = 16
-"""Batches for which the order of a channel's bytes is kept before it is tried again."""
+TRIAL_BYTES: Final = 16 * limits.KIB
+BATCHES_PER_TRIAL: Final = 16
+"""Batches for which the width that was chosen for a channel is kept before it is chosen anew."""
 
-WORTH: Final = 0.97
-"""A reordered column has to be this much smaller: reordering costs time at each read."""
+MAX_RATIO: Final = 0.97
+"""A reordered column is used where it compresses to less than this share: reordering takes time at each read."""
 
-GOOD_ENOUGH: Final = 0.8
-"""One that is this much smaller is taken without trying others."""
+GOOD_RATIO: Final = 0.8
+"""A width that compresses to less than this share is taken without trying others."""
 
-_quick: Final = pa.Codec("zstd", 1)
+_trial_codec: Final = pa.Codec("zstd", 1)
 
 
 class Cut(NamedTuple):
-    """A buffer inside a value."""
+    """A sample buffer inside a value."""
 
     start: int
     size: int
@@ -47,81 +46,84 @@ class Cut(NamedTuple):
 
 
 class ByteColumn(NamedTuple):
-    """Buffers of one channel, as they are stored."""
+    """Buffers of one channel as they are stored, and the width by which their bytes are reordered."""
 
     data: bytes
     width: int
 
 
 def find_buffers(raw: bytes) -> list[Cut]:
-    """Buffers of samples in a burst, in the order in which they stand there."""
+    """The sample buffers in a burst, in order. None are found in what is no burst, or one of small messages."""
     try:
         items = scan_pb2.Burst.FromString(raw).data
     except DecodeError:
         return []
     if len(items) * CUT_MIN_BYTES > len(raw):
         return []
-    return list(_found(raw, items))
+    return list(_cuts(raw, items))
 
 
-def _found(raw: bytes, items: Sequence[scan_pb2.Item]) -> Iterator[Cut]:
-    at, end = 0, len(raw)
+def _cuts(raw: bytes, items: Sequence[scan_pb2.Item]) -> Iterator[Cut]:
+    """Walks over the items of a burst. The buffer is the last field of its message, so it ends where the item ends."""
+    offset, end = 0, len(raw)
     for item in items:
-        if at >= end or raw[at] != message_tags.BURST_DATA:
+        if offset >= end or raw[offset] != message_tags.BURST_DATA:
             return
-        size, shift, at = 0, 0, at + 1
-        while at < end:
-            size |= (raw[at] & 0x7F) << shift
+        size, shift, offset = 0, 0, offset + 1
+        while offset < end:
+            size |= (raw[offset] & 0x7F) << shift
             shift += 7
-            at += 1
-            if raw[at - 1] < 0x80:
+            offset += 1
+            if raw[offset - 1] < 0x80:
                 break
-        at += size
+        offset += size
         kind = item.WhichOneof("data")
         if kind == "timestamped_data":
-            one: scan_pb2.Timestamped | scan_pb2.Periodic = item.timestamped_data
+            message: scan_pb2.Timestamped | scan_pb2.Periodic = item.timestamped_data
         elif kind == "periodic_data":
-            one = item.periodic_data
+            message = item.periodic_data
         else:
             continue
-        held = len(one.buffer)
-        if CUT_MIN_BYTES <= held <= size and at <= end:
-            yield Cut(at - held, held, one.channel_id)
+        buffer_size = len(message.buffer)
+        if CUT_MIN_BYTES <= buffer_size <= size and offset <= end:
+            yield Cut(offset - buffer_size, buffer_size, message.channel_id)
 
 
 class WidthChooser:
-    """Which order of bytes suits which channel. Learnt by trying, and tried again now and then."""
+    """Chooses for each channel the width by which its bytes are reordered, by trying, and anew now and then."""
 
     def __init__(self) -> None:
-        self._known: dict[int, int] = {}
+        self._widths: dict[int, int] = {}
         self._batches = 0
 
     def next_batch(self) -> None:
+        """Counts a batch, and forgets all widths after some batches."""
         self._batches += 1
-        if self._batches % TRY_AGAIN == 0:
-            self._known.clear()
+        if self._batches % BATCHES_PER_TRIAL == 0:
+            self._widths.clear()
 
     def width_for(self, channel: int, data: bytes) -> int:
-        known = self._known.get(channel)
-        if known is None:
-            known = self._known[channel] = _tried(data[:TRY_BYTES])
-        return known
+        """The width for a channel; `data` is what it is chosen by."""
+        width = self._widths.get(channel)
+        if width is None:
+            width = self._widths[channel] = _best_width(data[:TRIAL_BYTES])
+        return width
 
 
-def _tried(sample: bytes) -> int:
-    plain = len(_quick.compress(sample, asbytes=True))
-    best, width = plain * WORTH, UNSPLIT
-    for one in WIDTHS:
-        size = len(_quick.compress(split_bytes(sample, one), asbytes=True))
-        if size < best:
-            best, width = size, one
-        if best < plain * GOOD_ENOUGH:
+def _best_width(data: bytes) -> int:
+    unsplit_size = len(_trial_codec.compress(data, asbytes=True))
+    best_size, best_width = unsplit_size * MAX_RATIO, UNSPLIT
+    for width in WIDTHS:
+        size = len(_trial_codec.compress(split_bytes(data, width), asbytes=True))
+        if size < best_size:
+            best_size, best_width = size, width
+        if best_size < unsplit_size * GOOD_RATIO:
             break
-    return width
+    return best_width
 
 
 def split_bytes(data: bytes, width: int) -> bytes:
-    """All first bytes of samples of this width, all second ones, and so on; then what is left over."""
+    """The first bytes of all samples of this width, then their second bytes, and so on; then what is left."""
     if width == UNSPLIT:
         return data
     whole = len(data) // width * width
@@ -130,7 +132,7 @@ def split_bytes(data: bytes, width: int) -> bytes:
 
 
 def join_bytes(data: bytes, width: int) -> bytes:
-    """The other way round."""
+    """Undoes `split_bytes`."""
     if width == UNSPLIT:
         return data
     whole = len(data) // width * width
@@ -139,92 +141,93 @@ def join_bytes(data: bytes, width: int) -> bytes:
 
 
 class SplitValues(NamedTuple):
-    """Values taken apart: what stays, columns, and what came from where."""
+    """Values with their sample buffers cut out: columns of buffers, the rest, and a table of the cuts."""
 
     rest: bytes
     columns: list[ByteColumn]
     counts: U32
-    """Cuts of each value."""
+    """Number of cuts in each value."""
     gaps: U32
-    """Bytes that stay before each cut, since the cut before it or the start of the value."""
+    """Bytes of the rest before each cut, since the cut before it or the start of the value."""
     sizes: U32
+    """Bytes of each cut."""
     column_indices: U32
     """The column of each cut."""
 
 
 def split_values(values: Sequence[tuple[bytes, bool]], widths: WidthChooser) -> SplitValues:
-    """`values`: each with whether it is a burst."""
+    """Cuts the sample buffers out of values, each of which comes with whether it is a burst."""
     widths.next_batch()
     rest: list[bytes] = []
-    pieces: dict[int, list[bytes]] = {}
+    buffers: dict[int, list[bytes]] = {}
     order: dict[int, int] = {}
-    counts, gaps, sizes, places = [], [], [], []
+    counts, gaps, sizes, column_indices = [], [], [], []
     for value, is_burst in values:
-        at = count = 0
+        end = count = 0
         for cut in find_buffers(value) if is_burst else ():
             if cut.channel not in order and len(order) == COLUMNS_MAX:
                 continue
-            places.append(order.setdefault(cut.channel, len(order)))
-            rest.append(value[at : cut.start])
-            gaps.append(cut.start - at)
+            column_indices.append(order.setdefault(cut.channel, len(order)))
+            rest.append(value[end : cut.start])
+            gaps.append(cut.start - end)
             sizes.append(cut.size)
-            at = cut.start + cut.size
-            pieces.setdefault(cut.channel, []).append(value[cut.start : at])
+            end = cut.start + cut.size
+            buffers.setdefault(cut.channel, []).append(value[cut.start : end])
             count += 1
-        rest.append(value[at:] if at else value)
+        rest.append(value[end:] if end else value)
         counts.append(count)
     columns = []
     for channel in order:
-        data = b"".join(pieces[channel])
+        data = b"".join(buffers[channel])
         width = widths.width_for(channel, data)
         columns.append(ByteColumn(split_bytes(data, width), width))
-    numbers = (np.array(some, "<u4") for some in (counts, gaps, sizes, places))
-    return SplitValues(b"".join(rest), columns, *numbers)
+    table = (np.array(numbers, "<u4") for numbers in (counts, gaps, sizes, column_indices))
+    return SplitValues(b"".join(rest), columns, *table)
 
 
-def join_values(woven: SplitValues, lengths: Sequence[int]) -> list[bytes]:
-    """The values again. Raises ValueError where the numbers do not add up."""
-    if any(column.width not in (UNSPLIT, *WIDTHS) for column in woven.columns):
+def join_values(split: SplitValues, lengths: Sequence[int]) -> list[bytes]:
+    """The values again, given their lengths. Raises ValueError where the numbers do not add up."""
+    if any(column.width not in (UNSPLIT, *WIDTHS) for column in split.columns):
         raise ValueError("a column has samples of a width that there is not")
-    sources = [memoryview(join_bytes(column.data, column.width)) for column in woven.columns]
-    _check(woven, lengths)
-    rest, at = memoryview(woven.rest), 0
-    done = [0] * len(sources)
-    steps = iter(zip(woven.gaps.tolist(), woven.sizes.tolist(), woven.column_indices.tolist(), strict=True))
+    columns = [memoryview(join_bytes(column.data, column.width)) for column in split.columns]
+    _check(split, lengths)
+    rest, offset = memoryview(split.rest), 0
+    column_offsets = [0] * len(columns)
+    cuts = iter(zip(split.gaps.tolist(), split.sizes.tolist(), split.column_indices.tolist(), strict=True))
     values = []
-    for count, length in zip(woven.counts.tolist(), lengths, strict=True):
+    for count, length in zip(split.counts.tolist(), lengths, strict=True):
         if not count:
-            values.append(bytes(rest[at : at + length]))
-            at += length
+            values.append(bytes(rest[offset : offset + length]))
+            offset += length
             continue
         parts: list[memoryview] = []
-        left = length
+        remaining = length
         for _ in range(count):
-            gap, size, place = next(steps)
-            parts.append(rest[at : at + gap])
-            at += gap
-            start = done[place]
-            done[place] = start + size
-            parts.append(sources[place][start : start + size])
-            left -= gap + size
-        if left < 0:
+            gap, size, column = next(cuts)
+            parts.append(rest[offset : offset + gap])
+            offset += gap
+            start = column_offsets[column]
+            column_offsets[column] = start + size
+            parts.append(columns[column][start : start + size])
+            remaining -= gap + size
+        if remaining < 0:
             raise ValueError("a value is shorter than what was cut from it")
-        parts.append(rest[at : at + left])
-        at += left
+        parts.append(rest[offset : offset + remaining])
+        offset += remaining
         values.append(b"".join(parts))
     return values
 
 
-def _check(woven: SplitValues, lengths: Sequence[int]) -> None:
-    """That no slice goes past its end: those are silently short."""
-    cut_count = int(woven.counts.sum(dtype=np.uint64))
-    counts = (len(woven.gaps), len(woven.sizes), len(woven.column_indices))
-    if len(woven.counts) != len(lengths) or any(count != cut_count for count in counts):
+def _check(split: SplitValues, lengths: Sequence[int]) -> None:
+    """Refuses numbers with which a slice would go past the end of its bytes: Python makes such a slice shorter."""
+    cut_count = int(split.counts.sum(dtype=np.uint64))
+    table_lengths = (len(split.gaps), len(split.sizes), len(split.column_indices))
+    if len(split.counts) != len(lengths) or any(length != cut_count for length in table_lengths):
         raise ValueError("the numbers of cuts do not agree")
-    if cut_count and int(woven.column_indices.max()) >= len(woven.columns):
+    if cut_count and int(split.column_indices.max()) >= len(split.columns):
         raise ValueError("a cut is of a column that there is not")
-    taken = np.bincount(woven.column_indices, woven.sizes, minlength=len(woven.columns))
-    if taken.tolist() != [len(column.data) for column in woven.columns]:
+    column_sizes = np.bincount(split.column_indices, split.sizes, minlength=len(split.columns))
+    if column_sizes.tolist() != [len(column.data) for column in split.columns]:
         raise ValueError("columns are not as long as what was cut")
-    if sum(lengths) != len(woven.rest) + int(woven.sizes.sum(dtype=np.uint64)):
+    if sum(lengths) != len(split.rest) + int(split.sizes.sum(dtype=np.uint64)):
         raise ValueError("the lengths of values do not add up")

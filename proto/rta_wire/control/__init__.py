@@ -1,1 +1,4 @@
-"""Messages between writers and supervisor: requests, reports, and the totals that they carry."""
+"""Control messages between writers and supervisor as bytes: requests, replies, reports, and the totals in reports.
+
+What the supervisor does with them is its own; names of control streams are in `rta_wire.keys`.
+"""

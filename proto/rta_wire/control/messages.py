@@ -1,4 +1,4 @@
-"""Control messages and replies to bytes and back, checked at the edge."""
+"""Control messages and replies to bytes and back. Checks versions, names and numbers of what others sent."""
 
 import re
 import uuid
@@ -53,7 +53,7 @@ def pack(message: Message) -> bytes:
 
 
 def unpack(raw: bytes | None) -> Message:
-    """A message of a version and kind that we know. `check` looks at what it says."""
+    """A message of a version and kind that we know. Its names and numbers are checked by `check`."""
     if raw is None:
         raise errors.BadMessage(reason="the entry has no field 'm'")
     if len(raw) > limits.CONTROL_MAX_BYTES:
@@ -108,6 +108,7 @@ def _check_progress(message: control_pb2.Progress) -> None:
 
 
 def pack_reply(request_id: str, outcome: control_pb2.SessionReply | errors.RtaError) -> bytes:
+    """A reply with a session, or with an error by the name of its class."""
     reply = control_pb2.Reply(version=VERSION, request_id=request_id)
     if isinstance(outcome, errors.RtaError):
         reply.error.code = type(outcome).__name__
@@ -119,7 +120,7 @@ def pack_reply(request_id: str, outcome: control_pb2.SessionReply | errors.RtaEr
 
 
 def unpack_reply(raw: bytes) -> control_pb2.SessionReply:
-    """What the supervisor answered; an error that it reports is raised here."""
+    """The session in a reply; an error in a reply is raised."""
     try:
         reply = control_pb2.Reply.FromString(raw)
     except DecodeError as error:

@@ -1,9 +1,9 @@
-"""Many reports joined into few: the hot path of the supervisor, where a microsecond a report is a lot.
+"""Many reports merged into few: the hot path of the supervisor, where a microsecond a report is a lot.
 
-Says the same of every message as `control` does. A message that is not quite in order goes there for its error.
+Accepts and refuses the same messages as `messages`, which also makes the errors.
 
-Reports of a unit differ in their totals only, which are their last bytes. The first one is parsed and checked; of one
-that begins with the same bytes, only the totals are read.
+Reports of a unit differ only in their totals, which are the last bytes of a report. The first report of a unit is
+parsed and checked; of the next ones that begin with the same bytes, only the totals are read.
 """
 
 import struct
@@ -23,32 +23,33 @@ _parse: Final = control_pb2.Control.FromString
 _totals: Final = Totals.from_message
 
 _TAIL: Final = struct.Struct("<BQBQBQBQBqBq")
-"""Complete totals on the wire: six numbers, a tag before each."""
+"""Complete totals on the wire: six numbers of 64 bits, a tag before each."""
 
 _TAIL_BYTES: Final = _TAIL.size
 _TAGS: Final = b"\x09\x11\x19\x21\x29\x31"
-_PLACE_BYTES: Final = _TAIL_BYTES // len(_TAGS)
+_FIELD_BYTES: Final = _TAIL_BYTES // len(_TAGS)
 _unpack_tail: Final = _TAIL.unpack
 
 
 class MergedReports:
-    """What some reports come to, by session and unit. Times outside the bounds are refused: a range can't be undone."""
+    """Totals of some reports, by session and unit. Reports with times outside the bounds are refused, because a time
+    range that was widened once can't be narrowed again."""
 
     def __init__(self, *, earliest_ns: int, latest_ns: int) -> None:
         self.sessions: dict[SessionKey, dict[str, Totals]] = {}
         self._earliest_ns = earliest_ns
         self._latest_ns = latest_ns
-        self._seen: dict[bytes, tuple[SessionKey, dict[str, Totals], str]] = {}
+        self._by_head: dict[bytes, tuple[SessionKey, dict[str, Totals], str]] = {}
 
     def add(self, raw: bytes | None) -> SessionKey:
-        """Join one more report. One that raises has changed nothing."""
-        if raw is not None and (seen := self._seen.get(raw[:-_TAIL_BYTES])) is not None:
-            key, units, unit = seen
+        """Merges one more report. A report that raises an error has changed nothing."""
+        if raw is not None and (same_head := self._by_head.get(raw[:-_TAIL_BYTES])) is not None:
+            key, units, unit = same_head
             tail = raw[-_TAIL_BYTES:]
             before = units[unit]
             _, bursts, _, samples, _, raw_bytes, _, stored_bytes, _, start_ns, _, end_ns = _unpack_tail(tail)
             if (
-                tail[::_PLACE_BYTES] == _TAGS
+                tail[::_FIELD_BYTES] == _TAGS
                 and bursts >= before.bursts
                 and samples >= before.samples
                 and raw_bytes >= before.raw_bytes
@@ -92,15 +93,17 @@ class MergedReports:
         if units is None:
             units = self.sessions[key] = {}
         units[unit] = totals
-        self._note_head(message, raw, key, units)
+        self._remember_head(message, raw, key, units)
         return key
 
-    def _note_head(self, message: control_pb2.Control, raw: bytes, key: SessionKey, units: dict[str, Totals]) -> None:
-        """What comes before the totals, if the report is written as ours are: all fields in order, and no others."""
-        if raw[-_TAIL_BYTES::_PLACE_BYTES] == _TAGS and len(raw) > _TAIL_BYTES:
+    def _remember_head(
+        self, message: control_pb2.Control, raw: bytes, key: SessionKey, units: dict[str, Totals]
+    ) -> None:
+        """Remembers the bytes before the totals of a report that is written as ours are: all fields, in order."""
+        if raw[-_TAIL_BYTES::_FIELD_BYTES] == _TAGS and len(raw) > _TAIL_BYTES:
             message.DiscardUnknownFields()
             if message.SerializeToString() == raw:
-                self._seen[raw[:-_TAIL_BYTES]] = (key, units, message.progress.unit)
+                self._by_head[raw[:-_TAIL_BYTES]] = (key, units, message.progress.unit)
 
     def _add_heartbeat(self, message: control_pb2.Control, raw: bytes) -> SessionKey:
         if message.version != messages.VERSION or not message.HasField("heartbeat"):
@@ -112,6 +115,6 @@ class MergedReports:
 
 
 def _refuse(raw: bytes | None) -> NoReturn:
-    """With the words that `control` has for it."""
+    """Raises the error that `messages` has for the bytes."""
     messages.check(messages.unpack(raw))
     raise errors.BadMessage(reason="a request came in the lane of reports")

@@ -1,6 +1,6 @@
-"""What a writing unit has appended so far, and its mark: the same totals with the place of the last burst.
+"""Totals of what a unit of writing has appended so far, and its mark: the totals with the last row that they include.
 
-Totals are cumulative, so joining them in any order and any number of times gives the same result.
+Totals are cumulative: merging reports of a unit in any order and any number of times gives the same result.
 """
 
 from typing import Final, Self
@@ -11,7 +11,7 @@ from rta_wire import errors, limits
 from rta_wire.codec.burst import Burst
 from rta_wire.pb import control_pb2
 
-_NONE: Final = "-"
+_NO_TIME: Final = "-"
 
 EVERY_ROW: Final = 2**63 - 1
 COUNT_MAX: Final = 2**64 - 1
@@ -19,7 +19,7 @@ QUOTED_TEXT_MAX_CHARS: Final = 100
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """Counts only grow, the time range only widens."""
+    """Numbers of bursts, samples and bytes, and the range of sample times. Counts only grow, the range only widens."""
 
     bursts: int = 0
     samples: int = 0
@@ -29,8 +29,8 @@ class Totals(msgspec.Struct, frozen=True):
     end_ns: int | None = None
 
     def with_burst(self, burst: Burst) -> Self:
-        """These totals and one more burst."""
-        span = _widest(self.time_range_ns, (burst.start_ns, burst.end_ns) if burst.samples or burst.events else None)
+        """These totals with one more burst."""
+        span = _union(self.time_range_ns, (burst.start_ns, burst.end_ns) if burst.samples or burst.events else None)
         return type(self)(
             self.bursts + 1,
             self.samples + burst.samples,
@@ -40,10 +40,10 @@ class Totals(msgspec.Struct, frozen=True):
         )
 
     def max_of(self, other: "Totals") -> Self:
-        """The later of two reports of one unit, whichever came first."""
+        """The later of two reports of one unit, whichever arrived first."""
         if self.dominates(other):
             return self
-        span = _widest(self.time_range_ns, other.time_range_ns)
+        span = _union(self.time_range_ns, other.time_range_ns)
         return type(self)(
             max(self.bursts, other.bursts),
             max(self.samples, other.samples),
@@ -53,7 +53,7 @@ class Totals(msgspec.Struct, frozen=True):
         )
 
     def dominates(self, other: "Totals") -> bool:
-        """Whether joining the other would change nothing, as with reports that come in order."""
+        """Whether merging the other would change nothing, as it is with reports that arrive in order."""
         if (
             self.bursts < other.bursts
             or self.samples < other.samples
@@ -68,8 +68,8 @@ class Totals(msgspec.Struct, frozen=True):
         return self.start_ns <= other.start_ns and self.end_ns >= other.end_ns
 
     def sum_of(self, other: "Totals") -> Self:
-        """The sum over two units."""
-        span = _widest(self.time_range_ns, other.time_range_ns)
+        """The totals of two units together."""
+        span = _union(self.time_range_ns, other.time_range_ns)
         return type(self)(
             self.bursts + other.bursts,
             self.samples + other.samples,
@@ -79,16 +79,16 @@ class Totals(msgspec.Struct, frozen=True):
         )
 
     def has_arrived(self, expected: "Totals") -> bool:
-        """Whether everything that is expected has arrived."""
+        """Whether these totals include as many bursts and samples as are expected."""
         return self.bursts >= expected.bursts and self.samples >= expected.samples
 
     def missing_from(self, expected: "Totals") -> "Totals | None":
-        """What has not arrived of what is expected, None where nothing is missing."""
+        """The bursts and samples that are expected and not in these totals, None where none are missing."""
         bursts, samples = max(0, expected.bursts - self.bursts), max(0, expected.samples - self.samples)
         return Totals(bursts, samples) if bursts or samples else None
 
     def is_comparable(self, other: "Totals") -> bool:
-        """Whether one of two reports of a unit can be the earlier one: ahead in nothing, or behind in nothing."""
+        """Whether two totals can be reports of one unit: one of them is ahead in no count."""
         is_ahead = (
             self.bursts > other.bursts
             or self.samples > other.samples
@@ -108,14 +108,15 @@ class Totals(msgspec.Struct, frozen=True):
         return None if self.start_ns is None or self.end_ns is None else (self.start_ns, self.end_ns)
 
     def words(self) -> list[str]:
-        """As decimal texts, which is how Redis and Lua keep them: nanoseconds do not survive as doubles."""
-        return [_NONE if number is None else str(number) for number in msgspec.structs.astuple(self)]
+        """The numbers as decimal strings, which is how Redis and Lua keep them: nanoseconds do not fit a double."""
+        return [_NO_TIME if number is None else str(number) for number in msgspec.structs.astuple(self)]
 
     @classmethod
     def from_words(cls, words: list[str]) -> Self:
+        """From the decimal strings that `words` gives."""
         try:
             bursts, samples, raw_bytes, stored_bytes, start_ns, end_ns = (
-                None if word == _NONE else int(word) for word in words
+                None if word == _NO_TIME else int(word) for word in words
             )
         except ValueError as error:
             raise errors.BadMessage(reason=f"{' '.join(words)[:QUOTED_TEXT_MAX_CHARS]!r} are not totals") from error
@@ -138,16 +139,16 @@ class Totals(msgspec.Struct, frozen=True):
     @classmethod
     def from_message(cls, message: control_pb2.Totals) -> Self:
         start_ns, end_ns = message.start_time, message.end_time
-        # A time that is not 0 is there: asking costs as much as reading.
+        # A time other than 0 is present: HasField costs as much as reading.
         has_range = (start_ns or message.HasField("start_time")) and (end_ns or message.HasField("end_time"))
         counts = (message.bursts, message.samples, message.raw_bytes, message.stored_bytes)
         return cls(*counts, start_ns, end_ns) if has_range else cls(*counts)
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """How far a unit has come: the first `rows` rows of `epoch` stand in the stream, and all of the epochs before.
+    """How far a unit has come: the first `rows` rows of `epoch` are in the stream, and all rows of earlier epochs.
 
-    Rows are counted and not bursts, because a task that is cut short ends in a shorter burst than its next attempt.
+    Rows are counted and not bursts, because a task that is interrupted ends in a shorter burst than its next attempt.
     """
 
     epoch: int = -1
@@ -155,6 +156,7 @@ class Mark(msgspec.Struct, frozen=True):
     totals: Totals = Totals()
 
     def text(self) -> str:
+        """The mark as a line of decimal numbers, which is how Redis keeps it."""
         return " ".join([str(self.epoch), str(self.rows), *self.totals.words()])
 
     @classmethod
@@ -166,13 +168,14 @@ class Mark(msgspec.Struct, frozen=True):
             raise errors.BadMessage(reason=f"{text[:QUOTED_TEXT_MAX_CHARS]!r} is not a mark") from error
 
     def rows_done(self, epoch: int) -> int:
-        """How many rows of an epoch stand in the stream: none of a later one, every one of an earlier one."""
+        """How many rows of an epoch are in the stream: none of a later epoch, every one of an earlier one."""
         if epoch == self.epoch:
             return self.rows
         return 0 if epoch > self.epoch else EVERY_ROW
 
 
-def _widest(a: tuple[int, int] | None, b: tuple[int, int] | None) -> tuple[int, int] | None:
+def _union(a: tuple[int, int] | None, b: tuple[int, int] | None) -> tuple[int, int] | None:
+    """The smallest range that holds two ranges, either of which may be missing."""
     if a is None or b is None:
         return a or b
     return min(a[0], b[0]), max(a[1], b[1])

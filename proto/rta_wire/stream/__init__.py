@@ -1,1 +1,4 @@
-"""How a stream is read: where a reader stands, what was trimmed, and which part of it is cold. Does no I/O."""
+"""How a stream is read: positions, gaps where entries were trimmed, and which part is cold. Does no I/O.
+
+Batches of the cold part are unpacked by `rta_wire.cold`, and bursts decoded by `rta_wire.codec`.
+"""

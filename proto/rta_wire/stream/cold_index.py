@@ -1,8 +1,6 @@
-"""What the index says of the cold part of a stream, and how live and cold are one stream.
+"""The index of cold parts: for each stream, up to which id its entries are in the cold stream, and how many.
 
-The rule for a reader at a place: look at the live stream, then at the index. Where the index holds more than the place,
-what comes next is read from the cold stream, else what was found live is it. Entries leave the live stream only after
-the index says that they are cold, so each of them is seen once, at whichever moment somebody looks.
+How live and cold are read as one stream is `live_then_cold`'s; the compactor writes the index.
 """
 
 import msgspec
@@ -11,44 +9,44 @@ from rta_wire import entry_ids, errors
 
 
 class ColdExtent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The cold part of a stream: everything up to `last_id`."""
+    """The cold part of a stream: all entries that are left up to `last_id`. A field of the index holds it as JSON."""
 
     first_id: str
     last_id: str
     entries: int
     batches: int
     added: int
-    """Entries that were ever added to the stream up to `last_id`, those that were trimmed included."""
+    """Entries that were ever added to the stream up to `last_id`, trimmed ones included."""
     size_bytes: int
-    """The batches as they are stored."""
+    """Size of the batches as they are stored."""
     live_bytes: int
-    """What the same entries took live, without what Redis adds."""
+    """Size of the same entries in the live stream, without the overhead of Redis."""
     raw_bytes: int
     number: int
-    """The session of the last entry: ids of sessions never go below it."""
+    """Stream session id of the last entry: new sessions of the stream get higher ones."""
     noted_ms: int
 
     def is_ahead_of(self, position: str) -> bool:
-        """Whether what comes after a place is cold."""
-        return entry_ids.parse(self.last_id) > entry_ids.parse(position)
+        """Whether the next entries after an id are cold."""
+        return entry_ids.is_after(self.last_id, position)
 
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(ColdExtent).decode
 
 
-def dump(held: ColdExtent) -> bytes:
-    return _encode(held)
+def dump(extent: ColdExtent) -> bytes:
+    return _encode(extent)
 
 
 def parse(raw: bytes | None) -> ColdExtent | None:
-    """From a field of the index; None where there is none."""
+    """The value of a field of the index; None where there is no such field."""
     if raw is None:
         return None
     try:
-        found = _decode(raw)
-        entry_ids.parse(found.first_id)
-        entry_ids.parse(found.last_id)
+        extent = _decode(raw)
+        entry_ids.parse(extent.first_id)
+        entry_ids.parse(extent.last_id)
     except (msgspec.DecodeError, ValueError) as error:
         raise errors.BadBatch(reason=f"the index has {raw[:100]!r}: {error}") from error
-    return found
+    return extent

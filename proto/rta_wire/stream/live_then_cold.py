@@ -145,7 +145,7 @@ class StreamCounters(msgspec.Struct, frozen=True):
     cold_added: int = 0
     """Entries that were ever added up to `cold_id`."""
     gap_entries: int = 0
-    """Entries that are gone between the cold part and the live one: as long as nobody has trimmed the cold part."""
+    """Entries that are gone between the cold part and the live one: only known while the cold part is not trimmed."""
 
     @property
     def removed(self) -> int:

@@ -5,6 +5,7 @@ sessions that the archive does not have.
 from typing import Final
 
 from rta_supervisor.catalogue.model import Catalogue, StorageLocation
+from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.retention import functions as retention_functions
@@ -33,15 +34,15 @@ class ArchiveRecorder:
         self._catalogue = catalogue
         self._log = log.get()
 
-    async def record(self, principal: str, request: control_pb2.NoteArchived) -> control_pb2.SessionReply:
+    async def record(self, entry: ControlEntry, request: control_pb2.NoteArchived) -> control_pb2.SessionReply:
         """Serve one request. The catalogue comes first: people look there for files, and after the mark the session may
         expire."""
         record = await self._sessions.read(request.identity)
         if record is None or record.ref.stream_session_id != request.stream_session_id:
             raise errors.UnknownSession(identity=request.identity)
-        if principal not in self._operators:
+        if entry.principal not in self._operators:
             raise errors.SessionConflict(
-                identity=request.identity, what="an archive of", theirs=", ".join(self._operators), ours=principal
+                identity=request.identity, what="an archive of", theirs=", ".join(self._operators), ours=entry.principal
             )
         await self._catalogue.save_locations([_location(record.ref, request)])
         outcome = (

@@ -76,7 +76,9 @@ def cli() -> None:
 @cli.command()
 @options.config
 @options.redis_url
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="What to log.")
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="The least severe events to log."
+)
 @click.option("--log-format", type=click.Choice(["auto", "json", "console"]), help="auto: console on a terminal.")
 def run(config_path: Path | None, redis_url: str | None, log_level: str | None, log_format: str | None) -> None:
     """Run the supervisor until SIGTERM.

@@ -36,7 +36,7 @@ redis_url = click.option(
     "redis+sentinel://HOST:PORT,HOST:PORT/MASTER or redis+cluster://HOST:PORT,HOST:PORT.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
-yes = click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+yes = click.option("--yes", "-y", is_flag=True, help="Don't ask for confirmation.")
 timeout = click.option(
     "--timeout-s",
     type=click.FloatRange(min=0.1),

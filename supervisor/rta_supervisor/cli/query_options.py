@@ -93,20 +93,30 @@ def _parse_details(
 def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Gives a command `query`: the search of the catalogue that the options describe."""
 
-    @click.option("--text", default="", metavar="WORDS", help="Parts of words of identity, identifier or details.")
+    @click.option(
+        "--text",
+        default="",
+        metavar="WORDS",
+        help="Sessions with each of these words, or words that contain them, in identity, identifier or details.",
+    )
     @click.option(
         "--state",
         "states",
         multiple=True,
         type=click.Choice([state.value for state in State if state is not State.UNKNOWN]),
-        help="May be said several times.",
+        help="Sessions in this state; may be repeated.",
     )
-    @click.option("--stream", default="", metavar="NAME", help="Those of one stream, or of all days of a source.")
+    @click.option("--stream", default="", metavar="NAME", help="Sessions of one stream, or of all days of a source.")
     @click.option(
-        "--detail", "details", multiple=True, metavar="NAME=VALUE", callback=_parse_details, help="E.g. Rig=4."
+        "--detail",
+        "details",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=_parse_details,
+        help="Sessions with this detail, such as Rig=4; may be repeated.",
     )
-    @time_option("--since", "With data at or after")
-    @time_option("--until", "With data at or before")
+    @time_option("--since", "Sessions with data at or after")
+    @time_option("--until", "Sessions with data at or before")
     @functools.wraps(command)
     def wrapped(*arguments: Any, states: tuple[str, ...], **options: Any) -> Any:
         criteria = {name: options.pop(name) for name in ("text", "stream", "details", "since_ns", "until_ns")}

@@ -2,11 +2,11 @@
 
 import difflib
 
-from rta_supervisor.observe import queries
+from rta_supervisor.observe import queries, summaries
 from rta_wire import errors
 
 
-async def require_session(redis_queries: queries.RedisQueries, identity: str) -> queries.SessionSummary:
+async def require_session(redis_queries: queries.RedisQueries, identity: str) -> summaries.SessionSummary:
     """The session of that identity, or an error that names the live session with the most similar identity."""
     summary = await redis_queries.session(identity)
     if summary is not None:

@@ -126,7 +126,7 @@ class Compactor:
 
     async def _until_ms(self) -> int:
         loop_watch.report_alive()
-        until_ms = await self._turns.next(0)
+        until_ms = await self._turns.next_turn(0)
         if until_ms is None:
             raise leases.LeaseExpired
         return until_ms

@@ -1,1 +1,3 @@
-"""Control streams: read through a consumer group, answered, taken over from the dead, and kept as dead letters."""
+"""Control streams: reads them through a consumer group, takes over messages of dead supervisors, serves requests with
+one reply each, and keeps dead letters. What a message does to a session is left to `session` and `recovery`.
+"""

@@ -1,49 +1,55 @@
-"""What time does to sessions and messages. Pure: a snapshot and a time go in, a decision comes out."""
-
-import enum
+"""What time decides about sessions and messages: silent writers, late closes, expired messages, implausible times.
+Pure: facts and the time now go in, a decision comes out.
+"""
 
 import msgspec
 
 from rta_supervisor.settings import settings
-from rta_wire import limits
+from rta_wire import errors, limits
 
 
 class Silence(msgspec.Struct, frozen=True):
-    """When somebody was last heard of. All in ms since the Unix epoch."""
+    """Since when a writer is silent, as far as this supervisor can tell. Times in ms since the Unix epoch."""
 
-    heard_ms: int
-    """Last report of the session: data or a heartbeat."""
+    reported_ms: int
+    """The last report of the session: data or a heartbeat."""
 
     listening_since_ms: int
-    """Since when we could have heard anything: before that, silence is ours and not the writer's."""
-
-
-class RequestDecision(enum.Enum):
-    """What to do with a message."""
-
-    SERVE = enum.auto()
-    TOO_LATE = enum.auto()
+    """Since when every report that is sent is read: before that, a report may have been missed."""
 
 
 def is_abandoned(silence: Silence, now_ms: int, config: settings.SessionSettings) -> bool:
     """Whether a writer has been silent for so long that it counts as gone."""
-    return now_ms - max(silence.heard_ms, silence.listening_since_ms) >= config.writer_silent_s * 1000
+    return now_ms - max(silence.reported_ms, silence.listening_since_ms) >= config.writer_silent_s * 1000
 
 
-def is_within_close_grace(asked_ms: int, now_ms: int, config: settings.SessionSettings) -> bool:
-    """Whether a close goes on waiting for data that it expects."""
-    return now_ms < asked_ms + config.close_grace_s * 1000
+def is_within_close_grace(requested_ms: int, now_ms: int, config: settings.SessionSettings) -> bool:
+    """Whether a close goes on waiting for data that is expected."""
+    return now_ms < requested_ms + config.close_grace_s * 1000
 
 
-def decide_request(
-    sent_ms: int, now_ms: int, *, was_delivered_before: bool, config: settings.ControlSettings
-) -> RequestDecision:
-    """Whether to serve a request. One that nobody picked up in time belongs to a client that is gone by now."""
-    limit_s = config.expire_s if was_delivered_before else config.pickup_s
-    return RequestDecision.TOO_LATE if now_ms - sent_ms >= limit_s * 1000 else RequestDecision.SERVE
+def expired_request(
+    sent_ms: int, now_ms: int, *, is_first_delivery: bool, config: settings.ControlSettings
+) -> errors.RequestExpired | None:
+    """Why a request is not served any more; None where it is served.
+
+    A request that nobody picked up in time comes from a client that is gone by now. One that was picked up may have to
+    wait for something, and has more time.
+    """
+    limit_s = config.pickup_s if is_first_delivery else config.expire_s
+    if now_ms - sent_ms < limit_s * 1000:
+        return None
+    return errors.RequestExpired(waited_s=(now_ms - sent_ms) // 1000, limit_s=limit_s)
+
+
+def expired_report(sent_ms: int, now_ms: int, config: settings.ControlSettings) -> errors.BadMessage | None:
+    """Why a report that was read before is not folded any more; None where it is. An unread one never expires."""
+    if now_ms - sent_ms < config.expire_s * 1000:
+        return None
+    return errors.BadMessage(reason=f"it could not be handled for {config.expire_s} s")
 
 
 def plausible_ns(now_ms: int, config: settings.SessionSettings) -> tuple[int, int]:
-    """Between which times samples can have been taken. A range can't be undone, so the doubtful stays out."""
+    """Between which times samples can have been taken. A time range never shrinks, so a doubtful time stays out."""
     latest_ns = (now_ms + int(config.max_ahead_s * 1000)) * 1_000_000
     return limits.TIME_NS_MIN if config.allow_before_1970 else 0, latest_ns

@@ -1,4 +1,4 @@
-"""A message as it stands in a control stream, and what becomes of a batch of them."""
+"""An entry of a control stream, what becomes of a batch of entries, and who handles them."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,14 +10,18 @@ from rta_wire import entry_ids, errors, keys
 
 
 class ControlEntry(msgspec.Struct, frozen=True):
-    """One message as it stands in a control stream. The stream says who wrote it."""
+    """A message as it stands in a control stream. Which stream that is says which principal wrote it."""
 
     key: str
+    """The key of the control stream."""
+
     principal: str
     id: str
     raw: bytes | None
+    """The message; None where the entry has none."""
+
     is_first_delivery: bool
-    """Read for the first time. Otherwise it waits for something, or another supervisor left it."""
+    """Whether it was never read before. Otherwise it was deferred, or a supervisor read it and did not finish."""
 
     @property
     def sent_ms(self) -> int:
@@ -25,23 +29,23 @@ class ControlEntry(msgspec.Struct, frozen=True):
 
 
 class BatchResult(msgspec.Struct, frozen=True):
-    """What became of a batch: entries to acknowledge, and others that have to wait for something."""
+    """What became of a batch: entries to acknowledge, and entries to handle again later."""
 
     handled: Sequence[ControlEntry]
     deferred: Sequence[ControlEntry] = ()
 
 
 class Handler(Protocol):
-    """What a lane does with messages."""
+    """Handles the messages of a kind of control stream."""
 
     async def handle(self, entries: Sequence[ControlEntry]) -> BatchResult: ...
 
     async def refuse(self, entry: ControlEntry, error: errors.RtaError) -> None:
-        """Tell everybody whom it concerns that a message can't be handled."""
+        """Add a message that can't be handled to the dead letters, and reply to it where it wants a reply."""
 
 
-def message_of(fields: Sequence[bytes] | None) -> bytes | None:
-    """The one field that an entry of a control stream has. An entry that was deleted has none."""
+def message_in(fields: Sequence[bytes] | None) -> bytes | None:
+    """The message in the fields of an entry; None where it has none, as an entry that was deleted meanwhile."""
     if fields is not None and len(fields) == 2 and fields[0] == keys.CONTROL_FIELD:
         return fields[1]
     return pairs_to_dict(fields or ()).get(keys.CONTROL_FIELD)

@@ -1,4 +1,4 @@
-"""Who goes first: while a request is served, work that can wait lets it pass, for a while."""
+"""Lets requests go before reports: while a request is served, work that can wait lets it pass, for a limited time."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,31 +8,31 @@ import anyio.lowlevel
 
 
 class Priority:
-    """One that is claimed now and then, and many that give way to it."""
+    """Claimed by those that go first; others yield to the claims."""
 
     def __init__(self) -> None:
         self._claims = 0
-        self._free = anyio.Event()
+        self._is_free = anyio.Event()
 
     @contextlib.contextmanager
     def prioritized(self) -> Iterator[None]:
-        """Others wait for the length of the block."""
+        """Others yield for the length of the block."""
         if not self._claims:
-            self._free = anyio.Event()
+            self._is_free = anyio.Event()
         self._claims += 1
         try:
             yield
         finally:
             self._claims -= 1
             if not self._claims:
-                self._free.set()
+                self._is_free.set()
 
     async def yield_to_claims(self, at_most_s: float) -> float:
-        """Let what is claimed pass, and everybody else have a turn. Gives the time that is left of what was allowed."""
+        """Wait until nothing is claimed, and at least let other tasks run once. Gives the time that is left."""
         if not self._claims or at_most_s <= 0:
             await anyio.lowlevel.checkpoint()
             return at_most_s
-        until_s = anyio.current_time() + at_most_s
+        deadline_s = anyio.current_time() + at_most_s
         with anyio.move_on_after(at_most_s):
-            await self._free.wait()
-        return until_s - anyio.current_time()
+            await self._is_free.wait()
+        return deadline_s - anyio.current_time()

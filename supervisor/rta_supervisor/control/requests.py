@@ -1,6 +1,5 @@
-"""Serves requests: each is decoded, checked against its deadline, given to the service of its type, and answered once.
-
-Knows no session: the services come from the wiring, one for each type of request.
+"""Serves requests: each is decoded, checked against its deadline, given to the service of its type, and answered with
+one reply. Knows no session: the services come from the wiring, one for each type of request.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,7 +21,10 @@ from rta_wire.pb import control_pb2
 RequestOutcome = control_pb2.SessionReply | errors.RtaError
 
 RequestService = Callable[[ControlEntry, Any], Awaitable[control_pb2.SessionReply | None]]
-"""Serves one type of request. None while it has to wait for something."""
+"""Serves one type of request. Gives None while the request has to wait for something."""
+
+DecodedEntry = tuple[ControlEntry, messages.Message | errors.RtaError]
+"""An entry with its message, or with the error that says why it has none."""
 
 KINDS: Final[dict[type, str]] = {
     control_pb2.OpenSession: "open",
@@ -32,11 +34,11 @@ KINDS: Final[dict[type, str]] = {
     control_pb2.ResurrectSession: "resurrect",
     control_pb2.NoteArchived: "archived",
 }
-"""What each type is called in metrics."""
+"""The label of each type of request in metrics."""
 
 
 class RequestHandler:
-    """Requests one by one, in order, each with one reply."""
+    """Serves requests one by one, in order, each with one reply."""
 
     def __init__(
         self,
@@ -56,56 +58,51 @@ class RequestHandler:
         self._log = log.get()
 
     async def handle(self, entries: Sequence[ControlEntry]) -> BatchResult:
-        """Serve a batch. Reports wait meanwhile."""
+        """Serve a batch, cancellations before the requests that they cancel. Reports wait meanwhile."""
         with self._priority.prioritized():
-            cancels = [entry for entry in entries if isinstance(_unpacked(entry), control_pb2.CancelRequest)]
-            # A cancellation that is here already comes before the request that it is about.
-            in_order = [*cancels, *(entry for entry in entries if entry not in cancels)]
-            deferred = [entry for entry in in_order if not await self._answer(entry)]
+            decoded = [_decode(entry) for entry in entries]
+            decoded.sort(key=lambda pair: not isinstance(pair[1], control_pb2.CancelRequest))
+            deferred = [entry for entry, message in decoded if not await self._serve(entry, message)]
         return BatchResult([entry for entry in entries if entry not in deferred], deferred)
 
     async def refuse(self, entry: ControlEntry, error: errors.RtaError) -> None:
-        """Keep the message for a person, and answer the request with the error."""
-        await self._dead_letters.add(entry, error)
-        if isinstance(request := _unpacked(entry), messages.Request):
-            await self._reply(request.request_id, error)
-            _count(request, error)
+        """Add a message that can't be handled to the dead letters, and reply to a request with the error."""
+        await self._refuse(*_decode(entry), error)
 
-    async def _answer(self, entry: ControlEntry) -> bool:
-        """Whether the request is answered, or needs no answer any more."""
-        request = _unpacked(entry)
-        if isinstance(request, errors.RtaError):
-            await self._dead_letters.add(entry, request)
+    async def _refuse(
+        self, entry: ControlEntry, message: messages.Message | errors.RtaError, error: errors.RtaError
+    ) -> None:
+        await self._dead_letters.add(entry, error)
+        if isinstance(message, messages.Request):
+            await self._reply(message.request_id, error)
+            _count(message, error)
+
+    async def _serve(self, entry: ControlEntry, message: messages.Message | errors.RtaError) -> bool:
+        """Serve one message. Whether it is done with; otherwise it has to wait for something."""
+        if isinstance(message, errors.RtaError):
+            await self._dead_letters.add(entry, message)
             return True
-        if not isinstance(request, messages.Request):
+        if not isinstance(message, messages.Request):
             await self._dead_letters.add(entry, errors.BadMessage(reason="a report came in the lane of requests"))
             return True
-        if await self._link.do("EXISTS", self._keys.reply(request.request_id)):
+        if await self._link.do("EXISTS", self._keys.reply(message.request_id)):
             return True
-        if (expired := self._expired(entry)) is not None:
-            await self.refuse(entry, expired)
+        expired = deadlines.expired_request(
+            entry.sent_ms, now_ms(), is_first_delivery=entry.is_first_delivery, config=self._config.control
+        )
+        if expired is not None:
+            await self._refuse(entry, message, expired)
             return True
-        with log.bound(request=request.request_id, session=getattr(request, "identity", None)):
-            outcome = await self._outcome(entry, request)
+        with log.bound(request=message.request_id, session=getattr(message, "identity", None)):
+            outcome = await self._outcome(entry, message)
         if outcome is None:
             return False
-        await self._reply(request.request_id, outcome)
-        _count(request, outcome)
+        await self._reply(message.request_id, outcome)
+        _count(message, outcome)
         return True
 
-    def _expired(self, entry: ControlEntry) -> errors.RequestExpired | None:
-        config = self._config.control
-        at_ms = now_ms()
-        decision = deadlines.decide_request(
-            entry.sent_ms, at_ms, was_delivered_before=not entry.is_first_delivery, config=config
-        )
-        if decision is deadlines.RequestDecision.SERVE:
-            return None
-        limit_s = config.pickup_s if entry.is_first_delivery else config.expire_s
-        return errors.RequestExpired(waited_s=(at_ms - entry.sent_ms) // 1000, limit_s=limit_s)
-
     async def _outcome(self, entry: ControlEntry, request: messages.Request) -> RequestOutcome | None:
-        """None while it has to wait for something."""
+        """What a request is to be answered with; None while it has to wait for something."""
         try:
             messages.check(request)
             if isinstance(request, control_pb2.CancelRequest):
@@ -113,7 +110,7 @@ class RequestHandler:
             return await self._services[type(request)](entry, request)
         except errors.UnknownSession as error:
             if not await self._link.do("XRANGE", entry.key, entry.id, entry.id):
-                # Redis forgot the request as well: that is no answer to give.
+                # Redis lost the request as well, and perhaps the session with it: the session is not unknown then.
                 raise DataLost(str(error)) from error
             return error
         except errors.RtaError as error:
@@ -121,7 +118,7 @@ class RequestHandler:
             return error
 
     async def _cancel(self, request: control_pb2.CancelRequest) -> RequestOutcome:
-        """Answer another request with its cancellation: a request that has an answer is not served."""
+        """Reply to another request that it is cancelled: a request that has a reply is not served."""
         target = request.target_request_id
         if await self._reply(target, errors.RequestCancelled()):
             self._log.info("request_cancelled", target=target)
@@ -129,20 +126,20 @@ class RequestHandler:
         return errors.RequestAnswered(request=target)
 
     async def _reply(self, request_id: str, outcome: RequestOutcome) -> bool:
-        """Whether it is the first reply."""
+        """Reply, unless there is a reply. Whether it is the first one."""
         raw = messages.pack_reply(request_id, outcome)
         ttl_s = self._config.control.reply_ttl_s
         return bool(await self._link.do(*functions.reply(self._keys, request_id, raw, ttl_s=ttl_s)))
 
 
 def _count(request: messages.Request, outcome: RequestOutcome) -> None:
-    """By kind, and by what is wrong with it."""
-    name = type(outcome).__name__ if isinstance(outcome, errors.RtaError) else "done"
-    counters.counts.requests[KINDS[type(request)], name] += 1
+    """Count a request by type, and by its error."""
+    result = type(outcome).__name__ if isinstance(outcome, errors.RtaError) else "done"
+    counters.counts.requests[KINDS[type(request)], result] += 1
 
 
-def _unpacked(entry: ControlEntry) -> messages.Message | errors.RtaError:
+def _decode(entry: ControlEntry) -> DecodedEntry:
     try:
-        return messages.unpack(entry.raw)
+        return entry, messages.unpack(entry.raw)
     except errors.RtaError as error:
-        return error
+        return entry, error

@@ -1,10 +1,15 @@
-"""Takes over the messages of a supervisor that shows no sign of life, and forgets it once nothing is left of it."""
+"""Takes over messages that other supervisors read and did not acknowledge: those of supervisors that are dead, and
+those that were not acknowledged for long. Removes dead supervisors from the consumer group once they have none.
+"""
 
+from collections.abc import Sequence
 from typing import Final
 
 import redis.exceptions
 
 from rta_supervisor.control import functions
+from rta_supervisor.diagnostics import counters, log
+from rta_supervisor.settings import settings
 from rta_supervisor.transport.failures import DataLost
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict
@@ -13,37 +18,78 @@ from rta_wire import keys, redis_errors
 CLAIM_MAX: Final = 1000
 
 
-async def take_over(link: Link, names: keys.Keys, key: str, consumer: str, *, lease_s: float) -> int:
-    """Claim what dead readers of a control stream have left. Gives how many messages that were."""
-    try:
-        flats = await link.do("XINFO", "CONSUMERS", key, keys.CONTROL_GROUP)
-    except redis.exceptions.ResponseError as error:
-        if not redis_errors.is_no_such_key(error):
-            raise
-        # We had made the stream, so Redis lost it.
-        raise DataLost(f"{key}: {error}") from error
-    left = {facts[b"name"].decode(): facts[b"pending"] for facts in map(pairs_to_dict, flats)}
-    left.pop(consumer, None)
-    signs = await link.do_all([("EXISTS", names.alive(other)) for other in left])
-    count = 0
-    for (dead, pending), is_alive in zip(left.items(), signs, strict=True):
-        if not is_alive and pending:
-            count += await _claim(link, key, consumer, dead, lease_s)
-        elif not is_alive:
-            await link.do(*functions.remove_consumer(names, key, dead))
-    return count
+class Takeover:
+    """Claims messages of control streams for one consumer of the group."""
 
+    def __init__(
+        self, link: Link, config: settings.Settings, control_streams: Sequence[str], consumer: str, *, kind: str
+    ) -> None:
+        """`consumer`: the name of this supervisor in the group. `kind`: of the control streams, for the log."""
+        self._link = link
+        self._keys = config.keys
+        self._config = config
+        self._control_streams = control_streams
+        self._consumer = consumer
+        self._lease_s = config.node.lease_s
+        self._log = log.get(lane=kind)
 
-async def _claim(link: Link, key: str, consumer: str, dead: str, lease_s: float) -> int:
-    """All messages of one. Those that another heir was faster with are young again, and stay where they are."""
-    count = 0
-    after = "-"
-    while True:
-        found = await link.do("XPENDING", key, keys.CONTROL_GROUP, after, "+", CLAIM_MAX, dead)
-        ids = [one[0].decode() for one in found]
-        if not ids:
-            return count
-        youngest_ms = int(lease_s * 1000 / 2)
-        claimed = await link.do("XCLAIM", key, keys.CONTROL_GROUP, consumer, youngest_ms, *ids, "JUSTID")
-        count += len(claimed)
-        after = f"({ids[-1]}"
+    async def claim_idle(self) -> None:
+        """Claim what was not acknowledged for `control.retry_s`, whichever supervisor has read it."""
+        for key in self._control_streams:
+            await self._claim_idle(key)
+
+    async def _claim_idle(self, key: str) -> None:
+        idle_ms = int(self._config.control.retry_s * 1000)
+        start: str | bytes = "0-0"
+        while True:
+            start, claimed, *_ = await self._link.do(
+                *("XAUTOCLAIM", key, keys.CONTROL_GROUP, self._consumer, idle_ms, start),
+                *("COUNT", self._config.control.batch, "JUSTID"),
+            )
+            if claimed:
+                counters.counts.redelivered += len(claimed)
+                self._log.info("messages_claimed", stream=key, count=len(claimed))
+            if start == b"0-0":
+                return
+
+    async def claim_from_dead(self) -> bool:
+        """Claim what dead supervisors have read and not acknowledged. Whether there was anything."""
+        count = 0
+        for key in self._control_streams:
+            count += await self._claim_from_dead(key)
+        if count:
+            self._log.info("messages_inherited", count=count)
+        return count > 0
+
+    async def _claim_from_dead(self, key: str) -> int:
+        try:
+            replies = await self._link.do("XINFO", "CONSUMERS", key, keys.CONTROL_GROUP)
+        except redis.exceptions.ResponseError as error:
+            if not redis_errors.is_no_such_key(error):
+                raise
+            # We had made the stream, so Redis lost it.
+            raise DataLost(f"{key}: {error}") from error
+        pending = {fields[b"name"].decode(): fields[b"pending"] for fields in map(pairs_to_dict, replies)}
+        pending.pop(self._consumer, None)
+        liveness = await self._link.do_all([("EXISTS", self._keys.alive(consumer)) for consumer in pending])
+        count = 0
+        for (consumer, pending_count), is_alive in zip(pending.items(), liveness, strict=True):
+            if not is_alive and pending_count:
+                count += await self._claim_all(key, consumer)
+            elif not is_alive:
+                await self._link.do(*functions.remove_consumer(self._keys, key, consumer))
+        return count
+
+    async def _claim_all(self, key: str, dead: str) -> int:
+        """Claim all messages of a dead consumer, but for those that another supervisor has claimed a moment ago."""
+        count = 0
+        idle_ms = int(self._lease_s * 1000 / 2)
+        start = "-"
+        while True:
+            rows = await self._link.do("XPENDING", key, keys.CONTROL_GROUP, start, "+", CLAIM_MAX, dead)
+            ids = [row[0].decode() for row in rows]
+            if not ids:
+                return count
+            claimed = await self._link.do("XCLAIM", key, keys.CONTROL_GROUP, self._consumer, idle_ms, *ids, "JUSTID")
+            count += len(claimed)
+            start = f"({ids[-1]}"

@@ -1,4 +1,4 @@
-"""The cars of the demo: what they measure, in a form that Spark and numpy compute to the same bit."""
+"""The cars of the demo and their samples, by a formula that Spark and numpy compute to the same bit."""
 
 from typing import Final
 
@@ -25,7 +25,7 @@ WAVE_SQL: Final = f"abs(pmod(tick * (channel + {_STEP}) + car * {_CAR_OFFSET}, {
 
 
 class RunNames(msgspec.Struct, frozen=True):
-    """What one run of the demo calls its things, so that runs never meet."""
+    """Names of the stream, the keys and the sessions of one run of the demo: no two runs share one."""
 
     run: str
 
@@ -45,8 +45,8 @@ class RunNames(msgspec.Struct, frozen=True):
         return {car: self.session(car) for car in range(1, CARS + 1)}
 
 
-def expected(car: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Channels, times and values of a car, sorted by channel and time."""
+def expected_samples(car: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Channels, times and values of all samples of a car, sorted by channel and time."""
     channel = np.repeat(np.arange(1, CHANNELS + 1, dtype=np.int64), TICKS)
     tick = np.tile(np.arange(TICKS, dtype=np.int64), CHANNELS)
     wave = np.abs((tick * (channel + _STEP) + car * _CAR_OFFSET) % _PERIOD - _PERIOD // 2) * _SCALE

@@ -1,6 +1,7 @@
 """The Spark job of the demo, as an ingest engineer would write it. Runs as a process of its own.
 
-Ticks of three cars arrive as files; Spark computes 50 channels from each tick and streams them, a session per car.
+Ticks of three cars arrive as files. Spark computes 50 channels from each tick and streams them, one session per car.
+Progress goes to standard output as JSON lines, which `demo.play` reads.
 """
 
 import sys
@@ -29,18 +30,18 @@ def main() -> None:
     spark = start_spark(Path(work))
     rta_writers.register(spark)
     emit("started", spark=spark.version)
-    client = rta_writers.SessionClient(url, key_prefix=names.key_prefix)
+    sessions = rta_writers.SessionClient(url, key_prefix=names.key_prefix)
     began_s = time.monotonic()
     queries = []
     for car, identity in names.sessions.items():
-        session = client.session(
+        session = sessions.session(
             identity,
             stream=names.stream,
             identifier=f"Car {car}",
             type="demo",
             details={"Car": car, "Rate": cars.RATE_HZ},
         )
-        frame = telemetry(spark, land_ticks(Path(work), car), car)
+        frame = telemetry(spark, write_ticks(Path(work), car), car)
         query = (
             frame.writeStream.format("rta")
             .option("checkpointLocation", f"{work}/checkpoint-{car}")
@@ -49,8 +50,8 @@ def main() -> None:
             .start()
         )
         queries.append((session, query))
-    for rows in follow([query for _, query in queries]):
-        emit("progress", samples=rows)
+    for samples in progress([query for _, query in queries]):
+        emit("progress", samples=samples)
     for session, query in queries:
         query.awaitTermination()
         session.close()
@@ -74,8 +75,8 @@ def start_spark(work: Path) -> SparkSession:
     return spark
 
 
-def land_ticks(work: Path, car: int) -> Path:
-    """Write the ticks of a car as files, as a recorder on the car would."""
+def write_ticks(work: Path, car: int) -> Path:
+    """Writes the ticks of a car as Parquet files, as a recorder on the car would, and gives their folder."""
     folder = work / f"car-{car}"
     folder.mkdir()
     for number, ticks in enumerate(np.array_split(np.arange(cars.TICKS, dtype=np.int64), FILES_PER_CAR)):
@@ -84,7 +85,7 @@ def land_ticks(work: Path, car: int) -> Path:
 
 
 def telemetry(spark: SparkSession, folder: Path, car: int) -> DataFrame:
-    """Rows of (channel, time, value) from ticks."""
+    """A streaming frame of rows (channel, time, value), computed from files of ticks."""
     ticks = spark.readStream.schema("tick bigint").option("maxFilesPerTrigger", 1).parquet(str(folder))
     channels = ticks.selectExpr("tick", f"{car}L car", f"explode(sequence(1L, {cars.CHANNELS}L)) channel")
     return channels.selectExpr(
@@ -94,23 +95,23 @@ def telemetry(spark: SparkSession, folder: Path, car: int) -> DataFrame:
     )
 
 
-def follow(queries: list[StreamingQuery]) -> Iterator[int]:
-    """Samples of all queries so far, whenever there are more, until the last one ends."""
-    shown = -1
+def progress(queries: list[StreamingQuery]) -> Iterator[int]:
+    """The number of samples of all queries so far, whenever it has grown, until the last query ends."""
+    samples = -1
     while True:
-        active = any(query.isActive for query in queries)
-        ticks = sum(progress["numInputRows"] for query in queries for progress in query.recentProgress)
-        if ticks * cars.CHANNELS > shown:
-            shown = ticks * cars.CHANNELS
-            yield shown
-        if not active:
+        is_active = any(query.isActive for query in queries)
+        ticks = sum(batch["numInputRows"] for query in queries for batch in query.recentProgress)
+        if ticks * cars.CHANNELS > samples:
+            samples = ticks * cars.CHANNELS
+            yield samples
+        if not is_active:
             return
         time.sleep(POLL_S)
 
 
-def emit(event: str, **facts: object) -> None:
-    """One line for the process that started us."""
-    print(msgspec.json.encode({"event": event, **facts}).decode(), flush=True)
+def emit(event: str, **fields: object) -> None:
+    """Prints an event as one JSON line, for the process that started this one."""
+    print(msgspec.json.encode({"event": event, **fields}).decode(), flush=True)
 
 
 if __name__ == "__main__":

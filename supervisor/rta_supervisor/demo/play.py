@@ -1,4 +1,7 @@
-"""Plays the demo: starts the parts, watches the job, proves the result, shows it, removes every trace."""
+"""Runs the demo: starts server, supervisor and Spark job, shows progress, checks the result and removes every trace.
+
+What the cars measure is in `cars`, the job in `job`, the check in `proof`.
+"""
 
 import contextlib
 import signal
@@ -22,7 +25,7 @@ from rta_supervisor.settings import settings
 from rta_supervisor.transport import server_check
 from rta_supervisor.transport.link import Link
 from rta_wire import errors, keys
-from rta_wire import redis_url as rta_wire_redis_url
+from rta_wire import redis_url as redis_urls
 from rta_writers.connection import redis_client, retry
 
 LOG_TAIL_LINES: Final = 15
@@ -35,8 +38,16 @@ class DemoFailed(errors.RtaError):
     exit_code = FAILED
 
 
+class SupervisorFailed(errors.RtaError):
+    """The supervisor of the demo did not start. Ends the demo with the supervisor's own exit code."""
+
+    def __init__(self, log_text: str, exit_code: int | None) -> None:
+        super().__init__(log_text or "The supervisor did not start and did not say why.")
+        self.exit_code = exit_code or FAILED  # type: ignore[misc]  # a class attribute of other errors
+
+
 def play(*, redis_url: str | None, port: int | None, keep: bool, as_json: bool) -> int:
-    """The exit code: 0 if everything is as it should be."""
+    """Runs the whole demo and gives the exit code: 0 if every sample is in its stream exactly once."""
     console = Console(stderr=as_json)
     names = cars.RunNames(uuid.uuid4().hex[:8])
     interrupted = False
@@ -49,38 +60,38 @@ def play(*, redis_url: str | None, port: int | None, keep: bool, as_json: bool) 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupt)
     try:
-        with tempfile.TemporaryDirectory(prefix="rtas-demo-") as work, _redis(redis_url, port) as url:
-            console.print(f"[bold]server[/]      {rta_wire_redis_url.redact(url)}{'' if redis_url else ' (embedded)'}")
+        with tempfile.TemporaryDirectory(prefix="rtas-demo-") as work, _redis_server(redis_url, port) as url:
+            console.print(f"[bold]server[/]      {redis_urls.redact(url)}{'' if redis_url else ' (embedded)'}")
             code = _play_on(url, names, Path(work), console, keep=keep, as_json=as_json)
     except KeyboardInterrupt:
         interrupted = True
-    if interrupted:  # also where Python dropped the exception, as it does in a destructor
+    if interrupted:  # a flag as well: Python drops an exception that is raised inside of a destructor
         console.print("interrupted: everything that was started is stopped")
         return 128 + signal.SIGINT
     return code
 
 
 def _play_on(url: str, names: cars.RunNames, work: Path, console: Console, *, keep: bool, as_json: bool) -> int:
-    anyio.run(_check, url)
+    anyio.run(_check_server, url)
     with redis_client.connect(url) as client:
         try:
             with _supervisor(url, names, work):
                 console.print("[bold]supervisor[/]  running")
                 seconds = _run_job(url, names, work, console)
-            reads = proof.check_all(client, names)
+            checks = proof.check_all(client, names)
         except retry.REDIS_ERRORS as error:
             raise retry.to_rta_error(url, error) from error
         finally:
             with contextlib.suppress(*retry.OUTAGE_ERRORS):
                 clean_up(client, names, keep=keep)
-    result = _result(reads, seconds)
+    result = _result(checks, seconds)
     if as_json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(result), indent=2).decode() + "\n")
     else:
         console.print(_table(result))
-    for read in reads:
-        for problem in read.problems:
-            console.print(f"[bold red]wrong[/] {read.identity}: {problem}")
+    for check in checks:
+        for problem in check.problems:
+            console.print(f"[bold red]wrong[/] {check.identity}: {problem}")
     if not result["proven"]:
         return FAILED
     console.print(
@@ -90,8 +101,8 @@ def _play_on(url: str, names: cars.RunNames, work: Path, console: Console, *, ke
     return 0
 
 
-async def _check(url: str) -> None:
-    """A supervisor waits for a server that is away; a demo says so."""
+async def _check_server(url: str) -> None:
+    """Raises where the server does not answer or is not suitable: a supervisor would wait for it without end."""
     link = Link(settings.RedisSettings(url=url))
     try:
         await server_check.connect(link)
@@ -100,7 +111,8 @@ async def _check(url: str) -> None:
 
 
 @contextlib.contextmanager
-def _redis(url: str | None, port: int | None) -> Iterator[str]:
+def _redis_server(url: str | None, port: int | None) -> Iterator[str]:
+    """The URL of the server that is named, or of an embedded one that runs until the block ends."""
     if url is not None:
         yield url
         return
@@ -110,7 +122,7 @@ def _redis(url: str | None, port: int | None) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _supervisor(url: str, names: cars.RunNames, work: Path) -> Iterator[None]:
-    """A supervisor as systemd would run it, with a key prefix of its own so as to disturb no other."""
+    """Runs a supervisor as systemd would, with a key prefix of its own so that it disturbs no other."""
     log_path = work / "supervisor.log"
     ready_path = work / "ready.sock"
     command = [sys.executable, "-m", "rta_supervisor", "run", "--redis-url", url, "--log-format", "json"]
@@ -122,21 +134,13 @@ def _supervisor(url: str, names: cars.RunNames, work: Path) -> Iterator[None]:
     }
     with processes.ReadySocket(ready_path) as ready, processes.running(command, log_path, environment) as process:
         if not ready.wait(process):
-            words = log_path.read_text(errors="replace").strip().removeprefix("rta-supervisor: ")
-            raise SupervisorFailed(words, process.returncode)
+            log_text = log_path.read_text(errors="replace").strip().removeprefix("rta-supervisor: ")
+            raise SupervisorFailed(log_text, process.returncode)
         yield
 
 
-class SupervisorFailed(errors.RtaError):
-    """The supervisor did not start."""
-
-    def __init__(self, words: str, exit_code: int | None) -> None:
-        super().__init__(words or "The supervisor did not start and did not say why.")
-        self.exit_code = exit_code or FAILED  # type: ignore[misc]  # what it ended with is what we end with
-
-
 def _run_job(url: str, names: cars.RunNames, work: Path, console: Console) -> float:
-    """Seconds that the job took from the first session to the last."""
+    """Runs the Spark job with a progress bar. Gives the seconds from its first session to the end of its last one."""
     log_path = work / "spark.log"
     command = [sys.executable, "-m", "rta_supervisor.demo.job", url, names.run, str(work)]
     seconds = 0.0
@@ -170,35 +174,36 @@ def _run_job(url: str, names: cars.RunNames, work: Path, console: Console) -> fl
 
 
 def _tail(log_path: Path) -> str:
-    """The end of a log without the frames of the JVM, which say nothing to a person who only ran a demo."""
+    """The last lines of a log without the stack frames of the JVM, which don't help a person who only ran a demo."""
     lines = log_path.read_text(errors="replace").splitlines()
     return "\n".join([line for line in lines if not line.startswith(("\tat ", "\t... "))][-LOG_TAIL_LINES:])
 
 
 def clean_up(client: redis.Redis, names: cars.RunNames, *, keep: bool) -> None:
-    """Remove our own keys; with `keep` leave what readers of the protocol see."""
-    ours = list(client.scan_iter(match=f"{names.key_prefix}*", count=1000))
+    """Removes the supervisor's keys of this run, and without `keep` also what readers of the protocol see."""
+    run_keys = list(client.scan_iter(match=f"{names.key_prefix}*", count=1000))
     if not keep:
-        ours += [
+        run_keys += [
             keys.stream(names.stream),
             *(keys.Keys().session(identity) for identity in names.sessions.values()),
         ]
         client.srem(keys.STREAMS, names.stream)
-    if ours:
-        client.unlink(*ours)
+    if run_keys:
+        client.unlink(*run_keys)
 
 
-def _result(reads: list[proof.SessionCheck], seconds: float) -> dict[str, Any]:
-    samples = sum(read.samples for read in reads)
+def _result(checks: list[proof.SessionCheck], seconds: float) -> dict[str, Any]:
+    """What `demo --json` prints."""
+    samples = sum(check.samples for check in checks)
     return {
-        "sessions": [msgspec.to_builtins(read) for read in reads],
-        "bursts": sum(read.bursts for read in reads),
+        "sessions": [msgspec.to_builtins(check) for check in checks],
+        "bursts": sum(check.bursts for check in checks),
         "samples": samples,
-        "raw_bytes": sum(read.raw_bytes for read in reads),
-        "stored_bytes": sum(read.stored_bytes for read in reads),
+        "raw_bytes": sum(check.raw_bytes for check in checks),
+        "stored_bytes": sum(check.stored_bytes for check in checks),
         "seconds": round(seconds, 3),
         "samples_per_s": round(samples / seconds) if seconds else 0,
-        "proven": not any(read.problems for read in reads),
+        "proven": not any(check.problems for check in checks),
     }
 
 
@@ -209,7 +214,7 @@ def _table(result: dict[str, Any]) -> Table:
     for name, heading in headings.items():
         table.add_column(heading, justify="right", footer=f"{result[name]:,}")
     table.add_column("samples/s", justify="right", footer=f"{result['samples_per_s']:,}")
-    for read in result["sessions"]:
-        per_s = read["samples"] / result["seconds"] if result["seconds"] else 0.0
-        table.add_row(f"Car {read['car']}", *(f"{read[name]:,}" for name in headings), f"{per_s:,.0f}")
+    for session in result["sessions"]:
+        per_s = session["samples"] / result["seconds"] if result["seconds"] else 0.0
+        table.add_row(f"Car {session['car']}", *(f"{session[name]:,}" for name in headings), f"{per_s:,.0f}")
     return table

@@ -1,5 +1,7 @@
-"""What this supervisor has done so far, as plain numbers. Who does something adds to them, once per batch; who shows
-them reads them. There is one set for the process, and only its event loop touches it.
+"""Counters of what this supervisor has done since its start, as plain numbers.
+
+The code that does something adds to them once per batch; `observe` reads them. There is one set for the process, and
+only its event loop touches it.
 """
 
 import bisect
@@ -11,13 +13,13 @@ from rta_wire import day_streams
 
 STREAMS_MAX: Final = 500
 OTHER: Final = "_other"
-"""Label of the streams beyond that. No stream is called so."""
+"""Label of all streams beyond `STREAMS_MAX`. No stream can have that name."""
 
 DELAYS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Histogram:
-    """How often a value was at most each of some bounds."""
+    """How many values were in each bucket, by the upper bounds of the buckets, and their sum."""
 
     def __init__(self, bounds: Sequence[float] = DELAYS_S) -> None:
         self.bounds = tuple(bounds)
@@ -25,12 +27,13 @@ class Histogram:
         self.sum = 0.0
 
     def observe(self, value: float) -> None:
+        """Count a value."""
         self.counts[bisect.bisect_left(self.bounds, value)] += 1
         self.sum += value
 
 
 class StreamCounts:
-    """What came through one stream, or through all days of a source."""
+    """What was written to and trimmed from one stream, or all days of a source."""
 
     __slots__ = ("bursts", "raw_bytes", "samples", "stored_bytes", "trimmed")
 
@@ -38,12 +41,13 @@ class StreamCounts:
         self.bursts = self.samples = self.raw_bytes = self.stored_bytes = self.trimmed = 0
 
     def add(self, other: "StreamCounts") -> None:
+        """Add the counts of another stream."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 class Counts:
-    """All of it."""
+    """All counters of one process."""
 
     def __init__(self) -> None:
         self.opened = 0
@@ -72,7 +76,7 @@ class Counts:
         self.compacted_cold_bytes = 0
         self.archived = 0
         self.archive_held: dict[str, float] = {}
-        """Streams that wait for the archive, with the share that they take of what they may."""
+        """Streams that wait for the archive, with the memory that they take as a share of `archive.max_bytes`."""
         self.archive_cut: dict[str, int] = defaultdict(int)
         """Entries by stream that were trimmed before the archive had them."""
         self.streams: dict[str, StreamCounts] = {}
@@ -80,39 +84,39 @@ class Counts:
         self.loop_delay_s = Histogram()
 
     def of_stream(self, name: str) -> StreamCounts:
-        """By its source: a new name every day would have no bound, and a count that ends at midnight is no use."""
+        """The counts of a stream's source: with one for each day their number would have no bound."""
         source = day_streams.source_of(name)
-        if (found := self.streams.get(source)) is not None:
-            return found
+        if (stream := self.streams.get(source)) is not None:
+            return stream
         return self.streams.setdefault(source if len(self.streams) < STREAMS_MAX else OTHER, StreamCounts())
 
     def merge_gone_streams(self, names: Iterable[str]) -> None:
-        """Streams that are gone give their place to new ones. What came through them is not forgotten."""
-        there = {OTHER, *map(day_streams.source_of, names)}
-        for gone in self.streams.keys() - there:
-            row = self.streams.pop(gone)
-            self.streams.setdefault(OTHER, StreamCounts()).add(row)
+        """Add the counts of sources without any of the given streams to `OTHER`, which makes room for new ones."""
+        existing = {OTHER, *map(day_streams.source_of, names)}
+        for source in self.streams.keys() - existing:
+            gone = self.streams.pop(source)
+            self.streams.setdefault(OTHER, StreamCounts()).add(gone)
 
     def add_reported(self, name: str, grown: Sequence[int]) -> None:
-        """More of bursts, samples, raw and stored bytes, in the order in which Redis gives them."""
-        row = self.of_stream(name)
-        row.bursts += grown[0]
-        row.samples += grown[1]
-        row.raw_bytes += grown[2]
-        row.stored_bytes += grown[3]
+        """Add what reports brought for a stream: bursts, samples, raw bytes and stored bytes, as Redis gives them."""
+        stream = self.of_stream(name)
+        stream.bursts += grown[0]
+        stream.samples += grown[1]
+        stream.raw_bytes += grown[2]
+        stream.stored_bytes += grown[3]
 
     def history_sums(self) -> dict[str, int]:
-        """Those that are kept in slots, summed over their labels."""
+        """The counters whose history is kept in Redis, summed over their labels."""
         streams = self.streams.values()
         return {
             "opened": self.opened,
             "closed": sum(self.closed.values()),
             "requests": sum(self.requests.values()),
             "reports": self.reports,
-            "bursts": sum(one.bursts for one in streams),
-            "samples": sum(one.samples for one in streams),
-            "bytes": sum(one.stored_bytes for one in streams),
-            "trimmed": sum(one.trimmed for one in streams),
+            "bursts": sum(stream.bursts for stream in streams),
+            "samples": sum(stream.samples for stream in streams),
+            "bytes": sum(stream.stored_bytes for stream in streams),
+            "trimmed": sum(stream.trimmed for stream in streams),
             "dead_letters": sum(self.dead_letters.values()),
             "redelivered": self.redelivered,
             "evicted": self.evicted,
@@ -121,3 +125,4 @@ class Counts:
 
 
 counts: Final = Counts()
+"""The counters of this process."""

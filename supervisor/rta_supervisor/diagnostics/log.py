@@ -1,8 +1,8 @@
-"""Structured logs: JSON lines for machines, colours on a terminal. Event names are fixed and stand in docs/events.md;
-facts are fields.
+"""The structured log: JSON lines for machines, colours on a terminal. Names of events are fixed and listed in
+docs/events.md; everything else is in fields.
 
-Nothing that came from outside can leave its field: control characters are escaped. Nothing that was configured as a
-secret is printed. What is said again and again is said a few times, then counted.
+Control characters are escaped, so that no value from outside leaves its field. Values of secret settings are hidden.
+Events that repeat are limited by `log_limiter`.
 """
 
 import contextlib
@@ -20,23 +20,21 @@ from rta_supervisor.diagnostics.log_limiter import LogLimiter
 from rta_supervisor.settings import redaction
 from rta_supervisor.settings import settings as settings_
 
-PLAIN = structlog.dev.plain_traceback
-"""The default shows the local variables of every frame, and secrets among them."""
-
 Log = structlog.typing.FilteringBoundLogger
 EventDict = structlog.typing.EventDict
 
 PRIORITIES: Final = {"critical": 2, "error": 3, "warning": 4, "info": 6, "debug": 7}
-"""As syslog and the journal count them."""
+"""Levels as priorities of syslog, which the journal reads."""
 
 TEXT_MAX_CHARS: Final = 1000
 TRACEBACK_MAX_CHARS: Final = 20_000
 LIST_MAX: Final = 50
 
-_repeats = LogLimiter(time.monotonic)
+_limiter = LogLimiter(time.monotonic)
 
 
 def configure(settings: settings_.LogSettings, secrets: Sequence[str] = ()) -> None:
+    """Set up the log of this process, and that of libraries. `secrets` are hidden wherever they stand in an event."""
     is_console = settings.format == "console" or (settings.format == "auto" and sys.stdout.isatty())
     level = logging.getLevelNamesMapping()[settings.level.upper()]
     structlog.configure(
@@ -54,39 +52,40 @@ def configure(settings: settings_.LogSettings, secrets: Sequence[str] = ()) -> N
         logger_factory=structlog.PrintLoggerFactory(sys.stdout),
         cache_logger_on_first_use=False,
     )
-    logging.basicConfig(level=logging.WARNING, handlers=[_Bridge()], force=True)
+    logging.basicConfig(level=logging.WARNING, handlers=[_LibraryHandler()], force=True)
 
 
 def get(**fields: Any) -> Log:
+    """A logger whose events have these fields."""
     log: Log = structlog.get_logger(**fields)
     return log
 
 
 def bound(**fields: Any) -> contextlib.AbstractContextManager[None]:
-    """Everything that is logged in the block, however deep, has these fields. None is no field."""
-    given = {name: value for name, value in fields.items() if value is not None}
-    return structlog.contextvars.bound_contextvars(**given)
+    """All events that are logged inside the block, by whatever code, have these fields. Fields of None are left out."""
+    present = {name: value for name, value in fields.items() if value is not None}
+    return structlog.contextvars.bound_contextvars(**present)
 
 
 def bind(**fields: Any) -> None:
-    """Everything that this task and those that it starts log has these fields."""
+    """All events that this task and tasks started by it log from now on have these fields."""
     structlog.contextvars.bind_contextvars(**fields)
 
 
 def log_suppressed(*, is_last: bool = False) -> None:
-    """Say how often something was not said, once it has stopped; at the end all of it."""
-    for event, count in _repeats.finished(is_last=is_last):
+    """Log how many events of a kind were suppressed, once it has stopped; `is_last`: of every kind."""
+    for event, count in _limiter.finished(is_last=is_last):
         get(**event).warning("events_repeated", count=count)
 
 
 def _limited(_: Any, __: str, event: EventDict) -> EventDict:
-    if (shown := _repeats.admit(event)) is None:
+    if (admitted := _limiter.admit(event)) is None:
         raise structlog.DropEvent
-    return shown
+    return admitted
 
 
 def _safe(secrets: Sequence[str]) -> Callable[[Any, str, EventDict], EventDict]:
-    """No secret, and nothing that is longer than a person reads."""
+    """A processor that hides secrets and cuts long texts."""
 
     def hide(text: str) -> str:
         for secret in secrets:
@@ -99,54 +98,56 @@ def _safe(secrets: Sequence[str]) -> Callable[[Any, str, EventDict], EventDict]:
 
     def processor(_: Any, __: str, event: EventDict) -> EventDict:
         exception = event.pop("exception", None)
-        shown: EventDict = _mapped(cut, event)
+        changed: EventDict = _mapped(cut, event)
         if exception is not None:
-            shown["exception"] = hide(str(exception))[-TRACEBACK_MAX_CHARS:]
-        return shown
+            changed["exception"] = hide(str(exception))[-TRACEBACK_MAX_CHARS:]
+        return changed
 
     return processor
 
 
 def _mapped(change: Callable[[str], str], value: Any) -> Any:
-    """A value with every text in it changed."""
+    """A value with every text in it changed, long lists cut, and other types as texts."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, bytes):
         return change(value.decode(errors="backslashreplace"))
     if isinstance(value, dict):
-        return {change(str(name)): _mapped(change, one) for name, one in value.items()}
+        return {change(str(name)): _mapped(change, item) for name, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        some = [_mapped(change, one) for one in list(value)[:LIST_MAX]]
-        return some if len(value) <= LIST_MAX else [*some, f"... ({len(value)} in all)"]
+        items = [_mapped(change, item) for item in list(value)[:LIST_MAX]]
+        return items if len(value) <= LIST_MAX else [*items, f"... ({len(value)} in all)"]
     if value is None or isinstance(value, bool | int | float):
         return value
     return change(str(value))
 
 
 def printable(text: str) -> str:
-    """Text without anything that a terminal would obey or that would hide what it says."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    """A text with every character escaped that a terminal would obey or not show."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _console() -> list[Any]:
+    """Processors for a terminal."""
     renderer = structlog.dev.ConsoleRenderer(
         colors=sys.stdout.isatty() and "NO_COLOR" not in os.environ,
+        # The default formatter shows the local variables of every frame, and secrets among them.
         exception_formatter=structlog.dev.plain_traceback,
     )
 
     def escaped(_: Any, __: str, event: EventDict) -> EventDict:
-        # A traceback is ours and has lines; what others sent into it is escaped line by line.
+        # The lines of a traceback are ours; values from outside in them are escaped line by line.
         exception = event.pop("exception", None)
-        shown: EventDict = _mapped(printable, event)
+        changed: EventDict = _mapped(printable, event)
         if exception is not None:
-            shown["exception"] = "\n".join(map(printable, exception.splitlines()))
-        return shown
+            changed["exception"] = "\n".join(map(printable, exception.splitlines()))
+        return changed
 
     return [escaped, renderer]
 
 
 def _json() -> list[Any]:
-    """One line each, in ASCII: every other character is escaped by JSON itself."""
+    """Processors for machines: one line of ASCII for each event, with a priority if the journal reads it."""
     renderer = structlog.processors.JSONRenderer(ensure_ascii=True, default=str)
     if not _is_journal():
         return [renderer]
@@ -159,24 +160,24 @@ def _json() -> list[Any]:
 
 
 def _is_journal() -> bool:
-    """Whether the journal reads what we print: systemd says which file it reads from."""
+    """Whether the journal reads our output: systemd names the file that it reads from."""
     device, _, inode = os.environ.get("JOURNAL_STREAM", "").partition(":")
     if not inode:
         return False
     try:
-        found = os.fstat(sys.stdout.fileno())
+        status = os.fstat(sys.stdout.fileno())
     except OSError:
         return False
-    return (str(found.st_dev), str(found.st_ino)) == (device, inode)
+    return (str(status.st_dev), str(status.st_ino)) == (device, inode)
 
 
-class _Bridge(logging.Handler):
-    """What libraries say in their own way."""
+class _LibraryHandler(logging.Handler):
+    """Logs what libraries log with Python's logging as events of ours."""
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
-        say = get(library=record.name)
+        log = get(library=record.name)
         if record.levelno >= logging.ERROR:
-            say.error("library_error", message=message, exc_info=record.exc_info)
+            log.error("library_error", message=message, exc_info=record.exc_info)
         else:
-            say.warning("library_warning", message=message)
+            log.warning("library_warning", message=message)

@@ -1,7 +1,6 @@
-"""Whether the loops of the daemon get anywhere. A loop says when it goes round and when it will be back; one that is
-not back long after that is stuck.
+"""Finds loops of the daemon that are stuck: those that have not reported for longer than they announced.
 
-Which loop says it is known from the task, so that a loop needs to know nothing but `step` and `rest`.
+A loop calls `report_alive` or `report_waiting`. Which loop that is follows from its task, so that it needs no object.
 """
 
 import contextvars
@@ -11,11 +10,11 @@ from typing import Any, Final
 import anyio
 
 SLACK_S: Final = 60.0
-"""How much later than announced a loop may be: Redis may be slow, and much may have to be done at once."""
+"""How much later than announced a loop may report: Redis may be slow, and one round may have much to do."""
 
 
 class WatchedLoop:
-    """One of them."""
+    """One loop, and until when it has to report; None while it waits for something that may never come."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -26,19 +25,19 @@ _current: contextvars.ContextVar[WatchedLoop | None] = contextvars.ContextVar("l
 
 
 def report_alive(within_s: float = 0.0) -> None:
-    """I am alive, and back within this time."""
+    """Report that the loop of this task makes progress, and will report again within a time."""
     if (loop := _current.get()) is not None:
         loop.due_s = anyio.current_time() + within_s + SLACK_S
 
 
 def report_waiting() -> None:
-    """I wait for something that may never come."""
+    """Report that the loop of this task waits for something that may never come."""
     if (loop := _current.get()) is not None:
         loop.due_s = None
 
 
 class LoopWatch:
-    """All loops of a daemon."""
+    """All loops of a daemon that run under watch."""
 
     def __init__(self) -> None:
         self._loops: list[WatchedLoop] = []
@@ -46,21 +45,21 @@ class LoopWatch:
     def watched(
         self, name: str, work: Callable[..., Coroutine[Any, Any, None]]
     ) -> Callable[..., Coroutine[Any, Any, None]]:
-        """The same work, under watch as long as it runs."""
+        """A loop as a function that puts it under watch while it runs."""
 
-        async def run(*words: Any) -> None:
+        async def run(*arguments: Any) -> None:
             loop = WatchedLoop(name)
             self._loops.append(loop)
             _current.set(loop)
             try:
-                await work(*words)
+                await work(*arguments)
             finally:
                 self._loops.remove(loop)
 
         return run
 
     def stuck(self) -> dict[str, float]:
-        """Loops that should have been back, with the seconds since then."""
+        """Loops that should have reported, with the seconds since then."""
         now_s = anyio.current_time()
         return {
             loop.name: round(now_s - loop.due_s, 1)

@@ -1,4 +1,4 @@
-"""The last things that happened, for the live page: a bounded copy of what the log said."""
+"""The newest events of the log, for the live page: a bounded copy in memory."""
 
 import itertools
 from collections import deque
@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
-KEPT: Final = 200
+EVENTS_MAX: Final = 200
 TEXT_MAX_CHARS: Final = 300
-_APART: Final = ("event", "level", "timestamp", "exception", "exc_info", "stack_info")
+_NO_FACTS: Final = ("event", "level", "timestamp", "exception", "exc_info", "stack_info")
 
 
 class LogEvent(msgspec.Struct, frozen=True):
-    """One event of the log."""
+    """One event of the log. Its number counts the events of this process."""
 
     number: int
     timestamp: str
@@ -23,21 +23,21 @@ class LogEvent(msgspec.Struct, frozen=True):
 
 
 class RecentEvents:
-    """A processor of structlog that keeps the newest events and changes none."""
+    """A processor of structlog that keeps a copy of the newest events and changes none."""
 
     def __init__(self) -> None:
-        self._kept: deque[LogEvent] = deque(maxlen=KEPT)
+        self._events: deque[LogEvent] = deque(maxlen=EVENTS_MAX)
         self._numbers = itertools.count(1)
 
     def __call__(self, _: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        facts = {str(name): _short(value) for name, value in event.items() if name not in _APART}
-        timestamp, level, name = (str(event.get(word, "")) for word in ("timestamp", "level", "event"))
-        self._kept.append(LogEvent(next(self._numbers), timestamp, level, name, facts))
+        facts = {str(name): _short(value) for name, value in event.items() if name not in _NO_FACTS}
+        timestamp, level, name = (str(event.get(field, "")) for field in ("timestamp", "level", "event"))
+        self._events.append(LogEvent(next(self._numbers), timestamp, level, name, facts))
         return event
 
     def after(self, number: int) -> list[LogEvent]:
-        """What happened after the one with that number, oldest first."""
-        return [one for one in self._kept if one.number > number]
+        """Events with a higher number, the oldest first."""
+        return [event for event in self._events if event.number > number]
 
 
 def _short(value: Any) -> str:

@@ -1,1 +1,3 @@
-"""What a laptop lacks: a Valkey server and a Java runtime out of wheels, for the demo and the tests."""
+"""Programs that are started from here: a private Valkey server and a Java runtime out of wheels, and processes that end
+with the one that started them. Serves the demo, the Spark job of the archive and tests; knows nothing of sessions.
+"""

@@ -1,7 +1,7 @@
-"""Keeps one server for a parent process: ends it and removes its directory when the parent is gone, however it went.
+"""A process between a parent and its server: ends the server and removes its directory when the parent has ended.
 
-Runs as a process of its own between the two. The parent's end of our standard input closes with the parent, even
-at SIGKILL; the server in turn is bound to us by PR_SET_PDEATHSIG. Imports nothing of ours, to start fast.
+The parent holds the other end of this process's standard input, which closes with the parent, even at SIGKILL. If this
+process is killed, the kernel ends the server: PR_SET_PDEATHSIG. Imports nothing of the project, to start fast.
 """
 
 import ctypes
@@ -17,19 +17,19 @@ STOP_TIMEOUT_S = 5
 
 
 def die_with_parent(parent: int, sig: int = signal.SIGKILL) -> Callable[[], None]:
-    """For the child, between fork and exec: ask the kernel for a signal when the parent ends."""
+    """A function for a child to call between fork and exec: the kernel sends it the signal when the parent ends."""
 
-    def ask() -> None:
+    def request_signal() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, sig)
-        if os.getppid() != parent:  # it ended before we asked
+        if os.getppid() != parent:  # it ended before the request
             os.kill(os.getpid(), sig)
 
-    return ask
+    return request_signal
 
 
 def main() -> int:
     directory, *command = sys.argv[1:]
-    # Ctrl-C goes to the whole foreground group: the parent decides what it means, not we.
+    # Ctrl-C goes to the whole foreground group: what it means is for the parent to decide.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     server = subprocess.Popen(
         command,

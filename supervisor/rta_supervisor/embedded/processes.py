@@ -1,4 +1,4 @@
-"""Processes that end with the block that started them, and one that tells when it is ready as it would tell systemd."""
+"""Processes that end with the block that started them, and waiting for one that notifies systemd of its readiness."""
 
 import contextlib
 import os
@@ -20,7 +20,10 @@ MESSAGE_MAX_BYTES: Final = 4096
 def running(
     command: list[str], log_path: Path, environment: Mapping[str, str], *, pipe: bool = False
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a group of its own that ends with the block, and with us, however we end."""
+    """Runs a process in a group of its own until the block ends, or this process, however it ends.
+
+    Standard error goes to the log, and so does standard output without `pipe`.
+    """
     with log_path.open("wb") as log:
         process = subprocess.Popen(
             command,
@@ -49,7 +52,7 @@ def running(
 
 
 class ReadySocket:
-    """The end of systemd in the talk about readiness."""
+    """A socket for NOTIFY_SOCKET, on which a process says that it is ready, as it would to systemd."""
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -57,7 +60,7 @@ class ReadySocket:
         self._socket.settimeout(POLL_S)
 
     def wait(self, process: subprocess.Popen[bytes]) -> bool:
-        """Whether the process said READY=1 before it ended."""
+        """Waits until the process sends READY=1 (True) or ends (False)."""
         while process.poll() is None:
             with contextlib.suppress(TimeoutError):
                 if b"READY=1" in self._socket.recv(MESSAGE_MAX_BYTES):

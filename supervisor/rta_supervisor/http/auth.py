@@ -1,7 +1,8 @@
-"""Who may ask. With a token: who knows it. Without one, which is for loopback only: who asks this host by its name.
+"""Decides which HTTP requests are accepted. With a token: those that carry it. Without one, which the settings allow on
+loopback only: those whose host name is one of this host.
 
-A browser that runs a foreign page can be made to ask a loopback address under a name of that page's choice; hence the
-look at the name.
+A browser that runs a foreign page can be made to send requests to a loopback address under a host name of that page's
+choice (DNS rebinding); hence the check of the host name.
 """
 
 import hmac
@@ -19,7 +20,7 @@ LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class AuthMiddleware:
-    """Middleware before every page."""
+    """ASGI middleware that passes accepted requests to the application, and responds to all others itself."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
@@ -29,20 +30,20 @@ class AuthMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = self._rejection(HTTPConnection(scope))
-        await (answer or self._app)(scope, receive, send)
+        response = self._intercept(HTTPConnection(scope))
+        await (response or self._app)(scope, receive, send)
 
-    def _rejection(self, request: HTTPConnection) -> Response | None:
-        """None: come in."""
+    def _intercept(self, request: HTTPConnection) -> Response | None:
+        """A refusal, or a redirect that drops the token from the address. None: the request is accepted."""
         if not self._token:
             if request.url.hostname in LOOPBACK_NAMES:
                 return None
             return PlainTextResponse("Ask for localhost, or set http.token.\n", 421)
-        if (given := request.query_params.get(QUERY)) is not None and self._is_right(given):
+        if (token := request.query_params.get(QUERY)) is not None and self._is_right(token):
             return self._redirect_with_cookie(request.url)
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-        known = bearer.strip() if scheme.lower() == "bearer" else request.cookies.get(COOKIE, "")
-        if self._is_right(known):
+        token = bearer.strip() if scheme.lower() == "bearer" else request.cookies.get(COOKIE, "")
+        if self._is_right(token):
             return None
         return PlainTextResponse("The token is missing or wrong.\n", 401, {"WWW-Authenticate": "Bearer"})
 
@@ -50,8 +51,8 @@ class AuthMiddleware:
         return hmac.compare_digest(token.encode(errors="surrogateescape"), self._token)
 
     def _redirect_with_cookie(self, url: URL) -> Response:
-        """A browser that came with `?token=` keeps it as a cookie; the address that people see and share is clean."""
-        rest = urlencode([(name, value) for name, value in parse_qsl(url.query) if name != QUERY])
-        answer = RedirectResponse(url.path + (f"?{rest}" if rest else ""), 303)
-        answer.set_cookie(COOKIE, self._token.decode(), httponly=True, samesite="strict")
-        return answer
+        """Moves the token from `?token=` to a cookie: the address that people see and share is clean."""
+        query = urlencode([(name, value) for name, value in parse_qsl(url.query) if name != QUERY])
+        response = RedirectResponse(url.path + (f"?{query}" if query else ""), 303)
+        response.set_cookie(COOKIE, self._token.decode(), httponly=True, samesite="strict")
+        return response

@@ -1,23 +1,24 @@
-"""Bounds on connections."""
+"""A limit on connections that stay open."""
 
 import contextlib
 from collections.abc import Iterator
 
 
 class ConnectionLimit:
-    """How many may watch at once."""
+    """Counts the open connections of one kind. Whoever accepts one checks `is_reached` before."""
 
-    def __init__(self, most: int) -> None:
-        self._left = most
+    def __init__(self, max_connections: int) -> None:
+        self._free = max_connections
 
     @property
     def is_reached(self) -> bool:
-        return self._left <= 0
+        return self._free <= 0
 
     @contextlib.contextmanager
     def slot(self) -> Iterator[None]:
-        self._left -= 1
+        """Takes one of the connections, and gives it back at the end."""
+        self._free -= 1
         try:
             yield
         finally:
-            self._left += 1
+            self._free += 1

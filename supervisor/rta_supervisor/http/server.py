@@ -1,4 +1,4 @@
-"""The HTTP server: listens from the start, whether Redis is there or not, and ends when the daemon does."""
+"""The HTTP server: accepts connections from the start of the daemon, whether Redis answers or not, until its end."""
 
 import contextlib
 import socket
@@ -17,11 +17,11 @@ BACKLOG: Final = 128
 
 
 def listen(config: settings.HttpSettings) -> socket.socket:
-    """A socket that takes connections already: who comes before the pages are ready waits a little."""
+    """A socket that accepts connections at once: those made before the application runs wait in its backlog."""
     address = f"{config.host}:{config.port}"
     try:
-        [(family, _, _, _, where), *_] = socket.getaddrinfo(config.host, config.port, type=socket.SOCK_STREAM)
-        return socket.create_server(where[:2], family=family, backlog=BACKLOG)
+        [(family, _, _, _, socket_address), *_] = socket.getaddrinfo(config.host, config.port, type=socket.SOCK_STREAM)
+        return socket.create_server(socket_address[:2], family=family, backlog=BACKLOG)
     except OSError as error:
         raise errors.AddressInUse(address=address, reason=error.strerror or str(error)) from error
 
@@ -29,14 +29,15 @@ def listen(config: settings.HttpSettings) -> socket.socket:
 class _Uvicorn(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are the daemon's."""
+        """Leaves signals to the daemon, which handles them."""
         yield
 
 
 class Server:
-    """Serves an application on a socket until it is told to stop."""
+    """Serves one application on one socket."""
 
     def __init__(self, app: ASGIApp, listener: socket.socket, closing: anyio.Event) -> None:
+        """`closing` is set when the server stops: event streams of the application have to end then."""
         self._listener = listener
         self._closing = closing
         self._server = _Uvicorn(
@@ -58,13 +59,14 @@ class Server:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def run(self) -> None:
+        """Serves until `stop` is called."""
         try:
             await self._server.serve(sockets=[self._listener])
         finally:
             self._done.set()
 
     async def stop(self) -> None:
-        """Event streams end first: the server would wait for them."""
+        """Ends event streams first: the server would wait for them. Returns when the server has ended."""
         self._closing.set()
         self._server.should_exit = True
         await self._done.wait()

@@ -1,4 +1,4 @@
-"""Server-sent events: one connection that stays, a bounded number of them, and none that holds up the end."""
+"""Server-sent events: a response that stays open, counts against a limit, and ends if its client does not read."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -11,22 +11,23 @@ from starlette.types import Receive, Scope, Send
 from rta_supervisor.http import limits
 
 SEND_TIMEOUT_S: Final = 20.0
-"""A page that takes nothing for so long is let go; it comes back by itself."""
+"""A client that reads nothing for so long is disconnected; browsers connect again by themselves."""
 
 RETRY_MS: Final = 1000
 
 
-def format_event(data: bytes, name: str | None = None) -> bytes:
-    """One event. JSON has no raw line ends in it, so it is one line."""
-    return (f"event: {name}\n".encode() if name else b"") + b"data: " + data + b"\n\n"
+def format_event(data: bytes) -> bytes:
+    """One event with one line of data, such as JSON, which has no raw line ends in it."""
+    return b"data: " + data + b"\n\n"
 
 
 class EventStream(Response):
-    """Sends what a source gives until the source or the browser has had enough."""
+    """A response that sends the chunks of a source until the source ends or the client disconnects."""
 
     media_type = "text/event-stream"
 
     def __init__(self, source: AsyncIterator[bytes], limit: limits.ConnectionLimit, headers: dict[str, str]) -> None:
+        """`source`: an asynchronous generator of formatted events. `headers`: more headers of the response."""
         super().__init__(headers=headers | {"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._source = source
@@ -36,12 +37,12 @@ class EventStream(Response):
         with self._limit.slot():
             async with anyio.create_task_group() as group:
 
-                async def watch() -> None:
+                async def wait_for_disconnect() -> None:
                     while (await receive())["type"] != "http.disconnect":
                         pass
                     group.cancel_scope.cancel()
 
-                group.start_soon(watch, name="browser")
+                group.start_soon(wait_for_disconnect, name="disconnect")
                 await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
                 await self._send_all(send)
                 group.cancel_scope.cancel()
@@ -51,8 +52,8 @@ class EventStream(Response):
             body = f"retry: {RETRY_MS}\n\n".encode()
             await send({"type": "http.response.body", "body": body, "more_body": True})
             async for chunk in source:
-                with anyio.move_on_after(SEND_TIMEOUT_S) as patience:
+                with anyio.move_on_after(SEND_TIMEOUT_S) as timeout:
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                if patience.cancelled_caught:
+                if timeout.cancelled_caught:
                     return
         await send({"type": "http.response.body", "body": b"", "more_body": False})

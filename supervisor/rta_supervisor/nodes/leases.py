@@ -1,7 +1,7 @@
-"""Who does what: duties that one supervisor does at a time, and the sign of life by which others leave us our messages.
+"""Leases: duties that one supervisor does at a time, and the key that shows others that this supervisor is alive.
 
-A lease ends by the clock of Redis. What is done under it and could do harm later carries that end, and Redis refuses it
-afterwards: a supervisor that stood still and wakes up finds out from Redis, not from its own clock.
+A lease ends by the clock of Redis. Commands that could do harm after its end carry that end, and Redis refuses them
+afterwards: a supervisor that was suspended and goes on learns it from Redis, not from its own clock.
 """
 
 from collections.abc import Iterable
@@ -16,15 +16,18 @@ from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
 
 LOOKS_PER_LEASE: Final = 10
+"""How often within the length of a lease it is renewed, and other supervisors are looked at."""
+
 DUTIES: Final = ("trim", "watchdog", "idle_refresh", "compact")
+"""Duties that one supervisor does at a time: parts of keys in Redis."""
 
 
 class LeaseExpired(Exception):
-    """The lease under which this was to be done is over."""
+    """The lease under which a command was sent is over."""
 
 
 class Lease:
-    """One duty."""
+    """The lease of one duty, as this supervisor knows it."""
 
     def __init__(self, duty: str) -> None:
         self.duty = duty
@@ -34,18 +37,22 @@ class Lease:
 
     @property
     def is_ours(self) -> bool:
+        """Whether this supervisor has the lease, by its own clock."""
         return anyio.current_time() < self._ends_s
 
     def note(self, until_ms: int, ends_s: float) -> bool:
-        """What Redis said: until when it is ours, 0 if it is not. Whether that is news."""
+        """Note the reply of Redis. Gives whether the lease was won or lost by it.
+
+        `until_ms`: the end of our lease by the server's clock, 0 if another supervisor has it. `ends_s`: by ours.
+        """
         was_ours = self._until_ms > 0
         self._until_ms, self._ends_s = until_ms, ends_s if until_ms else 0.0
         if until_ms and not was_ours:
             self._won.set()
         return bool(until_ms) is not was_ours
 
-    async def next(self, every_s: float) -> int | None:
-        """At the usual time, and at once where another supervisor has just left the duty to us."""
+    async def next_turn(self, every_s: float) -> int | None:
+        """Wait for `every_s`, or until the lease is won. Gives its end by the server's clock in ms, or None."""
         with anyio.move_on_after(every_s):
             await self._won.wait()
         self._won = anyio.Event()
@@ -53,7 +60,7 @@ class Lease:
 
 
 class Leases:
-    """All duties of one supervisor."""
+    """The leases of one supervisor, with the key that shows that it is alive."""
 
     def __init__(self, link: Link, config: settings.Settings, node_id: str, duties: Iterable[str] = DUTIES) -> None:
         self._link = link
@@ -64,20 +71,21 @@ class Leases:
         self._log = log.get(node=node_id)
 
     def of(self, duty: str) -> Lease:
+        """The lease of a duty."""
         return self._duties[duty]
 
     async def renew(self) -> None:
-        """Say that we live, keep what is ours and take what is nobody's."""
+        """Renew our leases and the key that shows that we are alive, and take leases that nobody has."""
         ttl_ms = int(self._ttl_s * 1000)
-        # Counted from before we asked: what we take for ours is ours in Redis too.
+        # From before the request on: a lease ends here before it ends in Redis.
         ends_s = anyio.current_time() + self._ttl_s
-        _, *answers = await self._link.do_all(
+        _, *replies = await self._link.do_all(
             [
                 take_lease(key, self._node_id, ttl_ms=ttl_ms)
                 for key in (self._keys.alive(self._node_id), *map(self._keys.lease, self._duties))
             ]
         )
-        for lease, until_ms in zip(self._duties.values(), answers, strict=True):
+        for lease, until_ms in zip(self._duties.values(), replies, strict=True):
             if not lease.note(until_ms, ends_s):
                 continue
             if until_ms:
@@ -86,7 +94,7 @@ class Leases:
                 self._log.info("lease_lost", duty=lease.duty)
 
     async def release(self) -> None:
-        """Leave everything to others at once."""
+        """Give up all leases at once, so that others need not wait for their end."""
         await self._link.do_all(
             [
                 release_lease(key, self._node_id)
@@ -95,13 +103,15 @@ class Leases:
         )
 
     async def run(self) -> None:
-        """Renew until cancelled."""
+        """Renew all leases until cancelled."""
         await periodic.every(lambda: self._ttl_s / LOOKS_PER_LEASE, self.renew, self._link.outage_log)
 
 
 def take_lease(key: str, owner: str, *, ttl_ms: int) -> commands.Command:
+    """Take or renew a lease. Gives its end by the server's clock in ms, 0 if another owner has it."""
     return ("FCALL", "rtas_take_1", 1, key, owner, ttl_ms)
 
 
 def release_lease(key: str, owner: str) -> commands.Command:
+    """Give up a lease. Gives 1 if the owner had it."""
     return ("FCALL", "rtas_release_1", 1, key, owner)

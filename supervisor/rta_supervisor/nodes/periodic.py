@@ -1,6 +1,6 @@
-"""The loop of every duty that is done again and again: waits for its time or its turn, and outlives an outage of Redis.
+"""The loop of a periodic duty: waits for its time or its turn, does it, and goes on after an outage of Redis.
 
-What a duty does is its own; which supervisor has its turn is decided in `leases`.
+Which supervisor has the turn is decided in `leases`; what a duty does, by its owner.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,16 +15,21 @@ from rta_supervisor.transport.outage_log import OutageLog
 
 
 class DutyTurns(Protocol):
-    """When it is this supervisor's turn to do a duty."""
+    """Turns of a duty among several supervisors."""
 
-    async def next(self, every_s: float) -> int | None:
-        """Wait for the next turn: until when it may be acted on, or None where another supervisor does the duty."""
+    async def next_turn(self, every_s: float) -> int | None:
+        """Wait for the next turn, for `every_s` at most.
+
+        Gives the end of our lease by the server's clock in ms, `FOREVER` if the duty needs none, or None if another
+        supervisor has it.
+        """
 
 
 class Unleased:
-    """Turns of a duty that is shared with no other supervisor."""
+    """Turns of a duty that every supervisor does: each wait is a turn."""
 
-    async def next(self, every_s: float) -> int | None:
+    async def next_turn(self, every_s: float) -> int | None:
+        """Wait for `every_s`. The turn never ends."""
         await anyio.sleep(every_s)
         return commands.FOREVER
 
@@ -40,15 +45,15 @@ async def in_turns(
     *,
     at_once: bool = False,
 ) -> None:
-    """Do a duty until cancelled. It gets the end of its turn, or None where another supervisor has the turn.
+    """Do a duty in each turn until cancelled. It gets what `DutyTurns.next_turn` gave.
 
-    `pause_s` is asked before each wait: it may change with the settings. `at_once`: the first time without a wait.
-    What an outage interrupts is done the next time.
+    `pause_s` is called before each wait, since settings may change it. `at_once`: the first turn comes without a pause.
+    A duty that an outage of Redis interrupted is logged and done again in the next turn; any other error is raised.
     """
     wait_s = 0.0 if at_once else pause_s()
     while True:
         loop_watch.report_alive(wait_s)
-        until_ms = await turns.next(wait_s)
+        until_ms = await turns.next_turn(wait_s)
         try:
             await duty(until_ms)
         except RETRIABLE_ERRORS as error:
@@ -59,5 +64,5 @@ async def in_turns(
 async def every(
     pause_s: Callable[[], float], duty: Callable[[], Awaitable[object]], outage_log: OutageLog, *, at_once: bool = False
 ) -> None:
-    """Do a duty of every supervisor until cancelled."""
+    """Do a duty that every supervisor does until cancelled, as `in_turns` does."""
     await in_turns(UNLEASED, pause_s, lambda _: duty(), outage_log, at_once=at_once)

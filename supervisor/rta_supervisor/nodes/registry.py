@@ -1,8 +1,10 @@
-"""This supervisor in the registry of those that run, so that clients know that somebody listens."""
+"""The registry of running supervisors in Redis: lists them, and keeps this one registered so that clients find it."""
 
 import os
 import socket
 import uuid
+
+import msgspec
 
 from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
@@ -12,15 +14,37 @@ from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import __version__, keys
 
 
-async def running_nodes(link: Link, names: keys.Keys) -> dict[str, dict[bytes, bytes]]:
-    """Supervisors that are registered and alive: what each says of itself, by its id."""
+class RunningNode(msgspec.Struct, frozen=True):
+    """A supervisor as it registered itself."""
+
+    version: str
+    host: str
+    pid: int
+    seen_ms: int
+    """When it renewed its registration."""
+
+    @classmethod
+    def parse(cls, fields: dict[bytes, bytes]) -> "RunningNode":
+        """A node from its hash in Redis, whose fields may be missing while it is read."""
+        return cls(
+            version=fields.get(keys.NODE_VERSION, b"").decode(),
+            host=fields.get(keys.NODE_HOST, b"").decode(),
+            pid=int(fields.get(keys.NODE_PID, 0)),
+            seen_ms=int(fields.get(keys.NODE_SEEN_MS, 0)),
+        )
+
+
+async def running_nodes(link: Link, names: keys.Keys) -> dict[str, RunningNode]:
+    """Supervisors whose registration has not expired, by their id."""
     ids = [raw.decode() for raw in await link.do("ZRANGE", names.nodes(), 0, -1)]
     replies = await link.do_all([("HGETALL", names.node(node_id)) for node_id in ids])
-    return {node_id: pairs_to_dict(reply) for node_id, reply in zip(ids, replies, strict=True) if reply}
+    return {
+        node_id: RunningNode.parse(pairs_to_dict(reply)) for node_id, reply in zip(ids, replies, strict=True) if reply
+    }
 
 
 class Node:
-    """This supervisor in the registry."""
+    """This supervisor in the registry. Its id is new at each start."""
 
     def __init__(self, link: Link, config: settings.Settings) -> None:
         self.id = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
@@ -29,19 +53,24 @@ class Node:
         self._config = config.node
 
     async def register(self) -> None:
+        """Register this supervisor or renew its registration, and forget those that have not renewed theirs."""
         key = self._keys.node(self.id)
-        facts = ("version", __version__, "host", socket.gethostname(), "pid", os.getpid(), "seenMs", now_ms())
+        fields = (
+            *(keys.NODE_VERSION, __version__, keys.NODE_HOST, socket.gethostname()),
+            *(keys.NODE_PID, os.getpid(), keys.NODE_SEEN_MS, now_ms()),
+        )
         await self._link.do_all(
             [
-                ("HSET", key, *facts),
+                ("HSET", key, *fields),
                 ("EXPIRE", key, self._config.ttl_s),
                 ("ZADD", self._keys.nodes(), now_ms() + self._config.ttl_s * 1000, self.id),
             ]
         )
-        # Not in a full Redis, which renews nobody: the others are alive as well.
+        # Reached only if Redis took the writes above: a full Redis renews nobody, and the others are alive as well.
         await self._link.do("ZREMRANGEBYSCORE", self._keys.nodes(), "-inf", now_ms() - self._config.ttl_s * 1000)
 
     async def unregister(self) -> None:
+        """Remove this supervisor from the registry at once, with its counter of the loss detector."""
         await self._link.do_all(
             [
                 ("UNLINK", self._keys.node(self.id)),

@@ -1,7 +1,7 @@
-"""The time as Redis has it, carried on by a clock that never jumps. Clocks of hosts differ, and some of them jump.
+"""Keeps the clock of this process at the time of the Redis server.
 
-Entry ids are the server's time, so whoever compares with them needs the same clock; and supervisors of several hosts
-agree on who was silent for how long.
+Entry ids hold the server's time, so whatever is compared with them needs that clock, and supervisors on several hosts
+have to agree how long a session was silent. Clocks of hosts differ and jump.
 """
 
 from rta_supervisor.diagnostics import log
@@ -10,7 +10,7 @@ from rta_supervisor.transport.link import Link
 
 
 class TimeSync:
-    """Asks the server for its time now and then."""
+    """Reads the server's clock every `every_s` seconds."""
 
     def __init__(self, link: Link, clock: server_clock.ServerClock, every_s: float) -> None:
         self._link = link
@@ -19,12 +19,12 @@ class TimeSync:
         self._log = log.get()
 
     async def sync(self) -> bool:
-        """Take over the server's time. Whether it jumped."""
+        """Set the clock to the server's time. Gives whether that was a jump."""
         seconds, microseconds = await self._link.do("TIME")
         return self._clock.adjust_to(int(seconds) * 1000 + int(microseconds) // 1000)
 
     async def run(self) -> None:
-        """Follow the server's time until cancelled."""
+        """Sync until cancelled."""
         await periodic.every(lambda: self._every_s, self._sync_and_report, self._link.outage_log)
 
     async def _sync_and_report(self) -> None:

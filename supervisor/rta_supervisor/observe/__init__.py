@@ -1,1 +1,4 @@
-"""What operators see: queries, samples, metrics, health, and a stream as it grows. Changes nothing."""
+"""What operators see of a deployment: summaries, samples, metrics, health, history, findings, and entries of a session.
+
+Changes nothing but the counts of its own history. How it is printed or served is left to `cli` and `web`.
+"""

@@ -1,9 +1,10 @@
-"""Counts, surveys and health as Prometheus metrics. Holds nothing: a scrape shows what the others know at that moment.
+"""Counts, observations and health as Prometheus metrics. Keeps no figures of its own: a scrape shows what counters,
+sampler and health have at that moment.
 
-Labels are streams, principals and words of ours, never sessions: their number has no bound.
+Labels are streams, principals and fixed words, never sessions: their number has no bound.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -20,58 +21,61 @@ from rta_supervisor.diagnostics import counters
 from rta_supervisor.diagnostics.loop_watch import LoopWatch
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe.health import Health
-from rta_supervisor.observe.sampler import Observation, Sampler
+from rta_supervisor.observe.sampler import Observation, Sampler, StreamObservation
+from rta_supervisor.observe.summaries import ControlStreamSummary
 from rta_wire import __version__
 
 
 def build_registry(
-    node_id: str, counts: counters.Counts, survey: Sampler, health: Health, progress: LoopWatch
+    node_id: str, counts: counters.Counts, sampler: Sampler, health: Health, loops: LoopWatch
 ) -> CollectorRegistry:
-    made = CollectorRegistry()
-    made.register(SupervisorCollector(node_id, counts, survey, health, progress))
+    """The metrics of this supervisor, and those of its process, Python and garbage collector."""
+    registry = CollectorRegistry()
+    registry.register(SupervisorCollector(node_id, counts, sampler, health, loops))
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
-        collector(registry=made)
-    return made
+        collector(registry=registry)
+    return registry
 
 
 class SupervisorCollector(Collector):
-    """Everything about this supervisor and its Redis."""
+    """Collects the metrics of this supervisor and its Redis for a scrape."""
 
     def __init__(
-        self, node_id: str, counts: counters.Counts, survey: Sampler, health: Health, progress: LoopWatch
+        self, node_id: str, counts: counters.Counts, sampler: Sampler, health: Health, loops: LoopWatch
     ) -> None:
         self._node_id = node_id
         self._counts = counts
-        self._survey = survey
+        self._sampler = sampler
         self._health = health
-        self._progress = progress
+        self._loops = loops
 
     def describe(self) -> Iterable[Metric]:
+        """Nothing: the registry would else collect everything when the collector is registered."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        about = InfoMetricFamily("rta_supervisor", "This supervisor.")
-        about.add_metric([], {"version": __version__, "node": self._node_id})
-        yield about
-        yield from _work(self._counts)
-        yield from _trouble(self._counts)
+        info = InfoMetricFamily("rta_supervisor", "This supervisor.")
+        info.add_metric([], {"version": __version__, "node": self._node_id})
+        yield info
+        yield from _sessions(self._counts)
+        yield from _incidents(self._counts)
         yield from _compaction(self._counts)
         yield from _archive(self._counts)
         yield from _streams(self._counts)
-        yield from _seen(self._survey.latest)
-        yield from self._vitals()
+        yield from _observation(self._sampler.latest)
+        yield from self._health_metrics()
 
-    def _vitals(self) -> Iterator[Metric]:
+    def _health_metrics(self) -> Iterator[Metric]:
         yield _histogram("rta_loop_delay_seconds", "How late the event loop wakes a task.", self._counts.loop_delay_s)
-        yield _gauge("rta_stuck_loops", "Loops that get nowhere.", len(self._progress.stuck()))
-        yield _gauge("rta_redis_up", "Whether Redis answers, after two strikes.", int(self._health.is_redis_there))
+        yield _gauge("rta_stuck_loops", "Loops that get nowhere.", len(self._loops.stuck()))
+        yield _gauge("rta_redis_up", "Whether Redis answers, after two strikes.", int(self._health.is_redis_up))
         yield _gauge("rta_ready", "What /health says.", int(self._health.readiness().is_ready))
         round_trip_ms = self._health.round_trip_ms
         if round_trip_ms is not None:
             yield _gauge("rta_redis_round_trip_seconds", "The last round trip to Redis.", round_trip_ms / 1000)
 
 
-def _work(counts: counters.Counts) -> Iterator[Metric]:
+def _sessions(counts: counters.Counts) -> Iterator[Metric]:
     opens = {("opened",): counts.opened, ("again",): counts.opened_again}
     yield _counter("rta_session_opens", "Sessions that were opened, or asked for again.", opens, "outcome")
     closes = {(state,): count for state, count in counts.closed.items()}
@@ -84,7 +88,7 @@ def _work(counts: counters.Counts) -> Iterator[Metric]:
     )
 
 
-def _trouble(counts: counters.Counts) -> Iterator[Metric]:
+def _incidents(counts: counters.Counts) -> Iterator[Metric]:
     codes = {(code,): count for code, count in counts.dead_letters.items()}
     yield _counter("rta_dead_letters", "Messages that could not be applied, by code.", codes, "code")
     yield _counter("rta_webhook_tries", "Posts to webhooks, and those given up.", counts.webhooks, "target", "outcome")
@@ -131,40 +135,50 @@ def _streams(counts: counters.Counts) -> Iterator[Metric]:
         yield _counter(name, text, {(stream,): getattr(row, field) for stream, row in rows}, "stream")
 
 
-def _seen(seen: Observation) -> Iterator[Metric]:
+def _observation(observation: Observation) -> Iterator[Metric]:
     at_ms = now_ms()
-    if not seen.at_ms:
+    if not observation.at_ms:
         return
-    yield _gauge("rta_survey_age_seconds", "Age of the figures below.", (at_ms - seen.at_ms) / 1000)
-    yield _gauges(
-        "rta_sessions", "Live sessions.", {(state,): count for state, count in seen.sessions.items()}, "state"
-    )
-    yield _gauge("rta_nodes", "Supervisors that are registered.", seen.nodes)
-    yield _gauge("rta_dead_letters_kept", "Messages that could not be applied and are kept.", seen.dead_letters)
-    yield _gauge("rta_archive_waiting_sessions", "Closed sessions that wait for it.", seen.unarchived)
-    yield _gauge("rta_streams", "Streams that sessions used.", seen.stream_count)
-    lanes = {(lane.lane, lane.principal): lane for lane in seen.lanes}
-    waiting = {place: lane.waiting for place, lane in lanes.items()}
-    unacknowledged = {place: lane.unacknowledged for place, lane in lanes.items()}
-    ages = {place: 0 if one.oldest_ms is None else (at_ms - one.oldest_ms) / 1000 for place, one in lanes.items()}
-    labels = ("lane", "principal")
-    yield _gauges("rta_control_lag_messages", "Messages that no supervisor has read.", waiting, *labels)
-    yield _gauges("rta_control_unacknowledged_messages", "Messages that are being handled.", unacknowledged, *labels)
-    yield _gauges("rta_control_age_seconds", "Age of the oldest message.", ages, *labels)
-    largest = seen.streams
-    entries, memory = {(one.name,): one.entries for one in largest}, {(one.name,): one.memory_bytes for one in largest}
-    yield _gauges("rta_stream_entries", "Entries of the longest streams.", entries, "stream")
-    yield _gauges("rta_stream_memory_bytes", "Memory of the longest streams.", memory, "stream")
-    oldest = {(one.name,): one.age_s for one in largest}
-    yield _gauges("rta_stream_age_seconds", "Age of the oldest entry of the longest streams.", oldest, "stream")
-    if (server := seen.server) is not None:
+    yield _gauge("rta_survey_age_seconds", "Age of the figures below.", (at_ms - observation.at_ms) / 1000)
+    states = {(state,): count for state, count in observation.sessions.items()}
+    yield _gauges("rta_sessions", "Live sessions.", states, "state")
+    yield _gauge("rta_nodes", "Supervisors that are registered.", observation.nodes)
+    yield _gauge("rta_dead_letters_kept", "Messages that could not be applied and are kept.", observation.dead_letters)
+    yield _gauge("rta_archive_waiting_sessions", "Closed sessions that wait for it.", observation.unarchived)
+    yield _gauge("rta_streams", "Streams that sessions used.", observation.stream_count)
+    yield from _control_streams(observation.control_streams, at_ms)
+    yield from _longest_streams(observation.streams)
+    if (server := observation.server) is not None:
         yield _gauge("rta_redis_memory_used_bytes", "Memory that Redis uses.", server.used_bytes)
         yield _gauge("rta_redis_memory_max_bytes", "Memory that Redis may use; 0: any.", server.max_bytes)
         yield _gauge("rta_redis_clock_ahead_seconds", "By how much Redis is ahead.", server.clock_ahead_ms / 1000)
 
 
+def _control_streams(streams: Sequence[ControlStreamSummary], at_ms: int) -> Iterator[Metric]:
+    by_label = {(stream.lane, stream.principal): stream for stream in streams}
+    labels = ("lane", "principal")
+    waiting = {values: stream.waiting for values, stream in by_label.items()}
+    unacknowledged = {values: stream.unacknowledged for values, stream in by_label.items()}
+    ages = {
+        values: 0 if stream.oldest_ms is None else (at_ms - stream.oldest_ms) / 1000
+        for values, stream in by_label.items()
+    }
+    yield _gauges("rta_control_lag_messages", "Messages that no supervisor has read.", waiting, *labels)
+    yield _gauges("rta_control_unacknowledged_messages", "Messages that are being handled.", unacknowledged, *labels)
+    yield _gauges("rta_control_age_seconds", "Age of the oldest message.", ages, *labels)
+
+
+def _longest_streams(streams: Sequence[StreamObservation]) -> Iterator[Metric]:
+    entries = {(stream.name,): stream.entries for stream in streams}
+    memory = {(stream.name,): stream.memory_bytes for stream in streams}
+    ages = {(stream.name,): stream.age_s for stream in streams}
+    yield _gauges("rta_stream_entries", "Entries of the longest streams.", entries, "stream")
+    yield _gauges("rta_stream_memory_bytes", "Memory of the longest streams.", memory, "stream")
+    yield _gauges("rta_stream_age_seconds", "Age of the oldest entry of the longest streams.", ages, "stream")
+
+
 LabelledValues = Mapping[Any, float]
-"""Values by the values of their labels."""
+"""Values of a metric by the values of its labels."""
 
 
 def _counter(name: str, text: str, series: LabelledValues, *labels: str) -> Metric:
@@ -185,10 +199,10 @@ def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(name, text, value=value)
 
 
-def _histogram(name: str, text: str, seen: counters.Histogram) -> Metric:
+def _histogram(name: str, text: str, histogram: counters.Histogram) -> Metric:
     buckets: list[tuple[str, float]] = []
     count = 0
-    for bound, more in zip((*seen.bounds, float("inf")), seen.counts, strict=True):
-        count += more
+    for bound, bucket_count in zip((*histogram.bounds, float("inf")), histogram.counts, strict=True):
+        count += bucket_count
         buckets.append(("+Inf" if bound == float("inf") else str(bound), count))
-    return HistogramMetricFamily(name, text, buckets=buckets, sum_value=seen.sum)
+    return HistogramMetricFamily(name, text, buckets=buckets, sum_value=histogram.sum)

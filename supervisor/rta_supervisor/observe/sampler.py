@@ -1,6 +1,5 @@
-"""Looks at Redis now and then for those who watch the supervisor: how much waits, how much there is, how full it is.
-
-Asking for metrics costs Redis nothing: what is shown was seen at the last look.
+"""Reads figures about the deployment from Redis at intervals, and keeps the latest for metrics and the status line:
+asking for those costs Redis nothing.
 """
 
 from typing import Any, Final
@@ -11,7 +10,7 @@ import redis.exceptions
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.observe import queries
+from rta_supervisor.observe import functions, queries, summaries
 from rta_supervisor.retention import session_index
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import paging
@@ -20,45 +19,47 @@ from rta_wire import entry_ids, keys
 from rta_wire.session import State
 
 STREAMS_MAX: Final = 100
-"""Streams that are looked at closely: the longest."""
+"""Streams whose memory and age are read: the longest ones."""
 
 
 class StreamObservation(msgspec.Struct, frozen=True):
-    """A stream of data."""
+    """Size and age of one stream of data."""
 
     name: str
     entries: int
     memory_bytes: int
     age_s: float
-    """Of its oldest entry."""
+    """Age of its oldest entry."""
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """What there was at one look."""
+    """Figures about the deployment at one moment. `at_ms` is 0 before the first one."""
 
     at_ms: int = 0
     sessions: dict[str, int] = {}
+    """Live sessions by state."""
     streams: tuple[StreamObservation, ...] = ()
     stream_count: int = 0
-    lanes: tuple[queries.ControlStreamSummary, ...] = ()
+    control_streams: tuple[summaries.ControlStreamSummary, ...] = ()
     nodes: int = 0
     dead_letters: int = 0
     unarchived: int = 0
-    server: queries.ServerSummary | None = None
+    """Closed sessions that wait for the archive."""
+    server: summaries.ServerSummary | None = None
 
 
 class Sampler:
-    """Looks until cancelled; the last look counts."""
+    """Makes an observation every `metrics.survey_s`, and keeps the latest."""
 
     def __init__(self, link: Link, config: settings.Settings) -> None:
         self._link = link
         self._config = config
-        self._overview = queries.RedisQueries(link, config)
+        self._queries = queries.RedisQueries(link, config)
         self._log = log.get(duty="survey")
         self.latest = Observation()
 
     async def run(self) -> None:
-        """Observe every `metrics.survey_s` until cancelled."""
+        """Observe until cancelled."""
         await periodic.every(
             lambda: self._config.metrics.survey_s, self._observe_or_log, self._link.outage_log, at_once=True
         )
@@ -71,32 +72,35 @@ class Sampler:
             self._log.error("survey_failed", error=str(error))
 
     async def observe(self) -> Observation:
-        streams, stream_count = await self._streams()
+        """Make an observation, which is the latest from now on."""
+        streams, stream_count = await self._observe_streams()
         self.latest = Observation(
             at_ms=now_ms(),
-            sessions=await self._states(),
+            sessions=await self._count_by_state(),
             streams=streams,
             stream_count=stream_count,
-            lanes=tuple(await self._overview.control_streams()),
+            control_streams=tuple(await self._queries.control_streams()),
             nodes=await self._link.do("ZCARD", self._config.keys.nodes()),
-            dead_letters=await self._overview.dead_letter_count(),
+            dead_letters=await self._queries.dead_letter_count(),
             unarchived=await self._link.do("ZCARD", self._config.keys.unarchived()),
-            server=await self._overview.server(),
+            server=await self._queries.server(),
         )
         return self.latest
 
-    async def _states(self) -> dict[str, int]:
-        """Live sessions by state. Less is read of each than a list of them needs."""
+    async def _count_by_state(self) -> dict[str, int]:
+        """Live sessions by state. Reads their states alone, which is less than their summaries need."""
         names = self._config.keys
         identities = await session_index.live_identities(self._link, names)
-        found = dict.fromkeys((state.value for state in (State.WAITING, State.OPEN)), 0)
-        for part in paging.pages(identities, queries.SLICE):
-            for raw in await self._link.do_all([("HGET", names.session_state(one), keys.STATE) for one in part]):
-                if raw is not None:
-                    found[raw.decode()] = found.get(raw.decode(), 0) + 1
-        return found
+        counts = dict.fromkeys((state.value for state in (State.WAITING, State.OPEN)), 0)
+        for page in paging.pages(identities, paging.PAGE_SIZE):
+            states = await self._link.do_all([("HGET", names.session_state(identity), keys.STATE) for identity in page])
+            for state in states:
+                if state is not None:
+                    counts[state.decode()] = counts.get(state.decode(), 0) + 1
+        return counts
 
-    async def _streams(self) -> tuple[tuple[StreamObservation, ...], int]:
+    async def _observe_streams(self) -> tuple[tuple[StreamObservation, ...], int]:
+        """The longest streams, and how many streams there are."""
         names = [raw.decode() for raw in await self._link.do("ZRANGE", self._config.keys.streams_used(), 0, -1)]
         counters.counts.merge_gone_streams(names)
         lengths = await self._link.try_all([("XLEN", keys.stream(name)) for name in names])
@@ -104,22 +108,18 @@ class Sampler:
             ((length, name) for name, length in zip(names, lengths, strict=True) if isinstance(length, int)),
             reverse=True,
         )[:STREAMS_MAX]
-        answers = await self._link.try_all(
+        raw_replies = await self._link.try_all(
             [
-                call
+                command
                 for _, name in longest
-                for call in (
-                    ("FCALL", "rtas_first_id_1", 1, keys.stream(name)),
-                    ("MEMORY", "USAGE", keys.stream(name)),
-                )
+                for command in (functions.first_id(name), ("MEMORY", "USAGE", keys.stream(name)))
             ]
         )
         at_ms = now_ms()
-        found = zip(longest, answers[::2], answers[1::2], strict=True)
         return tuple(
-            StreamObservation(name, length, memory, _age_s(first, at_ms))
-            for (length, name), first, memory in found
-            if isinstance(memory, int) and not isinstance(first, Exception)
+            StreamObservation(name, length, memory, _age_s(first_id, at_ms))
+            for (length, name), first_id, memory in zip(longest, raw_replies[::2], raw_replies[1::2], strict=True)
+            if isinstance(memory, int) and not isinstance(first_id, Exception)
         ), len(names)
 
 

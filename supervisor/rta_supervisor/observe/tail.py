@@ -1,5 +1,5 @@
-"""Follows one session in its stream, live and cold alike: every entry of it once, gaps where entries were trimmed.
-Waits for new entries, and for a Redis that does not answer.
+"""Reads the entries of one session from its stream as they are added, live and cold alike: each entry once, and gaps
+where entries were trimmed. Waits for new entries, and outlives an outage of Redis.
 
 Positions and gaps are found by `rta_wire.stream.cursor`, and which part holds the next entries by
 `rta_wire.stream.live_then_cold`; this module reads from Redis.
@@ -25,11 +25,11 @@ from rta_wire.stream import cursor
 READ_ENTRIES: Final = 100
 BLOCK_MS: Final = 1000
 OUTAGE_PAUSE_S: Final = 0.2
-GONE_PATIENCE_S: Final = 30.0
-"""How long Redis may not know the session: a supervisor publishes it again where Redis lost it."""
+GONE_TIMEOUT_S: Final = 30.0
+"""How long a session may be missing in Redis: a supervisor restores one that Redis lost."""
 
 
-class Away(msgspec.Struct, frozen=True):
+class RedisAway(msgspec.Struct, frozen=True):
     """Redis does not answer. Yielded once for each outage."""
 
     reason: str
@@ -39,7 +39,7 @@ class CaughtUp(msgspec.Struct, frozen=True):
     """All entries that the stream has at this moment have been read."""
 
 
-TailItem = cursor.StreamEntry | cursor.Gap | errors.BadBurst | Away | CaughtUp
+TailItem = cursor.StreamEntry | cursor.Gap | errors.BadBurst | RedisAway | CaughtUp
 
 
 class SessionTail:
@@ -61,12 +61,12 @@ class SessionTail:
         gone_since_s: float | None = None
         while True:
             try:
-                # The state first: what a closed session has is in its stream by then, but for its last entry.
-                state = await self._state()
+                # Before the entries: once a session is closed, all of its entries but the last are in the stream.
+                state = await self._read_state()
                 self._page = await self._read(stream_cursor.position)
             except (*OUTAGE_ERRORS, *REFUSAL_ERRORS) as error:
                 if not is_away:
-                    yield Away(str(error).splitlines()[0])
+                    yield RedisAway(str(error).splitlines()[0])
                 is_away = True
                 await anyio.sleep(OUTAGE_PAUSE_S)
                 continue
@@ -81,11 +81,12 @@ class SessionTail:
             yield CaughtUp()
             is_over = state is not None and state.is_closed
             gone_since_s = None if state is not None else gone_since_s or anyio.current_time()
-            if gone_since_s is not None and anyio.current_time() - gone_since_s > GONE_PATIENCE_S:
+            if gone_since_s is not None and anyio.current_time() - gone_since_s > GONE_TIMEOUT_S:
                 raise errors.NoSuchSession(identity=self._identity, nearest=": it expired or Redis lost it")
             await self._wait(stream_cursor.position)
 
     async def _begin(self, *, from_start: bool) -> cursor.StreamCursor:
+        """Finds the session's stream. Returns a cursor at the session's first entry or at the end of the stream."""
         fields = pairs_to_dict(await self._link.do("HGETALL", self._keys.session(self._identity)))
         if not fields:
             raise errors.NoSuchSession(identity=self._identity, nearest="")
@@ -117,10 +118,10 @@ class SessionTail:
                 raise classify(entries)
             if info == info_before:
                 parsed = [(entry_id, pairs_to_dict(flat)) for entry_id, flat in entries]
-                return cursor.parse_page(_named(fields), parsed, asked=READ_ENTRIES)
+                return cursor.parse_page(_decode_names(fields), parsed, asked=READ_ENTRIES)
 
-    async def _state(self) -> State | None:
-        raw = await self._link.do("HGET", self._keys.session_state(self._identity), "state")
+    async def _read_state(self) -> State | None:
+        raw = await self._link.do("HGET", self._keys.session_state(self._identity), keys.STATE)
         return None if raw is None else State(raw.decode())
 
     async def _wait(self, after: str) -> None:
@@ -141,5 +142,5 @@ def _step(stream_cursor: cursor.StreamCursor) -> list[cursor.StreamEntry | curso
     return items
 
 
-def _named(fields: Mapping[bytes, Any]) -> Mapping[str, Any]:
+def _decode_names(fields: Mapping[bytes, Any]) -> Mapping[str, Any]:
     return {name.decode(): value for name, value in fields.items()}

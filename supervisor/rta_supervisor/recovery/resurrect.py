@@ -1,18 +1,19 @@
-"""Sessions that Redis forgot, published again from the catalogue where an operator asks for one.
+"""Publishes sessions again that Redis does not have any more, from the catalogue, where an operator asks for one.
 
-The catalogue may be slow or away, and requests are served one by one: it is asked from the side, and the request waits
-among those that are looked at again.
+The catalogue may be slow or away, and requests are served one by one: so it is asked in a task of its own, and the
+request is deferred until its answer is there.
 """
 
-from typing import Final, Protocol
+from typing import Final
 
 import anyio
 
 from rta_supervisor.catalogue.model import Catalogue, CatalogueRow
+from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.diagnostics import log, loop_watch
 from rta_supervisor.nodes.server_clock import Clock, now_ms
+from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.session import service as session_service
-from rta_supervisor.session.model import SessionRecord
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
@@ -21,21 +22,13 @@ from rta_wire import entry_ids, errors, keys
 from rta_wire.pb import control_pb2
 
 ANSWERS_MAX: Final = 1000
-"""Answers of the catalogue that nobody came back for: their requests were cancelled, or served elsewhere."""
+"""Answers of the catalogue that are kept: a request may be cancelled, or served by another supervisor."""
 
 CatalogueAnswer = CatalogueRow | None | errors.CatalogueUnavailable
 
 
-class SessionRestorer(Protocol):
-    """What brings sessions back after a loss."""
-
-    async def restore_session(self, row: CatalogueRow) -> bool: ...
-    async def mark_loss(self, row: CatalogueRow) -> bool: ...
-    async def close_as(self, known: SessionRecord, row: CatalogueRow) -> None: ...
-
-
 class Resurrection:
-    """Asks the catalogue, then makes Redis know as much: never less than it does, and never a second time."""
+    """Serves requests for sessions that Redis does not have any more. Repeating one changes nothing."""
 
     def __init__(
         self,
@@ -49,26 +42,28 @@ class Resurrection:
     ) -> None:
         self._link = link
         self._sessions = sessions
-        self._restoring = restorer
+        self._restorer = restorer
         self._catalogue = catalogue
         self._keys = config.keys
         self._config = config
         self._operators = config.control.operators
         self._clock = clock
-        self._asked: dict[str, str] = {}
+        self._questions: dict[str, str] = {}
+        """Identities to look up in the catalogue, by request id."""
         self._answers: dict[str, CatalogueAnswer] = {}
-        self._some = anyio.Event()
+        """Answers of the catalogue, by request id."""
+        self._has_questions = anyio.Event()
         self._log = log.get()
 
     async def run(self) -> None:
-        """Ask the catalogue for those that are asked for, until cancelled."""
+        """Look up sessions in the catalogue until cancelled."""
         while True:
             loop_watch.report_waiting()
-            await self._some.wait()
-            self._some = anyio.Event()
-            while self._asked:
+            await self._has_questions.wait()
+            self._has_questions = anyio.Event()
+            while self._questions:
                 loop_watch.report_alive()
-                request_id, identity = self._asked.popitem()
+                request_id, identity = self._questions.popitem()
                 try:
                     self._answers[request_id] = await self._catalogue.get(identity)
                 except errors.CatalogueUnavailable as error:
@@ -76,45 +71,48 @@ class Resurrection:
             while len(self._answers) > ANSWERS_MAX:
                 del self._answers[next(iter(self._answers))]
 
-    async def serve(self, principal: str, request: control_pb2.ResurrectSession) -> control_pb2.SessionReply | None:
-        """The session as it stands after that; None while the catalogue has not answered."""
-        if principal not in self._operators:
-            raise errors.OperatorsOnly(principal=principal, what="a session that Redis forgot")
+    async def serve(
+        self, entry: ControlEntry, request: control_pb2.ResurrectSession
+    ) -> control_pb2.SessionReply | None:
+        """Publish a session again, and give it as it stands then; None while the catalogue has not answered."""
+        if entry.principal not in self._operators:
+            raise errors.OperatorsOnly(principal=entry.principal, what="a session that Redis forgot")
         if request.request_id not in self._answers:
-            self._asked[request.request_id] = request.identity
-            self._some.set()
+            self._questions[request.request_id] = request.identity
+            self._has_questions.set()
             return None
         row = self._answers.pop(request.request_id)
         if isinstance(row, errors.CatalogueUnavailable):
             raise row
         if row is not None:
-            await self._publish(row, by=principal)
-        known = await self._sessions.read(request.identity)
-        if known is None:
+            await self._publish(row, by=entry.principal)
+        record = await self._sessions.read(request.identity)
+        if record is None:
             raise errors.ForgottenSession(identity=request.identity)
-        return session_service.reply_of(known)
+        return session_service.reply_of(record)
 
     async def _publish(self, row: CatalogueRow, *, by: str) -> None:
-        """Nothing changes where Redis knows as much, or of a later session of that identity."""
-        known = await self._sessions.read(row.identity)
-        if known is not None and known.ref.stream_session_id != row.stream_session_id:
+        """Bring Redis up to a row of the catalogue. Nothing changes where it has as much, or a later session of that
+        identity."""
+        record = await self._sessions.read(row.identity)
+        if record is not None and record.ref.stream_session_id != row.stream_session_id:
             return
         if not row.state.is_closed:
-            is_new = known is None and await self._restoring.restore_session(row)
+            is_new = record is None and await self._restorer.restore(row)
             if is_new:
-                await self._restoring.mark_loss(row)
-        elif known is None:
-            is_new = await self._put_closed(row)
+                await self._restorer.mark_loss(row)
+        elif record is None:
+            is_new = await self._write_closed(row)
         else:
             is_new = False
-            if not known.state.is_closed or known.version < row.version:
-                await self._restoring.close_as(known, row)
+            if not record.state.is_closed or record.version < row.version:
+                await self._restorer.close_as(record, row)
         if is_new:
             facts = {"stream": row.stream, "id": row.stream_session_id, "state": row.state.value, "by": by}
             self._log.info("session_resurrected", **facts)
 
-    async def _put_closed(self, row: CatalogueRow) -> bool:
-        """The catalogue has it: from its first moment on it may expire. Whether it was not there."""
+    async def _write_closed(self, row: CatalogueRow) -> bool:
+        """Write a closed session, which may expire at once because the catalogue has it. Whether it was not there."""
         position = row.position if await self._is_in_stream(row) else entry_ids.MIN
         call = resurrect_closed(
             self._keys, row, position=position, now_ms=self._clock(), ttl_s=self._config.session.closed_ttl_s
@@ -122,16 +120,16 @@ class Resurrection:
         return bool(await self._link.do(*call))
 
     async def _is_in_stream(self, row: CatalogueRow) -> bool:
-        """Whether its stream goes on from where it was: one that was made anew begins with lower ids."""
+        """Whether the stream is the one that the session was written to: one that was made anew ends at a lower id."""
         return not entry_ids.is_after(row.position, await self._sessions.last_entry_id(row.stream))
 
 
 def resurrect_closed(
     names: keys.Keys, row: CatalogueRow, *, position: str, now_ms: int, ttl_s: int
 ) -> commands.Command:
-    """A session that is closed and in the catalogue, with all that Redis once knew of it but for its units."""
+    """Write a closed session that the catalogue has, but for the totals of its units, if it is not there."""
     totals = row.totals.words()
-    ours = {
+    state_fields: dict[str, commands.Argument] = {
         keys.STATE: row.state.value,
         keys.PRINCIPAL: row.principal,
         keys.VERSION: row.version,
@@ -139,6 +137,6 @@ def resurrect_closed(
         keys.TOTALS: " ".join(totals),
         keys.SAFE: row.version,
     }
-    readers = (row.stream_session_id, row.stream, position, row.json, now_ms)
-    pairs = (word for pair in ours.items() for word in pair)
-    return commands.session_call("rtas_resurrect_1", names, row.identity, *readers, *totals[-2:], ttl_s, *pairs)
+    hash_fields: list[commands.Argument] = [row.stream_session_id, row.stream, position, row.json, now_ms, *totals[-2:]]
+    arguments = (argument for field in state_fields.items() for argument in field)
+    return commands.session_call("rtas_resurrect_1", names, row.identity, *hash_fields, ttl_s, *arguments)

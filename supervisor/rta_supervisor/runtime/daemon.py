@@ -1,4 +1,4 @@
-"""The supervisor in three acts: startup, the loops, shutdown. What runs is built in `wiring`."""
+"""The supervisor in three acts: startup, the loops, shutdown. `wiring` builds what runs."""
 
 import contextlib
 import gc
@@ -29,13 +29,13 @@ STOP_S: Final = 3.0
 """For the last writes to Redis, after the control streams are drained."""
 
 STARTING_S: Final = 30.0
-"""For which systemd is asked to wait on, each time that a start has to make room first."""
+"""How much longer systemd is asked to wait, each time that a start has to make room in a full Redis first."""
 
 ROOM_PAUSE_S: Final = 0.5
 
-COLLECT_AFTER: Final = (100_000, 50, 100)
-"""For Python's collector of cycles. We make next to none, and by default it looks at the messages of a flood several
-times and at all sessions every few seconds: that took a fifth of our time and held up requests."""
+GC_THRESHOLDS: Final = (100_000, 50, 100)
+"""For Python's collector of cycles. We make next to none, and by default it visits the messages of a flood several
+times and all sessions every few seconds: that took a fifth of our time and delayed requests."""
 
 
 class Daemon:
@@ -57,7 +57,7 @@ class Daemon:
     async def run(self) -> None:
         """From start to SIGTERM or SIGINT. A task that crashes ends the daemon; systemd starts it again."""
         log.bind(node=self._parts.nodes.node.id)
-        gc.set_threshold(*COLLECT_AFTER)
+        gc.set_threshold(*GC_THRESHOLDS)
         try:
             async with anyio.create_task_group() as sides:
                 async with self._http_server():
@@ -73,12 +73,12 @@ class Daemon:
         except BaseExceptionGroup as group:
             raise self._reason(group) from group
         finally:
-            await self._parts.catalogue.catalogue.close()
+            await self._parts.catalogue.repository.close()
             await self._link.close()
 
     @contextlib.asynccontextmanager
     async def _http_server(self) -> AsyncIterator[None]:
-        """The HTTP server, from before Redis is asked for until everything else has ended."""
+        """Run the HTTP server within the block, from before Redis is connected until everything else has ended."""
         if not self._config.http.host:
             yield
             return
@@ -87,7 +87,7 @@ class Daemon:
         observers = self._parts.observers
         registry = prometheus.build_registry(node_id, counters.counts, observers.sampler, self._health, observers.loops)
         context = WebContext(
-            *(self._config, node_id, self._link, self._parts.sessions.store, self._parts.catalogue.catalogue),
+            *(self._config, node_id, self._link, self._parts.sessions.store, self._parts.catalogue.repository),
             *(self._health, registry, closing),
         )
         with server.listen(self._config.http) as listener:
@@ -99,9 +99,9 @@ class Daemon:
                 await http_server.stop()
 
     async def _connect(self) -> bool:
-        """Wait for Redis and restore what has to be there. False: stopped before Redis answered.
+        """Wait for Redis and restore what has to be there. Whether that was done before the daemon was stopped.
 
-        systemd is told that we are ready once we know whether Redis is there: an outage is no reason to fail a start.
+        systemd gets READY once it is known whether Redis is there: an outage is no reason to fail a start.
         """
         with anyio.CancelScope() as self._connecting:
             while True:
@@ -120,14 +120,14 @@ class Daemon:
                 "supervisor_started",
                 version=__version__,
                 redis=redis_url.redact(self._config.redis.url),
-                catalogue=self._parts.catalogue.catalogue.name,
+                catalogue=self._parts.catalogue.repository.name,
             )
             systemd.notify(f"READY=1\nSTATUS={self._describe()}")
             return True
         return False
 
     async def _restore(self) -> None:
-        """Whatever has to be in Redis. One that is full and was ours before gets room first: only we make any."""
+        """Restore what has to be in Redis. Where it is full and has our functions, trim first: only we make room."""
         while True:
             try:
                 await self._parts.recovery.recovery.restore(is_start=True)
@@ -143,6 +143,7 @@ class Daemon:
                 return
 
     async def _work(self) -> None:
+        """Run all loops, and stop in good order however they end."""
         try:
             await self._run_loops()
         finally:
@@ -150,7 +151,7 @@ class Daemon:
                 await self._stop()
 
     async def _run_loops(self) -> None:
-        """All duties, and the control streams until they are drained."""
+        """Run all duties, and the consumers of control streams until they are drained."""
         parts = self._parts
         watched = parts.observers.loops.watched
         callbacks = ConsumerCallbacks(
@@ -165,20 +166,19 @@ class Daemon:
                     (parts.control.requests, parts.handlers.requests),
                     (parts.control.reports, parts.handlers.reports),
                 ):
-                    run = watched(consumer.name, consumer.run)
-                    arguments = (parts.nodes.node.id, handler, callbacks, self._stopping)
-                    consumers.start_soon(run, *arguments, name=consumer.name)
+                    run = watched(consumer.kind, consumer.run)
+                    consumers.start_soon(run, handler, callbacks, self._stopping, name=consumer.kind)
             if consumers.cancel_scope.cancelled_caught:
                 self._log.error("drain_incomplete", drain_s=self._config.node.drain_s)
-            # The control streams are drained: nothing new comes, and what was folded is published when we stop.
+            # The control streams are drained: nothing new comes, and what was folded is published by `_stop`.
             background.cancel_scope.cancel()
 
     def _reason(self, group: BaseExceptionGroup[BaseException]) -> BaseException:
-        """What a person can act on, where a task ended because Redis will never do what we ask."""
-        refused, _ = group.split((errors.RtaError, redis.exceptions.RedisError))
-        if refused is None:
+        """The error to end with: one that a person can act on where Redis refuses what we ask, else the whole group."""
+        refusals, _ = group.split((errors.RtaError, redis.exceptions.RedisError))
+        if refusals is None:
             return group
-        first: BaseException = refused
+        first: BaseException = refusals
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
         return first if isinstance(first, errors.RtaError) else failures.to_rta_error(self._config.redis.url, first)
@@ -186,14 +186,14 @@ class Daemon:
     async def _watch_signals(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async for number in signals:
-                # Somebody who closes a terminal does not mean "read the file again".
+                # A terminal that is closed sends SIGHUP too: that is no request to reload.
                 if number == signal.SIGHUP and not sys.stdout.isatty():
                     self._reload()
                 else:
                     self._begin_stop(signal.Signals(number))
 
     def _begin_stop(self, number: signal.Signals) -> None:
-        """Let the control streams finish what they began, within a time; at a second signal, without that time."""
+        """Let the consumers finish what they began, within `node.drain_s`; at a second signal, stop them at once."""
         is_second_signal = self._stopping.is_set()
         self._log.info("supervisor_stopping", signal=number.name)
         systemd.notify("STOPPING=1\nSTATUS=Finishing what was begun")
@@ -230,6 +230,7 @@ class Daemon:
         return observe_health.status_line(self._parts.observers.sampler.latest, counters.counts)
 
     async def _stop(self) -> None:
+        """Write what is waiting, and leave leases and duties to others."""
         parts = self._parts
         with anyio.move_on_after(STOP_S) as scope:
             try:

@@ -1,4 +1,6 @@
-"""Tells systemd how we are, where systemd asked."""
+"""Notifies systemd, where it asked for it: ready, stopping, status, and that the loops make progress. While loops are
+stuck the watchdog gets no notification, and systemd starts the supervisor again.
+"""
 
 import os
 import socket
@@ -10,17 +12,21 @@ import anyio
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.diagnostics.loop_watch import LoopWatch
 
+EVERY_S: Final = 5.0
+NOTIFICATIONS_PER_DEADLINE: Final = 3
+TICK_S: Final = 0.25
+
 _failed_sockets: set[str] = set()
-"""Listeners that did not take the last message: said once, and not with every message."""
+"""Sockets that did not take the last message: each failure is logged once, and not with every message."""
 
 
 def notify(state: str) -> bool:
-    """One message, such as READY=1. Whether somebody took it; a listener that is gone is no reason to stop."""
+    """Send one message, such as READY=1. Whether it was taken; a socket that nobody reads is no reason to stop."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
-        # A listener that reads no more must not hold up the loop.
+        # A full socket must not block the event loop.
         channel.setblocking(False)
         try:
             channel.connect("\0" + address[1:] if address.startswith("@") else address)
@@ -34,17 +40,8 @@ def notify(state: str) -> bool:
     return True
 
 
-EVERY_S: Final = 5.0
-
-
-NOTIFICATIONS_PER_DEADLINE: Final = 3
-
-
-TICK_S: Final = 0.25
-
-
 def watchdog_deadline_s() -> float | None:
-    """How often systemd wants to hear from us; None where it does not."""
+    """Within which time systemd's watchdog wants each notification; None where it is not set for this process."""
     micros, pid = os.environ.get("WATCHDOG_USEC"), os.environ.get("WATCHDOG_PID")
     if not micros or (pid and pid != str(os.getpid())):
         return None
@@ -52,35 +49,37 @@ def watchdog_deadline_s() -> float | None:
 
 
 class SystemdNotifier:
-    """One for the daemon."""
+    """Notifies systemd of the status and of progress, and measures the delay of the event loop."""
 
-    def __init__(self, progress: LoopWatch, describe: Callable[[], str]) -> None:
-        self._progress = progress
+    def __init__(self, loops: LoopWatch, describe: Callable[[], str]) -> None:
+        """`describe`: gives the status, in one line."""
+        self._loops = loops
         self._describe = describe
         self._is_stuck = False
         self._log = log.get()
 
     async def run(self) -> None:
-        """Until cancelled."""
-        limit_s = watchdog_deadline_s()
-        every_s = EVERY_S if limit_s is None else min(EVERY_S, limit_s / NOTIFICATIONS_PER_DEADLINE)
+        """Notify until cancelled, and log how often events were suppressed."""
+        deadline_s = watchdog_deadline_s()
+        every_s = EVERY_S if deadline_s is None else min(EVERY_S, deadline_s / NOTIFICATIONS_PER_DEADLINE)
         while True:
-            self.notify_state(is_watched=limit_s is not None)
+            self.notify_state(is_watched=deadline_s is not None)
             log.log_suppressed()
             await anyio.sleep(every_s)
 
     def notify_state(self, *, is_watched: bool) -> None:
-        stuck = self._progress.stuck()
+        """Send the status, and a sign of life to the watchdog where there is one and no loop is stuck."""
+        stuck = self._loops.stuck()
         if stuck and not self._is_stuck:
             self._log.error("loop_stuck", loops=stuck)
         self._is_stuck = bool(stuck)
-        words = [f"STATUS={self._describe()}"]
+        assignments = [f"STATUS={self._describe()}"]
         if is_watched and not stuck:
-            words.append("WATCHDOG=1")
-        notify("\n".join(words))
+            assignments.append("WATCHDOG=1")
+        notify("\n".join(assignments))
 
     async def measure_delay(self) -> None:
-        """How late the event loop wakes us, until cancelled."""
+        """Count how late the event loop wakes a task, until cancelled."""
         while True:
             due_s = anyio.current_time() + TICK_S
             await anyio.sleep_until(due_s)

@@ -1,1 +1,3 @@
-"""The life of a session: its state machine, its record in Redis, and what readers see of it."""
+"""Sessions: the rules of their life, their records in Redis, and what is published of them. Reads no control stream and
+no catalogue: messages come from `control`, changes are reported to `catalogue` and `webhooks` by callbacks.
+"""

@@ -1,4 +1,5 @@
-"""Brings the effects of a transition about in Redis, in the order that the state machine gives.
+"""Writes to Redis what a session's life consists of: a new session, the effects of a transition in the order that the
+state machine gives, and the notes for webhooks and the catalogue. Decides nothing.
 
 Order matters across slots: the hash before the stream entry, so that a reader who joins between the two sees the new
 JSON twice rather than never.
@@ -7,6 +8,8 @@ JSON twice rather than never.
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+import msgspec
+
 from rta_supervisor.nodes import leases
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.session import functions, patch
@@ -14,7 +17,8 @@ from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.state_machine import Effect, Transition
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands
+from rta_supervisor.transport import commands, replies
+from rta_supervisor.transport.failures import classify
 from rta_supervisor.transport.link import Link
 from rta_wire import keys, session
 from rta_wire.session import State
@@ -23,15 +27,15 @@ from rta_wire.session import State
 class StateChangeOutbox(Protocol):
     """Where changes of state are queued for webhooks."""
 
-    def field_for(self, version: int, state: State, previous: State | None, at_ms: int) -> tuple[str, ...]:
-        """Field and value to be written with a change of state; nothing where no webhook wants it."""
+    def note_for(self, version: int, state: State, previous: State | None, at_ms: int) -> str | None:
+        """The note to be written with a change of state; None where no webhook wants it."""
 
     async def enqueue_pending(self, record: SessionRecord) -> None:
         """Queue the changes that are noted in a record."""
 
 
 class SessionEffects:
-    """Writes to the hash, the folded state and the stream of a session. Decides nothing."""
+    """Writes to the hash, the folded state and the stream of a session."""
 
     def __init__(
         self,
@@ -52,55 +56,55 @@ class SessionEffects:
         self._outbox = outbox
         self._clock = clock
 
-    async def create(
-        self,
-        ref: SessionRef,
-        document: session.Json,
-        *,
-        state: State,
-        principal: str,
-        position: str,
-        extra_fields: Mapping[str, commands.Argument] | None = None,
-    ) -> bool:
-        """Write a session that is not there. Whether it was not there.
+    async def claim_external_id(self, principal: str, external_id: str, identity: str) -> str:
+        """The identity that an external id of a principal stands for: this one, unless another came first."""
+        key = self._keys.external(principal, external_id)
+        options = ("NX", "GET", "EX", self._config.session.external_id_ttl_s)
+        first = await self._link.do("SET", key, identity, *options)
+        return identity if first is None else first.decode()
 
-        `extra_fields`: more of the folded state, for a session that is restored.
-        """
-        fields = dict(extra_fields or {})
-        change = self._change_field(int(fields.get(keys.VERSION, 1)), state, None)
-        new = functions.NewSession(
-            identity=ref.identity,
-            stream_session_id=ref.stream_session_id,
-            stream=ref.stream,
-            position=position,
-            json=session.dump(document),
-            state=state.value,
-            principal=principal,
-            now_ms=self._clock(),
-            ttl_s=self._config.session.open_ttl_s,
-            extra_fields={**fields, **dict(zip(change[::2], change[1::2], strict=True))},
+    async def allocate_id(self, stream: str) -> tuple[int, str]:
+        """A stream session id that no session has, and the entry id at which the stream ends now."""
+        stream_session_id, info = await self._link.try_all(
+            [("INCRBY", keys.LAST_STREAM_SESSION_ID, 1), replies.stream_info_command(keys.stream(stream))]
         )
-        is_new, *_ = await self._link.do(*functions.open_session(self._keys, new))
-        return bool(is_new)
+        if isinstance(stream_session_id, Exception):
+            raise classify(stream_session_id)
+        return stream_session_id, replies.last_generated_id(replies.parse_stream_info(info))
+
+    async def create(self, record: SessionRecord, *, position: str, at_ms: int) -> SessionRecord | None:
+        """Write a new session. Gives it as it stands then; None where there is a session of that identity.
+
+        `position`: the entry id at which its stream ends. `at_ms`: the time now.
+        """
+        record = msgspec.structs.replace(
+            record, unqueued_changes=self._change_note(record.version, record.state, None, at_ms)
+        )
+        ttl_s = self._config.session.open_ttl_s
+        is_new, *_ = await self._link.do(
+            *functions.open_session(self._keys, record, position=position, now_ms=at_ms, ttl_s=ttl_s)
+        )
+        return record if is_new else None
 
     async def publish_opening(self, record: SessionRecord) -> None:
-        """The first entry, and the session in every list that it belongs to."""
+        """Publish the first entry of a session, and add the session to every list that it belongs to."""
         ref = record.ref
-        ttl_s = self._config.session.open_ttl_s
+        at_ms = self._clock()
         await self._link.do_in_order(
             [
-                functions.publish_opening(
-                    self._keys, ref.stream, ref.stream_session_id, record.versioned_json, ttl_s=ttl_s
-                ),
+                functions.publish_opening(self._keys, record, ttl_s=self._config.session.open_ttl_s),
                 ("SADD", keys.STREAMS, ref.stream),
-                ("ZADD", self._keys.session_index(), "GT", self._clock(), ref.identity),
-                ("ZADD", self._keys.streams_used(), "GT", self._clock(), ref.stream),
+                ("ZADD", self._keys.session_index(), "GT", at_ms, ref.identity),
+                ("ZADD", self._keys.streams_used(), "GT", at_ms, ref.stream),
             ]
         )
         await self.announce_change(record)
 
-    async def perform(self, record: SessionRecord, step: Transition, update: patch.Patch | None, until_ms: int) -> bool:
-        """All effects of a transition. False: another supervisor changed the session first, and the rest is left."""
+    async def perform(
+        self, record: SessionRecord, step: Transition, update: patch.Patch | None, until_ms: int
+    ) -> SessionRecord | None:
+        """Bring about all effects of a transition. Gives the session as it stands then; None where another supervisor
+        changed it first, and the rest is left undone."""
         for effect in step.effects:
             if effect is Effect.SEAL:
                 await self._seal(record.ref, until_ms)
@@ -109,27 +113,28 @@ class SessionEffects:
                 record = await self._sessions.read(record.ref.identity) or record
             elif effect is Effect.PUT_JSON:
                 if not await self._put_json(record, step.state, update):
-                    return False
+                    return None
                 record = await self._sessions.read(record.ref.identity) or record
             elif effect is Effect.PUBLISH_JSON:
-                await self._publish_json(record.ref, record.versioned_json)
+                await self._publish_json(record)
             else:
                 await self.publish_end(record)
-        return True
+        return record
 
     async def publish_end(self, record: SessionRecord) -> None:
-        """The last entry of a closed session. Repeating it changes nothing."""
-        ref = record.ref
+        """Publish the last entry of a closed session. Repeating it changes nothing."""
         ttl_s = self._config.session.closed_ttl_s
-        await self._link.do(
-            *functions.publish_end(self._keys, ref.stream, ref.stream_session_id, record.versioned_json, ttl_s=ttl_s)
-        )
+        await self._link.do(*functions.publish_end(self._keys, record, ttl_s=ttl_s))
 
     async def replace_json(self, record: SessionRecord, document: str, version: int) -> None:
-        """Newer JSON of a session from the catalogue, and a version after it: Redis came back with an older one."""
-        raw = session.dump(session.with_supervisor_properties(session.parse(document), *_life(record)))
-        if await self._link.do(*self._put_json_call(record, raw, record.state, (keys.VERSION, version))):
-            await self._publish_json(record.ref, functions.VersionedJson(raw, version + 1))
+        """Write JSON that is newer than the record's, from the catalogue, with the version after it.
+
+        For a Redis that lost data and holds an older version.
+        """
+        properties = session.parse(document)
+        raw = session.dump(session.with_supervisor_properties(properties, record.state, record.totals.time_range_ns))
+        if await self._write_json(record, raw, record.state, {keys.VERSION: version}):
+            await self._publish_json(msgspec.structs.replace(record, document=raw, version=version + 1))
 
     async def queue_webhooks(self, record: SessionRecord) -> None:
         """Queue the changes of state that are noted in a record and not queued yet."""
@@ -137,47 +142,39 @@ class SessionEffects:
             await self._outbox.enqueue_pending(record)
 
     async def announce_change(self, record: SessionRecord) -> None:
-        """After a change: to webhooks and to the catalogue."""
+        """Queue webhooks about a session that changed, and report it to `on_change`."""
         await self.queue_webhooks(record)
         self._on_change(record.ref.identity)
 
     async def _seal(self, ref: SessionRef, until_ms: int) -> None:
+        """Shut the gate, and count what is in the stream by then."""
         ttl_s = self._config.session.open_ttl_s
-        marks = await self._link.do(
-            *functions.seal(self._keys, ref.stream, ref.stream_session_id, ttl_s=ttl_s, until_ms=until_ms)
-        )
+        marks = await self._link.do(*functions.seal(self._keys, ref, ttl_s=ttl_s, until_ms=until_ms))
         if marks is None:
             raise leases.LeaseExpired
         await self._sessions.fold_marks(ref, marks)
 
-    async def _publish_json(self, ref: SessionRef, json: functions.VersionedJson) -> None:
+    async def _publish_json(self, record: SessionRecord) -> None:
         ttl_s = self._config.session.open_ttl_s
-        await self._link.do(*functions.publish_json(self._keys, ref.stream, ref.stream_session_id, json, ttl_s=ttl_s))
+        await self._link.do(*functions.publish_json(self._keys, record, ttl_s=ttl_s))
 
     async def _put_json(self, record: SessionRecord, state: State, update: patch.Patch | None) -> bool:
-        document = session.parse(record.document)
-        fields: tuple[commands.Argument, ...] = ()
-        if update is not None:
-            changed = update.newer_properties(record.property_entry_ids)
-            document |= changed
-            names = [patch.STATE, *changed] if state is not record.state else [*changed]
-            fields = tuple(word for name in names for word in (keys.property_field(name), update.entry_id))
-        document = {name: value for name, value in document.items() if value is not None}
-        raw = session.dump(session.with_supervisor_properties(document, state, record.totals.time_range_ns))
-        change = self._change_field(record.version + 1, state, record.state)
-        return bool(await self._link.do(*self._put_json_call(record, raw, state, (*fields, *change))))
+        """Whether nobody changed the session since the record was read."""
+        document, updated = patch.apply(record, state, update)
+        fields = {keys.property_field(name): entry_id for name, entry_id in updated.items()}
+        changes = self._change_note(record.version + 1, state, record.state, self._clock())
+        fields |= {keys.change_field(version): note for version, note in changes.items()}
+        return await self._write_json(record, document, state, fields)
 
-    def _put_json_call(
-        self, record: SessionRecord, raw: bytes, state: State, fields: tuple[commands.Argument, ...]
-    ) -> commands.Command:
-        arguments = (raw, state.value, self._clock(), self._config.session.open_ttl_s)
-        channel = self._keys.state_channel(record.ref.identity)
-        return functions.put_json(self._keys, record.ref.identity, record.version, *arguments, channel, *fields)
+    async def _write_json(
+        self, record: SessionRecord, document: bytes, state: State, fields: Mapping[str, commands.Argument]
+    ) -> bool:
+        lifetime = {"now_ms": self._clock(), "ttl_s": self._config.session.open_ttl_s}
+        call = functions.put_json(self._keys, record, document, state, **lifetime, extra_fields=fields)
+        return bool(await self._link.do(*call))
 
-    def _change_field(self, version: int, state: State, previous: State | None) -> tuple[str, ...]:
-        """What is written with a change of state so that webhooks get it, whichever supervisor dies in between."""
-        return () if self._outbox is None else self._outbox.field_for(version, state, previous, self._clock())
-
-
-def _life(record: SessionRecord) -> tuple[State, tuple[int, int] | None]:
-    return record.state, record.totals.time_range_ns
+    def _change_note(self, version: int, state: State, previous: State | None, at_ms: int) -> dict[str, str]:
+        """The note of a change of state by version, to be written with the change: webhooks are queued from it, even if
+        this supervisor dies in between."""
+        note = None if self._outbox is None else self._outbox.note_for(version, state, previous, at_ms)
+        return {} if note is None else {str(version): note}

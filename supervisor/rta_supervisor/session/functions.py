@@ -1,52 +1,57 @@
-"""Calls of the server functions on a session: its hash, its folded state, its gate and its stream."""
+"""The server functions of `session.lua`, `stream.lua` and `catalogue.lua` as commands: a session's hash, its folded
+state, its gate and its entries in the stream. Sends nothing.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
-import msgspec
-
+from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.transport import commands
 from rta_wire import keys
 from rta_wire.codec import encode
 from rta_wire.control.totals import Totals
+from rta_wire.session import State
+
+FIRST_VERSION = 1
 
 
-def _stream_call(
-    function: str, names: keys.Keys, stream: str, stream_session_id: int, *args: commands.Argument
+def open_session(
+    names: keys.Keys, record: SessionRecord, *, position: str, now_ms: int, ttl_s: int
 ) -> commands.Command:
-    guarded = (
-        keys.stream(stream),
-        names.gate(stream, stream_session_id),
-        names.marks(stream, stream_session_id),
-        names.published(stream, stream_session_id),
+    """Write a new session, if there is none of its identity. `position`: entry id at which its stream ends."""
+    ref = record.ref
+    extra_fields: dict[str, commands.Argument] = {}
+    if record.opened_ms != now_ms:
+        extra_fields[keys.OPENED_MS] = record.opened_ms
+    if record.version != FIRST_VERSION:
+        extra_fields[keys.VERSION] = record.version
+    extra_fields |= {keys.change_field(version): change for version, change in record.unqueued_changes.items()}
+    return commands.session_call(
+        *("rtas_open_1", names, ref.identity),
+        *(ref.stream_session_id, ref.stream, position, record.document, record.state.value, record.principal),
+        *(now_ms, ttl_s, names.state_channel(ref.identity)),
+        *(argument for field in extra_fields.items() for argument in field),
     )
-    return ("FCALL", function, len(guarded), *guarded, *args)
 
 
-class NewSession(msgspec.Struct, frozen=True):
-    """What a session begins with."""
+def put_json(
+    names: keys.Keys,
+    record: SessionRecord,
+    document: bytes,
+    state: State,
+    *,
+    now_ms: int,
+    ttl_s: int,
+    extra_fields: Mapping[str, commands.Argument] | None = None,
+) -> commands.Command:
+    """Write new JSON and the state, if the session still has the version of the record.
 
-    identity: str
-    stream_session_id: int
-    stream: str
-    position: str
-    """Entry id at which its stream ended when it began."""
-
-    json: bytes
-    state: str
-    principal: str
-    now_ms: int
-    ttl_s: int
-    extra_fields: Mapping[str, commands.Argument] = {}
-    """More fields of the folded state."""
-
-
-def open_session(names: keys.Keys, new: NewSession) -> commands.Command:
-    """Write a session, if there is none of its identity."""
-    channel = names.state_channel(new.identity)
-    readers = (new.stream_session_id, new.stream, new.position, new.json, new.state, new.principal)
-    pairs = (argument for pair in new.extra_fields.items() for argument in pair)
-    return commands.session_call("rtas_open_1", names, new.identity, *readers, new.now_ms, new.ttl_s, channel, *pairs)
+    `extra_fields`: more fields of the folded state."""
+    ref = record.ref
+    return commands.session_call(
+        *("rtas_put_json_1", names, ref.identity, record.version),
+        *(document, state.value, now_ms, ttl_s, names.state_channel(ref.identity)),
+        *(argument for field in (extra_fields or {}).items() for argument in field),
+    )
 
 
 def fold(
@@ -55,92 +60,101 @@ def fold(
     *,
     principal: str | None = None,
 ) -> commands.Command:
-    """Totals of units of sessions, each session by its identity and stream session id.
+    """Join totals of units into sessions, each named by its identity and stream session id.
 
-    `principal`: who reported it. None: it stands in the stream, so it needs nobody's word.
+    `principal`: the one that reported; sessions of others are left alone. None folds into sessions of any principal.
     """
     states = [names.session_state(identity) for (identity, _), _ in reports]
-    words: list[commands.Argument] = [0, "-"] if principal is None else [1, principal]
+    arguments: list[commands.Argument] = [0, "-"] if principal is None else [1, principal]
     for (_, stream_session_id), units in reports:
-        words += (stream_session_id, len(units))
+        arguments += (stream_session_id, len(units))
         for unit, totals in units.items():
-            words.append(unit)
-            words += totals.words()
-    return ("FCALL", "rtas_fold_2", len(states), *states, *words)
+            arguments.append(unit)
+            arguments += totals.words()
+    return ("FCALL", "rtas_fold_2", len(states), *states, *arguments)
 
 
-def refresh(names: keys.Keys, sessions: Sequence[tuple[str, int, int]]) -> commands.Command:
-    """For each its identity, stream session id and lifetime in seconds; 0 leaves the lifetime as it is."""
-    guarded = [key for identity, _, _ in sessions for key in (names.session(identity), names.session_state(identity))]
-    return ("FCALL", "rtas_refresh_3", len(guarded), *guarded, *(word for one in sessions for word in one[1:]))
-
-
-def put_json(names: keys.Keys, identity: str, version: int, *words: commands.Argument) -> commands.Command:
-    """`words`: json, state, now_ms, ttl_s, channel, then names and values of our own state."""
-    return commands.session_call("rtas_put_json_1", names, identity, version, *words)
+def refresh(names: keys.Keys, lifetimes_s: Sequence[tuple[SessionRef, int]]) -> commands.Command:
+    """Write the folded time ranges of open sessions to their hashes and renew their lifetimes. A lifetime of 0 is left
+    as it is."""
+    session_keys = [
+        key for ref, _ in lifetimes_s for key in (names.session(ref.identity), names.session_state(ref.identity))
+    ]
+    arguments = (argument for ref, ttl_s in lifetimes_s for argument in (ref.stream_session_id, ttl_s))
+    return ("FCALL", "rtas_refresh_3", len(session_keys), *session_keys, *arguments)
 
 
 def extend_closed(names: keys.Keys, identity: str, *, ttl_s: int) -> commands.Command:
+    """Renew the lifetime of a closed session that the catalogue does not have yet."""
     return commands.session_call("rtas_hold_1", names, identity, ttl_s)
 
 
-def note_loss(names: keys.Keys, identity: str, stream_session_id: int) -> commands.Command:
-    return commands.session_call("rtas_note_loss_1", names, identity, stream_session_id)
+def note_loss(names: keys.Keys, ref: SessionRef) -> commands.Command:
+    """Note in the folded state that data of the session is lost."""
+    return commands.session_call("rtas_note_loss_1", names, ref.identity, ref.stream_session_id)
 
 
 def raise_floor(floor: int) -> commands.Command:
+    """Raise the counter of stream session ids to a floor. It is never lowered."""
     return ("FCALL", "rtas_raise_floor_1", 1, keys.LAST_STREAM_SESSION_ID, floor)
 
 
-class VersionedJson(NamedTuple):
-    """Session JSON for the stream, with the version of the session: nothing older is told after it."""
-
-    document: bytes
-    version: int
+def publish_opening(names: keys.Keys, record: SessionRecord, *, ttl_s: int) -> commands.Command:
+    """Add the first entry of a session to its stream and open its gate, if there is no gate."""
+    return _publish("rtas_announce_2", names, record, ttl_s)
 
 
-def publish_opening(
-    names: keys.Keys, stream: str, stream_session_id: int, told: VersionedJson, *, ttl_s: int
-) -> commands.Command:
-    return _stream_call(
-        "rtas_announce_2", names, stream, stream_session_id, *_json_words(stream_session_id, told), ttl_s
-    )
+def publish_json(names: keys.Keys, record: SessionRecord, *, ttl_s: int) -> commands.Command:
+    """Add the Session JSON to the stream, if nothing as new is there."""
+    return _publish("rtas_tell_2", names, record, ttl_s)
 
 
-def publish_json(
-    names: keys.Keys, stream: str, stream_session_id: int, told: VersionedJson, *, ttl_s: int
-) -> commands.Command:
-    """The stream entry that tells readers the new Session JSON."""
-    return _stream_call("rtas_tell_2", names, stream, stream_session_id, *_json_words(stream_session_id, told), ttl_s)
-
-
-def publish_end(
-    names: keys.Keys, stream: str, stream_session_id: int, told: VersionedJson, *, ttl_s: int
-) -> commands.Command:
-    return _stream_call("rtas_finish_2", names, stream, stream_session_id, *_json_words(stream_session_id, told), ttl_s)
-
-
-def _json_words(stream_session_id: int, told: VersionedJson) -> tuple[commands.Argument, ...]:
-    return stream_session_id, encode.session_json(told.document), told.version
-
-
-def seal(
-    names: keys.Keys, stream: str, stream_session_id: int, *, ttl_s: int, until_ms: int = commands.FOREVER
-) -> commands.Command:
-    return _stream_call("rtas_seal_1", names, stream, stream_session_id, ttl_s, until_ms)
-
-
-def extend_gate(names: keys.Keys, stream: str, stream_session_id: int, *, ttl_s: int) -> commands.Command:
-    return _stream_call("rtas_keep_1", names, stream, stream_session_id, ttl_s)
+def publish_end(names: keys.Keys, record: SessionRecord, *, ttl_s: int) -> commands.Command:
+    """Add the last entry of a session to its stream and finish its gate, if it is not finished."""
+    return _publish("rtas_finish_2", names, record, ttl_s)
 
 
 def publish_time_ranges(
-    names: keys.Keys, stream: str, spans: Sequence[tuple[int, bytes, bytes]], *, ttl_s: int
+    names: keys.Keys, stream: str, time_ranges: Sequence[tuple[int, bytes, bytes]], *, ttl_s: int
 ) -> commands.Command:
-    """The entries that tell readers what sessions of a stream cover: of each its number, start and end as Redis has
-    them."""
-    guarded = [key for number, _, _ in spans for key in (names.gate(stream, number), names.published(stream, number))]
-    words = (
-        word for number, start, end in spans for word in (number, encode.time_range(int(start), int(end)), start, end)
+    """Add the time ranges of sessions to their stream, each if it is wider than the last one there.
+
+    `time_ranges`: stream session id, start and end of each, as the text that stands in Redis.
+    """
+    session_keys = [
+        key
+        for stream_session_id, *_ in time_ranges
+        for key in (names.gate(stream, stream_session_id), names.published(stream, stream_session_id))
+    ]
+    arguments = (
+        argument
+        for stream_session_id, start, end in time_ranges
+        for argument in (stream_session_id, encode.time_range(int(start), int(end)), start, end)
     )
-    return ("FCALL", "rtas_show_3", 1 + len(guarded), keys.stream(stream), *guarded, ttl_s, *words)
+    return ("FCALL", "rtas_show_3", 1 + len(session_keys), keys.stream(stream), *session_keys, ttl_s, *arguments)
+
+
+def seal(names: keys.Keys, ref: SessionRef, *, ttl_s: int, until_ms: int = commands.FOREVER) -> commands.Command:
+    """Shut the gate, if the lease that ends at `until_ms` is not over. Gives the marks, which are final then."""
+    return _stream_call("rtas_seal_1", names, ref, ttl_s, until_ms)
+
+
+def extend_gate(names: keys.Keys, ref: SessionRef, *, ttl_s: int) -> commands.Command:
+    """Renew the lifetime of an open gate once less than half of it is left."""
+    return _stream_call("rtas_keep_1", names, ref, ttl_s)
+
+
+def _publish(function: str, names: keys.Keys, record: SessionRecord, ttl_s: int) -> commands.Command:
+    entry_data = encode.session_json(record.document)
+    arguments = (record.ref.stream_session_id, entry_data, record.version, ttl_s)
+    return _stream_call(function, names, record.ref, *arguments)
+
+
+def _stream_call(function: str, names: keys.Keys, ref: SessionRef, *arguments: commands.Argument) -> commands.Command:
+    stream_keys = (
+        keys.stream(ref.stream),
+        names.gate(ref.stream, ref.stream_session_id),
+        names.marks(ref.stream, ref.stream_session_id),
+        names.published(ref.stream, ref.stream_session_id),
+    )
+    return ("FCALL", function, len(stream_keys), *stream_keys, *arguments)

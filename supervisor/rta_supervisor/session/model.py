@@ -1,21 +1,22 @@
-"""What stands in Redis of a session, as values: read here from the words of Redis, and nowhere else."""
+"""A session as values: what identifies it, its record in Redis, and the outcome of reports. Parses the replies of
+Redis; sends nothing.
+"""
 
 import enum
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from rta_supervisor.session import functions
 from rta_wire import keys
 from rta_wire.control.totals import Totals
 from rta_wire.session import State
 
 Published = tuple["SessionRef", bytes]
-"""A session and its totals, as they stand in Redis."""
+"""An open session and its totals, as the text that stands in Redis."""
 
 
 class SessionRef(msgspec.Struct, frozen=True):
-    """Which session, and where its entries stand."""
+    """Which session, and which entries of which stream are its own."""
 
     identity: str
     stream: str
@@ -23,31 +24,28 @@ class SessionRef(msgspec.Struct, frozen=True):
 
 
 class SessionRecord(msgspec.Struct, frozen=True):
-    """All that is known of a session."""
+    """Everything that Redis holds about a session, but for its marks and what was published in its stream."""
 
     ref: SessionRef
     state: State
     principal: str
     version: int
+    """Raised by one with every change of state or JSON."""
+
     opened_ms: int
-    totals: Totals
     document: bytes
     """Its Session JSON, as readers have it."""
 
-    property_entry_ids: dict[str, str]
-    """Properties that were updated, each with the place of the update in the order of all requests."""
+    totals: Totals = Totals()
+    property_entry_ids: dict[str, str] = {}
+    """For each property that was updated, the entry id of the request that set it last."""
 
-    lost_data: bool
-    unit_totals: dict[str, str]
-    """Totals of each unit, as the words that stand in Redis."""
+    lost_data: bool = False
+    unit_totals: dict[str, str] = {}
+    """Totals of each unit, as the text that stands in Redis."""
 
     unqueued_changes: dict[str, str] = {}
-    """Changes of state that no webhook's queue has yet, by version, as the words that stand in Redis."""
-
-    @property
-    def versioned_json(self) -> functions.VersionedJson:
-        """What its stream is told of it."""
-        return functions.VersionedJson(self.document, self.version)
+    """Changes of state that are not in the queues of webhooks yet, by version, as the text that stands in Redis."""
 
 
 class FoldOutcome(enum.StrEnum):
@@ -55,10 +53,10 @@ class FoldOutcome(enum.StrEnum):
 
     CHANGED = "changed"
     SAME = "same"
-    """Everything in them was known."""
+    """The folded state contained everything in them already."""
 
     CLOSED = "closed"
-    """The session has ended: nothing is folded any more."""
+    """The session is closed: nothing is folded any more."""
 
     UNKNOWN = "unknown"
     FOREIGN = "foreign"
@@ -87,12 +85,13 @@ def parse_fold_result(ref: SessionRef, outcome: FoldOutcome, names: Sequence[byt
     return FoldResult(ref, outcome, tuple(unit.decode() for unit in names))
 
 
-def parse_totals(words: bytes | None) -> Totals:
-    """What is folded of a session; None: nothing yet."""
-    return Totals.from_words(words.decode().split()) if words else Totals()
+def parse_totals(text: bytes | None) -> Totals:
+    """The folded totals of a session; None where nothing is folded yet."""
+    return Totals.from_words(text.decode().split()) if text else Totals()
 
 
 def parse_record(identity: str, raw: Mapping[bytes, bytes], document: bytes | None) -> SessionRecord:
+    """`raw`: the folded state of the session; `document`: the JSON of its hash."""
     fields = {name.decode(): value.decode() for name, value in raw.items()}
     return SessionRecord(
         ref=SessionRef(identity, fields[keys.STREAM_NAME], int(fields[keys.STREAM_SESSION_ID])),
@@ -100,8 +99,8 @@ def parse_record(identity: str, raw: Mapping[bytes, bytes], document: bytes | No
         principal=fields[keys.PRINCIPAL],
         version=int(fields[keys.VERSION]),
         opened_ms=int(fields[keys.OPENED_MS]),
-        totals=parse_totals(raw.get(keys.TOTALS.encode())),
         document=document or b"",
+        totals=parse_totals(raw.get(keys.TOTALS.encode())),
         property_entry_ids=_prefixed(fields, keys.PROPERTY_PREFIX),
         lost_data=keys.LOST in fields,
         unit_totals=_prefixed(fields, keys.UNIT_PREFIX),
@@ -110,4 +109,5 @@ def parse_record(identity: str, raw: Mapping[bytes, bytes], document: bytes | No
 
 
 def _prefixed(fields: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """Fields whose name starts with a prefix, by the rest of the name."""
     return {name.removeprefix(prefix): value for name, value in fields.items() if name.startswith(prefix)}

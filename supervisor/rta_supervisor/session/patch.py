@@ -1,29 +1,49 @@
-"""Changes of a session's properties, and which of two came later."""
+"""Changes of a session's properties: which of two came later, and the Session JSON that they lead to. Pure."""
 
 from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
+from rta_supervisor.session.model import SessionRecord
 from rta_wire import entry_ids, session
+from rta_wire.session import State
 
 STATE: Final = "state"
-"""What a pause or its end changes, among the properties that are updated."""
+"""The name under which a pause or its end is ordered among updates of properties."""
 
 
 class Patch(msgspec.Struct, frozen=True):
-    """Properties to change, and the place of the request in the order of all requests."""
+    """Properties that a request changes, and the entry id of the request, by which requests are ordered."""
 
     properties: session.Json
     entry_id: str
 
     def has_newer(self, updated: Mapping[str, str], *, about_state: bool) -> bool:
-        """Whether it says something that no later request has said, and that is not said already."""
+        """Whether it changes something that neither a later request nor this one has changed before.
+
+        `updated`: for each property, the entry id of the request that set it last."""
         return any(self._is_newer(updated, name) for name in ((STATE,) if about_state else self.properties))
 
     def newer_properties(self, updated: Mapping[str, str]) -> session.Json:
-        """Those of its properties that no later request has set. `updated`: the place of the latest, by property."""
+        """Those of its properties that no later request has set."""
         return {name: value for name, value in self.properties.items() if self._is_newer(updated, name)}
 
     def _is_newer(self, updated: Mapping[str, str], name: str) -> bool:
         return entry_ids.is_after(self.entry_id, updated.get(name, entry_ids.MIN))
+
+
+def apply(record: SessionRecord, state: State, update: Patch | None) -> tuple[bytes, dict[str, str]]:
+    """The Session JSON of a record after a transition to a state, and the entry id of the update by property changed.
+
+    A property that is set to null is removed.
+    """
+    document = session.parse(record.document)
+    updated: dict[str, str] = {}
+    if update is not None:
+        properties = update.newer_properties(record.property_entry_ids)
+        document |= properties
+        changed = [STATE, *properties] if state is not record.state else [*properties]
+        updated = dict.fromkeys(changed, update.entry_id)
+    document = {name: value for name, value in document.items() if value is not None}
+    return session.dump(session.with_supervisor_properties(document, state, record.totals.time_range_ns)), updated

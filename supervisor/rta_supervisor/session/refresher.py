@@ -1,4 +1,6 @@
-"""Shows readers what was folded: soon while data arrives, now and then while a session is idle."""
+"""Publishes the time ranges of sessions: soon while data arrives, and now and then while a session is idle. Keeps open
+sessions from expiring and completes closes that a supervisor did not finish.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -14,63 +16,66 @@ from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 
-KEEPS_PER_LIFE: Final = 100
+EXTENSIONS_PER_LIFETIME: Final = 100
+"""How often gates and closed sessions are kept from expiring, within the lifetime of an open session."""
 
 IDLE_PASSES: Final = 2.2
-"""In the time within which a session has to be refreshed. A pass leaves out what was refreshed since the one before, so
-it takes two, and a little room for the time that a pass takes."""
+"""Passes over idle sessions in the time within which each has to be refreshed. A pass leaves out what was refreshed
+since the one before, so it takes two, and a little room for the time that a pass takes."""
 
 
 class Refresher:
-    """Coalesces: however many reports come, a session's time range goes out once per interval."""
+    """Coalesces: however many reports come, a session's time range is published once per interval."""
 
     def __init__(
         self,
         sessions: SessionStore,
-        life: SessionService,
+        service: SessionService,
         config: settings.Settings,
         on_progress: Callable[[Sequence[Published]], None],
     ) -> None:
+        """`on_progress`: called with the totals of sessions that were refreshed."""
         self._sessions = sessions
-        self._life = life
+        self._service = service
         self._config = config
         self._on_progress = on_progress
-        self._touched: set[SessionRef] = set()
+        self._changed: set[SessionRef] = set()
+        self._changed_since_s = 0.0
+        self._has_changed = anyio.Event()
         self._refreshed: set[SessionRef] = set()
-        self._next_keep_s = 0.0
-        self._since_s = 0.0
-        self._some = anyio.Event()
+        """Sessions whose lifetime was renewed since the last pass over idle sessions began."""
+        self._next_extension_s = 0.0
         self._log = log.get()
 
     def mark_changed(self, ref: SessionRef) -> None:
-        """Note that a session has news for its readers."""
-        if not self._touched:
-            self._since_s = anyio.current_time()
-        self._touched.add(ref)
-        self._some.set()
+        """Note that the folded state of a session has changed."""
+        if not self._changed:
+            self._changed_since_s = anyio.current_time()
+        self._changed.add(ref)
+        self._has_changed.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Refresh sessions that changed, until cancelled."""
         while True:
             loop_watch.report_waiting()
-            await self._some.wait()
+            await self._has_changed.wait()
             loop_watch.report_alive()
             await self.flush()
             await anyio.sleep(self._config.session.refresh_ms / 1000)
 
     async def flush(self) -> None:
-        """Send out what is waiting now. What an outage interrupts goes out after it."""
-        touched, self._touched = self._touched, set()
-        since_s = self._since_s
-        self._some = anyio.Event()
+        """Refresh sessions that changed now. What an outage interrupts is done after it."""
+        changed, self._changed = self._changed, set()
+        changed_since_s = self._changed_since_s
+        self._has_changed = anyio.Event()
         try:
-            self._on_progress(await self._sessions.refresh(touched, renewed=self._refreshed))
-            self._refreshed |= touched
-            if touched:
-                counters.counts.refresh_delay_s.observe(anyio.current_time() - since_s)
+            self._on_progress(await self._sessions.refresh(changed, renewed=self._refreshed))
+            self._refreshed |= changed
+            if changed:
+                counters.counts.refresh_delay_s.observe(anyio.current_time() - changed_since_s)
         except RETRIABLE_ERRORS as error:
             self._sessions.outage_log.log_failure(error)
-            for ref in touched:
+            for ref in changed:
                 self.mark_changed(ref)
 
     async def run_idle(self, turns: periodic.DutyTurns = periodic.UNLEASED) -> None:
@@ -89,7 +94,7 @@ class Refresher:
         idle, closed = await self._sessions.open_and_closed(besides={ref.identity for ref in refreshed})
         await self._sessions.refresh(idle)
         self._refreshed.update(idle)
-        await self._keep([*idle, *refreshed], closed)
+        await self._extend_lifetimes([*idle, *refreshed], closed)
         # A supervisor that was killed while it closed these has left them.
         for record in await self._sessions.read_all([ref.identity for ref in closed]):
             if record is not None:
@@ -97,21 +102,24 @@ class Refresher:
 
     async def _complete_close(self, record: SessionRecord) -> None:
         try:
-            await self._life.complete_close(record)
+            await self._service.complete_close(record)
         except redis.exceptions.ResponseError as error:
             self._sessions.log_spoilt_or_raise(record.ref.identity, error)
 
-    async def _keep(self, live: Sequence[SessionRef], closed: Sequence[SessionRef]) -> None:
-        """Gates live as long as sessions, and so do closed sessions that no catalogue has yet. They are looked at
-        seldom: each look costs a call."""
-        if anyio.current_time() >= self._next_keep_s:
-            self._next_keep_s = anyio.current_time() + self._config.session.open_ttl_s / KEEPS_PER_LIFE
-            await self._sessions.extend_gates(live)
-            await self._sessions.extend_closed(closed)
+    async def _extend_lifetimes(self, open_refs: Sequence[SessionRef], closed_refs: Sequence[SessionRef]) -> None:
+        """Keep the gates of open sessions from expiring, and closed sessions that the catalogue does not have yet.
+
+        Seldom, because each costs a call.
+        """
+        if anyio.current_time() >= self._next_extension_s:
+            pause_s = self._config.session.open_ttl_s / EXTENSIONS_PER_LIFETIME
+            self._next_extension_s = anyio.current_time() + pause_s
+            await self._sessions.extend_gates(open_refs)
+            await self._sessions.extend_closed(closed_refs)
 
     async def recount(self) -> None:
-        """Count again what stands in the streams: reports of it may be lost, the marks are not."""
-        live, _ = await self._sessions.open_and_closed()
-        for ref in live:
+        """Fold the marks of all open sessions: reports may be lost, marks are not."""
+        open_refs, _ = await self._sessions.open_and_closed()
+        for ref in open_refs:
             if await self._sessions.fold_marks(ref):
                 self.mark_changed(ref)

@@ -1,4 +1,4 @@
-"""Reports of writers, a batch at a time: those of one unit are merged before Redis sees them."""
+"""Folds reports of writers into sessions, a batch at a time: those of one unit are merged before Redis gets them."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -19,7 +19,6 @@ from rta_wire.control import report_merge
 
 YIELD_EVERY_REPORTS: Final = 50
 """Reports that are merged before requests have a turn: they don't wait for a flood of reports."""
-
 
 YIELD_PER_REPORT_S: Final = 10e-6
 """How long a report may wait for requests, about what it costs: reports lose at most half of the time."""
@@ -46,10 +45,11 @@ class ReportHandler:
         self._recent_reports = recent_reports or RecentReports()
 
     async def refuse(self, entry: ControlEntry, error: errors.RtaError) -> None:
-        """Keep the message for a person: nobody waits for an answer."""
+        """Add a report that can't be handled to the dead letters. Reports get no reply."""
         await self._dead_letters.add(entry, error)
 
     async def handle(self, entries: Sequence[ControlEntry]) -> BatchResult:
+        """Merge reports by unit and fold them. One that can't be folded goes to the dead letters."""
         at_ms = now_ms()
         earliest_ns, latest_ns = deadlines.plausible_ns(at_ms, self._config.session)
         batches = _ReportsByPrincipal(earliest_ns, latest_ns)
@@ -61,7 +61,7 @@ class ReportHandler:
                 if not entry.is_first_delivery:
                     self._check_age(entry, at_ms)
                 batch = batches[entry.principal]
-                batch.sources[batch.merged.add(entry.raw)] = entry
+                batch.entries[batch.merged.add(entry.raw)] = entry
             except errors.RtaError as error:
                 await self._dead_letters.add(entry, error)
         for batch in batches.values():
@@ -70,33 +70,33 @@ class ReportHandler:
         return BatchResult(entries)
 
     def _check_age(self, entry: ControlEntry, at_ms: int) -> None:
-        if at_ms - entry.sent_ms >= self._config.control.expire_s * 1000:
-            raise errors.BadMessage(reason=f"it could not be handled for {self._config.control.expire_s} s")
+        if (error := deadlines.expired_report(entry.sent_ms, at_ms, self._config.control)) is not None:
+            raise error
 
     async def _fold(self, batch: "_PrincipalReports") -> None:
         results = await self._sessions.fold(batch.merged.sessions, principal=batch.principal)
-        self._recent_reports.add(
-            {
-                (result.ref.identity, result.ref.stream_session_id): units
-                for result, units in zip(results, batch.merged.sessions.values(), strict=True)
-                if result.outcome.is_accepted and not result.implausible_units
-            }
-        )
-        await self._sessions.note_heartbeat(result.ref for result in results if result.outcome.is_accepted)
+        accepted = [
+            (result, units)
+            for result, units in zip(results, batch.merged.sessions.items(), strict=True)
+            if result.outcome.is_accepted
+        ]
+        self._recent_reports.add({key: units for result, (key, units) in accepted if not result.implausible_units})
+        await self._sessions.note_heartbeat(result.ref for result, _ in accepted)
         for result in results:
             if result.outcome is FoldOutcome.CHANGED:
                 self._refresher.mark_changed(result.ref)
             await self._dead_letter_refused(result, batch)
 
     async def _dead_letter_refused(self, result: FoldResult, batch: "_PrincipalReports") -> None:
+        """Add an entry to the dead letters for each thing that Redis refused of a session."""
         ref = result.ref
-        entry = batch.sources[ref.identity, ref.stream_session_id]
+        entry = batch.entries[ref.identity, ref.stream_session_id]
         if result.outcome is FoldOutcome.UNKNOWN:
             await self._dead_letters.add(entry, errors.UnknownSession(identity=ref.identity))
         if result.outcome is FoldOutcome.FOREIGN:
-            whose = {"theirs": result.owner, "ours": batch.principal}
+            principals = {"theirs": result.owner, "ours": batch.principal}
             await self._dead_letters.add(
-                entry, errors.SessionConflict(identity=ref.identity, what="the principal", **whose)
+                entry, errors.SessionConflict(identity=ref.identity, what="the principal", **principals)
             )
         for unit in result.implausible_units:
             reason = (
@@ -108,16 +108,16 @@ class ReportHandler:
 
 
 class _PrincipalReports:
-    """Reports of one principal, merged, with an entry for each session that they are about."""
+    """Reports of one principal, merged, with the last entry of each session that they are about."""
 
     def __init__(self, principal: str, merged: report_merge.MergedReports) -> None:
         self.principal = principal
         self.merged = merged
-        self.sources: dict[report_merge.SessionKey, ControlEntry] = {}
+        self.entries: dict[report_merge.SessionKey, ControlEntry] = {}
 
 
 class _ReportsByPrincipal(dict[str, _PrincipalReports]):
-    """Reports by principal, made on first sight: a report costs one look into a dict."""
+    """Reports by principal, made when a principal is first looked up: each further report costs one look-up."""
 
     def __init__(self, earliest_ns: int, latest_ns: int) -> None:
         super().__init__()

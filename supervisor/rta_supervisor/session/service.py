@@ -1,132 +1,118 @@
-"""Opens, updates and closes sessions as requests ask for it. What is allowed is the state machine's to say, and
-`effects` writes it.
+"""Serves requests to open, update and close sessions, and ends sessions for other reasons. `state_machine` decides what
+is allowed, `effects` writes it.
 """
 
 from collections.abc import Collection
 
 from rta_supervisor.control import deadlines
+from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.retention.day_index import DayIndex
-from rta_supervisor.session import patch, state_machine
+from rta_supervisor.session import functions, patch, state_machine
 from rta_supervisor.session.effects import SessionEffects
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.state_machine import SessionEvent
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
-from rta_supervisor.transport.failures import classify
-from rta_supervisor.transport.link import Link
-from rta_supervisor.transport.replies import last_generated_id, parse_stream_info, stream_info_command
-from rta_wire import day_streams, errors, keys, session
+from rta_wire import day_streams, errors, session
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_wire.session import State
 
 
 class SessionService:
-    """Every change of a session that somebody asks for."""
+    """Every change of a session that a request, the silence watchdog or recovery asks for."""
 
     def __init__(
         self,
-        link: Link,
         config: settings.Settings,
         sessions: SessionStore,
         effects: SessionEffects,
+        days: DayIndex,
         clock: Clock = now_ms,
     ) -> None:
-        self._link = link
-        self._keys = config.keys
         self._config = config
         self._sessions = sessions
         self.effects = effects
-        self._days = DayIndex(link, config, clock)
+        self._days = days
         self._clock = clock
         self._log = log.get()
 
-    async def open(self, principal: str, request: control_pb2.OpenSession) -> control_pb2.SessionReply:
-        """A new session, or the one that stands there for the same identity or external id."""
-        document = session.parse(request.session_json)
-        if document["identity"] != request.identity:
-            raise errors.BadSessionJson(where="$.identity", reason=f"it is not {request.identity!r}")
-        state = State(document["state"])
-        state_machine.check_initial(state)
-        prefix = self._config.control.stream_prefixes.get(principal, "")
-        if not request.stream.startswith(prefix):
-            raise errors.ForeignStream(principal=principal, stream=request.stream, prefix=prefix)
-        identity = await self._first_identity(principal, request)
-        if identity != request.identity and (record := await self._sessions.read(identity)) is not None:
-            counters.counts.opened_again += 1
-            return reply_of(record)
+    async def open(self, entry: ControlEntry, request: control_pb2.OpenSession) -> control_pb2.SessionReply:
+        """Open a new session, or give the one that the same identity or external id stands for."""
+        document = self._check_open(entry.principal, request)
+        if request.external_id:
+            identity = await self.effects.claim_external_id(entry.principal, request.external_id, request.identity)
+            if identity != request.identity and (record := await self._sessions.read(identity)) is not None:
+                counters.counts.opened_again += 1
+                return reply_of(record)
         record = await self._sessions.read(request.identity)
         if record is None:
-            new = session.with_supervisor_properties(document, state, None)
-            record = await self._open_new(principal, request, new, state)
+            record = await self._create(entry.principal, request, document)
         else:
             counters.counts.opened_again += 1
-        _check_same(record, principal, request)
+        _check_same(record, entry.principal, request)
         await self.effects.publish_opening(record)
         return reply_of(record)
 
-    async def _first_identity(self, principal: str, request: control_pb2.OpenSession) -> str:
-        """The identity that came first with this external id."""
-        if not request.external_id:
-            return request.identity
-        key = self._keys.external(principal, request.external_id)
-        options = ("NX", "GET", "EX", self._config.session.external_id_ttl_s)
-        first = await self._link.do("SET", key, request.identity, *options)
-        return first.decode() if first is not None else request.identity
+    def _check_open(self, principal: str, request: control_pb2.OpenSession) -> session.Json:
+        """The Session JSON of a valid request."""
+        document = session.parse(request.session_json)
+        if document["identity"] != request.identity:
+            raise errors.BadSessionJson(where="$.identity", reason=f"it is not {request.identity!r}")
+        state_machine.check_initial(State(document["state"]))
+        prefix = self._config.control.stream_prefixes.get(principal, "")
+        if not request.stream.startswith(prefix):
+            raise errors.ForeignStream(principal=principal, stream=request.stream, prefix=prefix)
+        return document
 
-    async def _open_new(
-        self, principal: str, request: control_pb2.OpenSession, document: session.Json, state: State
-    ) -> SessionRecord:
+    async def _create(self, principal: str, request: control_pb2.OpenSession, document: session.Json) -> SessionRecord:
+        """A new session, or the one that another supervisor has created meanwhile."""
+        state = State(document["state"])
+        raw = session.dump(session.with_supervisor_properties(document, state, None))
         stream = await self._days.stream_for(request.stream)
-        number, info = await self._link.try_all(
-            [("INCRBY", keys.LAST_STREAM_SESSION_ID, 1), stream_info_command(keys.stream(stream))]
-        )
-        if isinstance(number, Exception):
-            raise classify(number)
-        ref = SessionRef(request.identity, stream, number)
-        position = last_generated_id(parse_stream_info(info))
-        if await self.effects.create(ref, document, state=state, principal=principal, position=position):
+        stream_session_id, position = await self.effects.allocate_id(stream)
+        ref = SessionRef(request.identity, stream, stream_session_id)
+        at_ms = self._clock()
+        new = SessionRecord(ref, state, principal, functions.FIRST_VERSION, opened_ms=at_ms, document=raw)
+        record = await self.effects.create(new, position=position, at_ms=at_ms)
+        if record is not None:
             counters.counts.opened += 1
             self._log.info("session_opened", session=ref.identity, stream=ref.stream, id=ref.stream_session_id)
-        # Another supervisor may have been faster: what stands there counts.
+            return record
         record = await self._sessions.read(ref.identity)
         if record is None:
             raise errors.SessionConflict(identity=ref.identity, what="an owner", theirs="unknown", ours=principal)
         return record
 
-    async def update(
-        self, principal: str, request: control_pb2.UpdateSession, *, entry_id: str
-    ) -> control_pb2.SessionReply:
-        """Other properties, a pause or its end. Updates are ordered by entry id: a late one changes nothing newer."""
-        update = patch.Patch(session.parse_properties(request.properties_json or "{}"), entry_id)
-        record = await self._read_authorized(principal, request.identity)
+    async def update(self, entry: ControlEntry, request: control_pb2.UpdateSession) -> control_pb2.SessionReply:
+        """Change properties, pause or resume. Updates are ordered by entry id: a late one changes nothing newer."""
+        update = patch.Patch(session.parse_properties(request.properties_json or "{}"), entry.id)
+        record = await self._read_authorized(entry.principal, request.identity)
         if request.state:
             record = await self._apply(record, state_machine.REQUESTED_EVENTS[State(request.state)], update=update)
         if update.properties:
             record = await self._apply(record, SessionEvent.DESCRIBE, update=update)
         return reply_of(record)
 
-    async def close(
-        self, principal: str, request: control_pb2.CloseSession, *, asked_ms: int
-    ) -> control_pb2.SessionReply | None:
-        """End a session once everything that is expected has arrived; None while it has not and may still come."""
+    async def close(self, entry: ControlEntry, request: control_pb2.CloseSession) -> control_pb2.SessionReply | None:
+        """Close a session once everything that is expected has arrived; None while it has not and may still come."""
         operators = self._config.control.operators
-        record = await self._read_authorized(principal, request.identity, others=operators)
+        record = await self._read_authorized(entry.principal, request.identity, others=operators)
         expected = Totals.from_message(request.expected)
         if not record.state.is_closed:
             await self._sessions.fold_marks(record.ref)
             record = await self._sessions.read(request.identity) or record
-        # Asked anew: another supervisor that got the same request may have closed it meanwhile.
+        # Checked again: another supervisor that got the same request may have closed it meanwhile.
         if not record.state.is_closed:
             is_complete = record.totals.has_arrived(expected)
-            is_within_grace = deadlines.is_within_close_grace(asked_ms, self._clock(), self._config.session)
+            is_within_grace = deadlines.is_within_close_grace(entry.sent_ms, self._clock(), self._config.session)
             if state_machine.waits_for_data(is_complete=is_complete, is_within_grace=is_within_grace):
                 return None
             event = state_machine.closing_event(State(request.state), is_complete=is_complete)
-            record = await self.end(record, event, expected=expected, requested_by=principal)
+            record = await self.end(record, event, expected=expected, requested_by=entry.principal)
         await self._publish_end(record)
         await self.effects.queue_webhooks(record)
         return reply_of(record, missing=record.totals.missing_from(expected))
@@ -140,7 +126,7 @@ class SessionService:
         requested_by: str = "",
         until_ms: int = commands.FOREVER,
     ) -> SessionRecord:
-        """Bring a session to its end. `requested_by`: the principal that asked for it; empty where none did.
+        """Bring a session to a final state. `requested_by`: the principal that asked for it; empty where none did.
 
         Under a lease it is not begun after `until_ms`.
         """
@@ -161,7 +147,7 @@ class SessionService:
         return ended
 
     async def complete_close(self, record: SessionRecord) -> None:
-        """Publish the end of a closed session: its supervisor may have died before the last entry."""
+        """Publish the end of a closed session: the supervisor that closed it may have died before the last entry."""
         await self._publish_end(record)
         await self.effects.announce_change(record)
 
@@ -170,7 +156,7 @@ class SessionService:
             await self.effects.publish_end(record)
 
     async def _read_authorized(self, principal: str, identity: str, *, others: Collection[str] = ()) -> SessionRecord:
-        """A session of the principal that asks, or, for `others`, of any principal."""
+        """A session that a principal may change: its own, or any where the principal is one of `others`."""
         record = await self._sessions.read(identity)
         if record is None:
             raise errors.UnknownSession(identity=identity)
@@ -188,24 +174,22 @@ class SessionService:
         update: patch.Patch | None = None,
         until_ms: int = commands.FOREVER,
     ) -> SessionRecord:
-        """All effects of an event. Where another supervisor was faster, start again from what stands there now."""
-        identity = record.ref.identity
+        """Bring about all effects of an event. Where another supervisor was faster, start again from its result."""
         while True:
             is_stale = update is not None and not update.has_newer(
                 record.property_entry_ids, about_state=event is not SessionEvent.DESCRIBE
             )
             step = state_machine.transition(record.state, event, is_stale=is_stale)
-            if await self.effects.perform(record, step, update, until_ms):
-                break
-            latest = await self._sessions.read(identity)
+            changed = await self.effects.perform(record, step, update, until_ms)
+            if changed is not None:
+                await self.effects.announce_change(changed)
+                return changed
+            latest = await self._sessions.read(record.ref.identity)
             if latest is None:
-                raise errors.UnknownSession(identity=identity)
-            if state_machine.was_closed_meanwhile(record.state, latest.state, event):
+                raise errors.UnknownSession(identity=record.ref.identity)
+            if state_machine.was_closed_meanwhile(latest.state, event):
                 return latest
             record = latest
-        record = await self._sessions.read(identity) or record
-        await self.effects.announce_change(record)
-        return record
 
 
 def reply_of(record: SessionRecord, *, missing: Totals | None = None) -> control_pb2.SessionReply:

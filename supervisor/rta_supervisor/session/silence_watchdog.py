@@ -1,6 +1,7 @@
-"""Ends sessions whose writers are gone: silent for long, and nothing came from them either."""
+"""Abandons sessions whose writers are gone: no report for a long time, and no new data in the stream either."""
 
 from collections.abc import Callable
+from typing import Final
 
 import redis.exceptions
 
@@ -14,22 +15,23 @@ from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
 
-LOOKS_PER_DEADLINE = 6
+CHECKS_PER_DEADLINE: Final = 6
 
 
 class SilenceWatchdog:
-    """Looks at the sessions that were not heard of for the longest time."""
+    """Checks the sessions without a report for the longest time."""
 
     def __init__(
         self,
         sessions: SessionStore,
-        life: SessionService,
+        service: SessionService,
         config: settings.Settings,
         listening_since_ms: Callable[[], int],
         clock: Clock = now_ms,
     ) -> None:
+        """`listening_since_ms`: since when every report that is sent is read. Silence before that proves nothing."""
         self._sessions = sessions
-        self._life = life
+        self._service = service
         self._config = config
         self._listening_since_ms = listening_since_ms
         self._clock = clock
@@ -39,7 +41,7 @@ class SilenceWatchdog:
         """Look for silent writers until cancelled."""
         await periodic.in_turns(
             turns,
-            lambda: self._config.session.writer_silent_s / LOOKS_PER_DEADLINE,
+            lambda: self._config.session.writer_silent_s / CHECKS_PER_DEADLINE,
             self._check_in_turn,
             self._sessions.outage_log,
         )
@@ -53,29 +55,30 @@ class SilenceWatchdog:
             self._log.warning("lease_lost", duty="watchdog")
 
     async def check(self, until_ms: int = commands.FOREVER) -> None:
-        """One round, under a lease that ends then."""
+        """Abandon the sessions whose writers are silent now. No close is begun after the lease ends at `until_ms`."""
         at_ms = self._clock()
         silent = await self._sessions.silent_since(at_ms - int(self._config.session.writer_silent_s * 1000))
-        for identity, heard_ms in silent.items():
-            silence = deadlines.Silence(heard_ms, self._listening_since_ms())
+        for identity, reported_ms in silent.items():
+            silence = deadlines.Silence(reported_ms, self._listening_since_ms())
             if deadlines.is_abandoned(silence, at_ms, self._config.session):
                 try:
-                    await self._abandon(identity, silent_ms=at_ms - heard_ms, until_ms=until_ms)
+                    await self._abandon(identity, silent_ms=at_ms - reported_ms, until_ms=until_ms)
                 except redis.exceptions.ResponseError as error:
                     self._sessions.log_spoilt_or_raise(identity, error)
 
     async def _abandon(self, identity: str, *, silent_ms: int, until_ms: int) -> None:
-        known = await self._sessions.read(identity)
-        if known is None:
+        record = await self._sessions.read(identity)
+        if record is None:
             return
-        if known.state.is_closed:
-            await self._life.complete_close(known)
+        if record.state.is_closed:
+            await self._service.complete_close(record)
             return
-        marks = await self._sessions.marks(known.ref)
-        if any(known.unit_totals.get(unit) != " ".join(totals.words()) for unit, totals in marks.items()):
-            # Data came, only nobody reported it: somebody writes. Noted before it is folded, when it is news no more.
-            await self._sessions.note_heartbeat([known.ref])
-            if await self._sessions.fold_marks(known.ref):
+        marks = await self._sessions.marks(record.ref)
+        if any(record.unit_totals.get(unit) != " ".join(totals.words()) for unit, totals in marks.items()):
+            # Data came that was not reported, so a writer is alive. Noted before the marks are folded: afterwards they
+            # would not differ, and a supervisor that dies in between would leave no trace of it.
+            await self._sessions.note_heartbeat([record.ref])
+            if await self._sessions.fold_marks(record.ref):
                 return
-        self._log.warning("writer_silent", session=identity, stream=known.ref.stream, silent_s=silent_ms // 1000)
-        await self._life.end(known, SessionEvent.ABANDON, until_ms=until_ms)
+        self._log.warning("writer_silent", session=identity, stream=record.ref.stream, silent_s=silent_ms // 1000)
+        await self._service.end(record, SessionEvent.ABANDON, until_ms=until_ms)

@@ -1,4 +1,4 @@
-"""All rules of a session's life. Pure: decides what an event does and in which order, and does nothing.
+"""All rules of a session's life: what an event does in each state, in which order, and what becomes of the gate. Pure.
 
 A transition lists its effects in the order in which they have to happen; `effects` brings them about. Each may be
 repeated: a supervisor that is killed between two of them is followed by one that does all of them again.
@@ -12,7 +12,7 @@ from rta_wire.session import State
 
 
 class SessionEvent(enum.StrEnum):
-    """What can happen to a session, in words that follow 'can't'."""
+    """What can happen to a session. The values complete "A session that is closed can't ..."."""
 
     DESCRIBE = "be described anew"
     PAUSE = "pause"
@@ -27,18 +27,18 @@ class Effect(enum.StrEnum):
     """A change in Redis."""
 
     SEAL = "seal"
-    """Shut the gate: no burst is taken any more. Count what was taken."""
+    """Shut the gate, so that no burst is taken any more, and fold the marks of what was taken."""
 
-    PUBLISH_TIME_RANGE = "show"
+    PUBLISH_TIME_RANGE = "publish_time_range"
     """Publish the time range in the hash and in the stream."""
 
     PUT_JSON = "put_json"
     """Write the new state and JSON into the hash."""
 
-    PUBLISH_JSON = "stream_json"
+    PUBLISH_JSON = "publish_json"
     """Publish the JSON in the stream."""
 
-    PUBLISH_END = "finish"
+    PUBLISH_END = "publish_end"
     """Publish the JSON in the stream as the session's last entry, once."""
 
 
@@ -78,7 +78,7 @@ TRANSITIONS: Final[dict[tuple[State, SessionEvent], Transition]] = {
 
 
 class Gate(enum.StrEnum):
-    """Whether bursts of a session are taken, as the key `gate` says it. Writers watch it."""
+    """Whether bursts of a session are taken: the value of the key `gate`, which writers watch."""
 
     OPEN = "open"
     SEALED = "sealed"
@@ -92,13 +92,14 @@ GATE_EFFECTS: Final[dict[tuple[Gate | None, Effect], Gate]] = {
     (Gate.OPEN, Effect.SEAL): Gate.SEALED,
     (Gate.SEALED, Effect.SEAL): Gate.SEALED,
     (Gate.FINISHED, Effect.SEAL): Gate.FINISHED,
-    # A gate that Redis lost is shut all the same: no writer may go on.
+    # A gate that Redis lost is made anew, and shut: no writer may go on.
     (None, Effect.SEAL): Gate.SEALED,
     (Gate.OPEN, Effect.PUBLISH_END): Gate.FINISHED,
     (Gate.SEALED, Effect.PUBLISH_END): Gate.FINISHED,
     (Gate.FINISHED, Effect.PUBLISH_END): Gate.FINISHED,
 }
-"""What effects do to the gate; None: there is no key. No other pair changes it. `stream.lua` does it in Redis."""
+"""What effects do to the gate, where None means that there is no key. No other pair changes it. Only the publication of
+an opening makes a gate that is open. `stream.lua` does all of this in Redis."""
 
 
 def check_initial(state: State) -> None:
@@ -108,10 +109,10 @@ def check_initial(state: State) -> None:
 
 
 def transition(state: State, event: SessionEvent, *, is_stale: bool = False) -> Transition:
-    """What an event does to a session. Closed is final.
+    """What an event does to a session in a state. Raises `NoSuchTransition` where it is not allowed.
 
-    `is_stale`: a request that a newer one has overtaken, or that another supervisor applied without publishing it. It
-    changes nothing, and the JSON as it stands is published.
+    `is_stale`: the event comes from a request that a newer one has overtaken, or that another supervisor has applied,
+    perhaps without publishing it. It changes nothing, and the JSON as it stands is published.
     """
     try:
         step = TRANSITIONS[state, event]
@@ -121,21 +122,21 @@ def transition(state: State, event: SessionEvent, *, is_stale: bool = False) -> 
 
 
 def closing_event(requested: State, *, is_complete: bool) -> SessionEvent:
-    """The event of a request to close: one that misses data can't end as plainly closed."""
+    """The event of a request to close a session in a state. `is_complete`: everything that is expected has arrived."""
     return after_loss(CLOSING_EVENTS[requested], has_loss=not is_complete)
 
 
 def after_loss(event: SessionEvent, *, has_loss: bool) -> SessionEvent:
-    """A session that misses data ends as truncated instead of closed. Other ends say as much already."""
+    """The event that ends a session of which data is lost: truncated takes the place of closed. Other ends stay."""
     return SessionEvent.TRUNCATE if has_loss and event is SessionEvent.CLOSE else event
 
 
 def waits_for_data(*, is_complete: bool, is_within_grace: bool) -> bool:
-    """Whether a close waits for data that it expects."""
+    """Whether a close waits for data that is expected and missing."""
     return not is_complete and is_within_grace
 
 
-def was_closed_meanwhile(before: State, now: State, event: SessionEvent) -> bool:
-    """Whether another supervisor closed the session while this event was applied: its end counts, and nothing is left
-    to do. A description can still be applied."""
-    return now.is_closed and not before.is_closed and event is not SessionEvent.DESCRIBE
+def was_closed_meanwhile(now: State, event: SessionEvent) -> bool:
+    """Whether an event has nothing left to do because another supervisor has closed the session since the event was
+    allowed: the first end counts. A description can still be applied."""
+    return now.is_closed and event is not SessionEvent.DESCRIBE

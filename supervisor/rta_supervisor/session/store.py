@@ -1,6 +1,7 @@
-"""What Redis knows of sessions: reads it, folds reports into it, shows it to readers. How a session lives is `life`'s.
+"""The records of sessions in Redis: reads them, folds reports into them, publishes their time ranges, and finds those
+that are open, closed or silent. Changes no state of a session: that is left to `service` and `effects`.
 
-Holds no state of its own: any supervisor may serve any session.
+Holds nothing itself: any supervisor may serve any session.
 """
 
 import functools
@@ -19,21 +20,23 @@ from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.paging import map_pages, pages
 from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import errors, keys
+from rta_wire.control.report_merge import SessionKey
 from rta_wire.control.totals import Mark, Totals
 from rta_wire.session import State
 
-UNCHANGED_WORDS: Final = 3
-"""Words of an answer to a fold that held no news."""
+UNCHANGED_ITEMS: Final = 3
+"""Items of the reply to a fold that changed nothing; one that did has the growth of the four counts after them."""
 
 CALL_SESSIONS: Final = 50
-"""Sessions that one call is about where they live on one server: a call costs as much as what it does for one of them,
-and keeps Redis from serving others meanwhile."""
+"""Sessions in one call where all live on one server: a call costs as much as what it does for one session, and Redis
+serves nobody else meanwhile."""
 
-NO_TIME: Final = b" -"
+NO_TIME_RANGE: Final = b" -"
+"""How the totals of a session without data end."""
 
 
 class SessionStore:
-    """Reading and folding."""
+    """The records of all sessions."""
 
     def __init__(self, link: Link, config: settings.Settings, clock: Clock = now_ms) -> None:
         self._link = link
@@ -42,19 +45,15 @@ class SessionStore:
         self._clock = clock
         self._log = log.get()
         self.outage_log = link.outage_log
-
-    @property
-    def _at_once(self) -> int:
-        """Sessions that one call can be about."""
-        return CALL_SESSIONS if self._link.is_one_server else 1
+        self._call_sessions = CALL_SESSIONS if link.is_one_server else 1
 
     async def read(self, identity: str) -> SessionRecord | None:
-        """What is known of a session, None where there is none."""
-        [known] = await self.read_all([identity])
-        return known
+        """The record of a session, None where there is none."""
+        [record] = await self.read_all([identity])
+        return record
 
     async def read_all(self, identities: Sequence[str]) -> list[SessionRecord | None]:
-        """The same for many, in one round trip."""
+        """The records of sessions in one round trip, None for each that there is not."""
         answers = await self._link.do_all(
             [
                 call
@@ -65,30 +64,30 @@ class SessionStore:
                 )
             ]
         )
-        found = zip(identities, answers[::2], answers[1::2], strict=True)
         return [
-            model.parse_record(identity, pairs_to_dict(flat), document) if flat else None
-            for identity, flat, document in found
+            model.parse_record(identity, pairs_to_dict(state), document) if state else None
+            for identity, state, document in zip(identities, answers[::2], answers[1::2], strict=True)
         ]
 
     async def fold(
-        self, reports: Mapping[tuple[str, int], Mapping[str, Totals]], *, principal: str | None = None
+        self, reports: Mapping[SessionKey, Mapping[str, Totals]], *, principal: str | None = None
     ) -> list[FoldResult]:
-        """Join reports into sessions, keyed by (identity, stream session id). Only those of `principal`, if given."""
-        return await map_pages(list(reports.items()), functools.partial(self._fold_slice, principal))
+        """Join reports into sessions. `principal`: the one that reported; None folds into sessions of any principal."""
+        return await map_pages(list(reports.items()), functools.partial(self._fold_page, principal))
 
-    async def _fold_slice(
-        self, principal: str | None, reports: Sequence[tuple[tuple[str, int], Mapping[str, Totals]]]
+    async def _fold_page(
+        self, principal: str | None, reports: Sequence[tuple[SessionKey, Mapping[str, Totals]]]
     ) -> list[FoldResult]:
-        parts = pages(reports, self._at_once)
-        folded = await self._link.do_all([functions.fold(self._keys, some, principal=principal) for some in parts])
-        answers = [answer for some in folded for answer in some]
-        _count(answers)
+        answers = await self._link.do_all(
+            [functions.fold(self._keys, page, principal=principal) for page in pages(reports, self._call_sessions)]
+        )
+        folded = [answer for page in answers for answer in page]
+        _count_growth(folded)
         return [
             model.parse_fold_result(
-                SessionRef(identity, answer[1].decode(), number), model.FoldOutcome(answer[0].decode()), answer[2]
+                SessionRef(identity, stream.decode(), stream_session_id), model.FoldOutcome(outcome.decode()), names
             )
-            for ((identity, number), _), answer in zip(reports, answers, strict=True)
+            for ((identity, stream_session_id), _), (outcome, stream, names, *_) in zip(reports, folded, strict=True)
         ]
 
     async def marks(self, ref: SessionRef) -> dict[str, Totals]:
@@ -97,133 +96,131 @@ class SessionStore:
         if isinstance(marks, Exception):
             self.log_spoilt_or_raise(ref.identity, marks)
             return {}
-        return self._totals(ref, marks)
+        return self._parse_marks(ref, marks)
 
     def log_spoilt_or_raise(self, identity: str, error: Exception) -> None:
-        """Go on without what a writer spoilt in its own keys, and say so. Any other error is raised."""
+        """Log an error of a session whose keys a writer spoilt: other sessions go on. Raise any other error."""
         if not is_key_specific(error):
             raise classify(error)
         self._log.error("session_spoilt", session=identity, error=str(error))
 
     async def fold_marks(self, ref: SessionRef, marks: Sequence[bytes] | None = None) -> bool:
-        """Fold what stands in the stream like reports. Whether it held news."""
-        units = await self.marks(ref) if marks is None else self._totals(ref, marks)
+        """Fold what stands in the stream like reports. Whether that changed anything.
+
+        `marks`: as Redis gave them; read here where they are not given.
+        """
+        units = await self.marks(ref) if marks is None else self._parse_marks(ref, marks)
         if not units:
             return False
-        [folded] = await self.fold({(ref.identity, ref.stream_session_id): units})
-        if folded.implausible_units:
-            self._log.error("marks_implausible", session=ref.identity, units=folded.implausible_units)
-        return folded.outcome is model.FoldOutcome.CHANGED
+        [result] = await self.fold({(ref.identity, ref.stream_session_id): units})
+        if result.implausible_units:
+            self._log.error("marks_implausible", session=ref.identity, units=result.implausible_units)
+        return result.outcome is model.FoldOutcome.CHANGED
 
-    def _totals(self, ref: SessionRef, marks: Sequence[bytes]) -> dict[str, Totals]:
-        """Marks are the writers' to write: one that makes no sense is left out, and keeps nobody from anything."""
-        found: dict[str, Totals] = {}
-        wrong: list[Exception] = []
+    def _parse_marks(self, ref: SessionRef, marks: Sequence[bytes]) -> dict[str, Totals]:
+        """Totals by unit. Writers write marks: one that can't be read is left out and logged."""
+        units: dict[str, Totals] = {}
+        mistakes: list[Exception] = []
         for unit, mark in pairs_to_dict(marks).items():
             try:
-                found[unit.decode()] = Mark.from_text(mark.decode()).totals
+                units[unit.decode()] = Mark.from_text(mark.decode()).totals
             except (errors.BadMessage, UnicodeDecodeError) as error:
-                wrong.append(error)
-        if wrong:
-            self._log.error("marks_unreadable", session=ref.identity, count=len(wrong), first=str(wrong[0]))
-        return found
+                mistakes.append(error)
+        if mistakes:
+            self._log.error("marks_unreadable", session=ref.identity, count=len(mistakes), first=str(mistakes[0]))
+        return units
 
     async def note_heartbeat(self, refs: Iterable[SessionRef]) -> None:
         """Note that the writers of sessions are alive."""
         at_ms = self._clock()
-        words = [word for ref in refs for word in (at_ms, ref.identity)]
-        if not words:
+        scores = [argument for ref in refs for argument in (at_ms, ref.identity)]
+        if not scores:
             return
         try:
-            await self._link.do("ZADD", self._keys.session_index(), "XX", "GT", *words)
+            await self._link.do("ZADD", self._keys.session_index(), "XX", "GT", *scores)
         except TemporaryRefusal as error:
-            # A full Redis takes no notes, and messages have to go to make room. The watchdog knows that it was full.
+            # A full Redis refuses it, and messages have to go to make room. No writer counts as silent meanwhile.
             self.outage_log.log_failure(error)
 
     async def refresh(self, refs: Iterable[SessionRef], *, renewed: Container[SessionRef] = ()) -> list[Published]:
-        """Show readers the time ranges that they have not seen, and keep open sessions alive.
+        """Publish new time ranges of open sessions, and renew the lifetimes of the sessions. Gives the totals of each.
 
-        `renewed`: those whose lifetime was set a moment ago. Gives what stands of each that is open.
+        `renewed`: sessions whose lifetime was renewed a moment ago.
         """
-        return await map_pages(list(refs), functools.partial(self._refresh_slice, renewed))
+        return await map_pages(list(refs), functools.partial(self._refresh_page, renewed))
 
-    async def _refresh_slice(self, renewed: Container[SessionRef], refs: Sequence[SessionRef]) -> list[Published]:
+    async def _refresh_page(self, renewed: Container[SessionRef], refs: Sequence[SessionRef]) -> list[Published]:
         ttl_s = self._config.session.open_ttl_s
-        wanted = [(ref.identity, ref.stream_session_id, 0 if ref in renewed else ttl_s) for ref in refs]
+        lifetimes_s = [(ref, 0 if ref in renewed else ttl_s) for ref in refs]
         answers = await self._link.do_all(
-            [functions.refresh(self._keys, some) for some in pages(wanted, self._at_once)]
+            [functions.refresh(self._keys, page) for page in pages(lifetimes_s, self._call_sessions)]
         )
-        found = zip(refs, (answer for some in answers for answer in some), strict=True)
-        shown = [(ref, totals) for ref, totals in found if totals]
-        await self._publish_time_ranges([(ref, totals) for ref, totals in shown if not totals.endswith(NO_TIME)])
-        return shown
+        totals_texts = (text for page in answers for text in page)
+        published = [(ref, text) for ref, text in zip(refs, totals_texts, strict=True) if text]
+        await self._publish_time_ranges([(ref, text) for ref, text in published if not text.endswith(NO_TIME_RANGE)])
+        return published
 
-    async def _publish_time_ranges(self, shown: Sequence[Published]) -> None:
-        """Tell streams the time ranges that they were not told."""
-        streams: dict[str, list[Published]] = {}
-        for one in shown:
-            streams.setdefault(one[0].stream, []).append(one)
-        parts = [(stream, some) for stream, all_ in streams.items() for some in pages(all_, CALL_SESSIONS)]
+    async def _publish_time_ranges(self, published: Sequence[Published]) -> None:
+        """Add the time ranges to the streams that do not have them."""
+        by_stream: dict[str, list[Published]] = {}
+        for ref, totals in published:
+            by_stream.setdefault(ref.stream, []).append((ref, totals))
+        calls = [(stream, page) for stream, rows in by_stream.items() for page in pages(rows, CALL_SESSIONS)]
         answers = await self._link.try_all(
             [
                 functions.publish_time_ranges(
                     self._keys,
                     stream,
-                    [
-                        (ref.stream_session_id, start, end)
-                        for ref, totals in some
-                        for _, start, end in (totals.rsplit(b" ", 2),)
-                    ],
+                    [(ref.stream_session_id, *_time_range(totals)) for ref, totals in page],
                     ttl_s=self._config.session.open_ttl_s,
                 )
-                for stream, some in parts
+                for stream, page in calls
             ]
         )
-        for (_, some), answer in zip(parts, answers, strict=True):
-            each = [answer] * len(some) if isinstance(answer, Exception) else answer
-            for (ref, _), one in zip(some, each, strict=True):
-                if isinstance(one, Exception):
-                    self.log_spoilt_or_raise(ref.identity, one)
+        for (_, page), answer in zip(calls, answers, strict=True):
+            outcomes = [answer] * len(page) if isinstance(answer, Exception) else answer
+            for (ref, _), outcome in zip(page, outcomes, strict=True):
+                if isinstance(outcome, Exception):
+                    self.log_spoilt_or_raise(ref.identity, outcome)
                 else:
-                    counters.counts.ranges_published += one
+                    counters.counts.ranges_published += outcome
 
     async def extend_gates(self, refs: Iterable[SessionRef]) -> None:
         """Keep the gates of open sessions from expiring."""
         ttl_s = self._config.session.open_ttl_s
-        await self._link.do_all(
-            [functions.extend_gate(self._keys, ref.stream, ref.stream_session_id, ttl_s=ttl_s) for ref in refs]
-        )
+        await self._link.do_all([functions.extend_gate(self._keys, ref, ttl_s=ttl_s) for ref in refs])
 
-    async def extend_closed(self, closed: Iterable[SessionRef]) -> None:
-        """Keep closed sessions that no catalogue has yet, for as long as that takes."""
+    async def extend_closed(self, refs: Iterable[SessionRef]) -> None:
+        """Keep closed sessions that the catalogue does not have yet from expiring."""
         ttl_s = self._config.session.open_ttl_s
-        await self._link.do_all([functions.extend_closed(self._keys, ref.identity, ttl_s=ttl_s) for ref in closed])
+        await self._link.do_all([functions.extend_closed(self._keys, ref.identity, ttl_s=ttl_s) for ref in refs])
 
     async def open_and_closed(self, besides: Container[str] = ()) -> tuple[list[SessionRef], list[SessionRef]]:
-        """Every session in the index: those that are open, and those that are closed and still have to be put away."""
+        """The sessions in the index but for `besides`: those that are open, and those that are closed and not released
+        yet. Sessions that have expired are removed from the index."""
         scores = pairs_to_dict(await self._link.do("ZRANGE", self._keys.session_index(), 0, -1, "WITHSCORES"))
         identities = [identity for identity in map(bytes.decode, scores) if identity not in besides]
-        names = (keys.STREAM_NAME, keys.STREAM_SESSION_ID, keys.STATE)
-        places = await self._link.do_all(
-            [("HMGET", self._keys.session_state(identity), *names) for identity in identities]
+        fields = (keys.STREAM_NAME, keys.STREAM_SESSION_ID, keys.STATE)
+        rows = await self._link.do_all(
+            [("HMGET", self._keys.session_state(identity), *fields) for identity in identities]
         )
         open_refs: list[SessionRef] = []
         closed_refs: list[SessionRef] = []
-        gone: list[str] = []
-        for identity, (stream, number, state) in zip(identities, places, strict=True):
+        expired: list[str] = []
+        for identity, (stream, stream_session_id, state) in zip(identities, rows, strict=True):
             if stream is None:
-                gone.append(identity)
+                expired.append(identity)
                 continue
             refs = closed_refs if State(state.decode()).is_closed else open_refs
-            refs.append(SessionRef(identity, stream.decode(), int(number)))
-        if gone:
-            self._log.warning("sessions_expired", sessions=gone)
-            seen = [(identity, scores[identity.encode()]) for identity in gone]
-            await self._link.do(*retention_functions.remove_if_unchanged(self._keys.session_index(), seen))
+            refs.append(SessionRef(identity, stream.decode(), int(stream_session_id)))
+        if expired:
+            self._log.warning("sessions_expired", sessions=expired)
+            unchanged = [(identity, scores[identity.encode()]) for identity in expired]
+            await self._link.do(*retention_functions.remove_if_unchanged(self._keys.session_index(), unchanged))
         return open_refs, closed_refs
 
     async def are_registered(self, refs: Sequence[SessionRef]) -> list[bool]:
-        """Whether each is listed, its stream is, and writers may append to it."""
+        """Whether each has a gate and is in the index, and its stream is in the list of streams."""
         answers = await self._link.do_all(
             [
                 call
@@ -235,34 +232,40 @@ class SessionStore:
                 )
             ]
         )
-        found = zip(answers[::3], answers[1::3], answers[2::3], strict=True)
-        return [bool(gate and stream and score is not None) for gate, stream, score in found]
+        rows = zip(answers[::3], answers[1::3], answers[2::3], strict=True)
+        return [bool(has_gate and has_stream and score is not None) for has_gate, has_stream, score in rows]
 
     async def silent_since(self, before_ms: int) -> dict[str, int]:
-        """Sessions that were last heard of before a time, with that time."""
+        """Sessions without a report since a time, with the time of their last one."""
         flat = await self._link.do("ZRANGEBYSCORE", self._keys.session_index(), "-inf", before_ms, "WITHSCORES")
         return {identity.decode(): int(score) for identity, score in pairs_to_dict(flat).items()}
 
     async def note_loss(self, ref: SessionRef) -> None:
         """Note that Redis lost data of a session: it can't end as complete."""
-        await self._link.do(*functions.note_loss(self._keys, ref.identity, ref.stream_session_id))
+        await self._link.do(*functions.note_loss(self._keys, ref))
 
     async def published_version(self, ref: SessionRef) -> int:
-        """The version of the newest JSON that its stream was told. What does not read so tells nothing."""
-        told = await self._link.do("GET", self._keys.published(ref.stream, ref.stream_session_id))
-        version: bytes = (told or b"").partition(b" ")[0]
+        """The version of the newest JSON in the stream; 0 where there is none, or a writer spoilt what says it."""
+        text = await self._link.do("GET", self._keys.published(ref.stream, ref.stream_session_id))
+        version: bytes = (text or b"").partition(b" ")[0]
         return int(version) if version.isdigit() else 0
 
     async def last_entry_id(self, stream: str) -> str:
-        """Where a stream ends now; `0-0` if it is new."""
+        """Where a stream ends now; `0-0` if there is no such stream."""
         return replies.last_generated_id(await replies.read_stream_info(self._link, keys.stream(stream)))
 
 
-def _count(folded: Sequence[Sequence[Any]]) -> None:
-    """By how much streams grew: what changed says it in its last four words."""
-    grown: dict[bytes, list[Sequence[int]]] = {}
+def _time_range(totals: bytes) -> tuple[bytes, bytes]:
+    """Start and end in the text of totals."""
+    _, start, end = totals.rsplit(b" ", 2)
+    return start, end
+
+
+def _count_growth(folded: Sequence[Sequence[Any]]) -> None:
+    """Count by how much streams grew, from the replies to a fold."""
+    growth: dict[bytes, list[Sequence[int]]] = {}
     for answer in folded:
-        if len(answer) > UNCHANGED_WORDS:
-            grown.setdefault(answer[1], []).append(answer[UNCHANGED_WORDS:])
-    for stream, rows in grown.items():
+        if len(answer) > UNCHANGED_ITEMS:
+            growth.setdefault(answer[1], []).append(answer[UNCHANGED_ITEMS:])
+    for stream, rows in growth.items():
         counters.counts.add_reported(stream.decode(), [sum(column) for column in zip(*rows, strict=True)])

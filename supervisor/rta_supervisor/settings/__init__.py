@@ -1,1 +1,1 @@
-"""The settings: where they come from, what they mean, which of them can change while the daemon runs."""
+"""The settings: their sections, the sources of their values, secrets among them, and reloading. Knows no other part."""

@@ -1,4 +1,4 @@
-"""Which settings can change while the supervisor runs, and what a changed file means for it."""
+"""Which settings can change while the supervisor runs, and what a changed configuration changes."""
 
 from typing import Any, Final
 
@@ -12,20 +12,20 @@ RELOADABLE: Final = (
     *("control.retry_s", "control.pickup_s", "control.expire_s"),
     *("control.max_unacknowledged", "control.reply_ttl_s", "control.dead_letters_max"),
 )
-"""Settings, or whole sections. Everything else is built into connections, keys and files when the supervisor starts."""
+"""Settings or whole sections that take effect at once. All others are built into connections, keys and files."""
 
 
 class SettingsChange(msgspec.Struct, frozen=True):
-    """What a new configuration brings."""
+    """The difference between the settings in force and a new configuration."""
 
     settings: settings_.Settings
-    """The settings after it: new where that can be, as they were elsewhere."""
+    """The settings after the reload: new values of reloadable settings, old values of all others."""
     applied: tuple[str, ...]
     needs_restart: tuple[str, ...]
 
 
 def compare(old: settings_.Settings, new: settings_.Settings) -> SettingsChange:
-    """What a reload would change, and what waits for a restart."""
+    """What a reload changes, and what waits for a restart."""
     document: dict[str, Any] = msgspec.to_builtins(old)
     applied: list[str] = []
     needs_restart: list[str] = []
@@ -43,6 +43,6 @@ def compare(old: settings_.Settings, new: settings_.Settings) -> SettingsChange:
 
 
 def apply(current: settings_.Settings, change: SettingsChange) -> None:
-    """Put a change into force: everybody reads sections from `current`."""
+    """Put a change into force by replacing the sections of `current`, which all parts of the daemon share."""
     for section in current.__struct_fields__:
         setattr(current, section, getattr(change.settings, section))

@@ -56,7 +56,7 @@ CONTROL_BLOCK_S: Final = 1.0
 
 
 class Settings(msgspec.Struct, forbid_unknown_fields=True):
-    """The settings in force. A reload replaces sections (`reload.apply`): read one where it is used, and keep none."""
+    """The settings in force. A reload replaces sections (`reload.apply`): read them where they are used."""
 
     redis: RedisSettings = RedisSettings()
     keys: keys_.Keys = keys_.Keys()

@@ -1,5 +1,6 @@
-"""Makes one configuration of a file, credentials, the environment and the command line, and knows where each value came
-from. What can be set, and what values make sense together, is the business of `settings`.
+"""Gathers values from a file, systemd's credentials, the environment and the command line, with the origin of each.
+
+Which settings there are, and which values are possible, is decided in `settings` and its sections.
 """
 
 import difflib
@@ -17,7 +18,7 @@ from rta_wire import errors
 ENVIRONMENT_PREFIX: Final = "RTA_"
 CREDENTIAL_PREFIX: Final = "rta."
 CREDENTIALS: Final = "CREDENTIALS_DIRECTORY"
-"""Where systemd says that it put them."""
+"""The variable in which systemd names the directory of its credentials."""
 
 DEFAULT: Final = "default"
 COMMAND_LINE: Final = "command line"
@@ -27,124 +28,134 @@ _KEY: Final = re.compile(r"""\s*(?P<path>(?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?
 
 _NAME: Final = re.compile(r"\w+(?:\.\w+)+")
 
-Path_ = tuple[str, ...]
+SettingPath = tuple[str, ...]
+"""A setting by the names of its tables and its own: `("trim", "streams", "rig", "max_entries")`."""
+
 Document = dict[str, Any]
 T = TypeVar("T")
 
 
-class GivenValue(msgspec.Struct, frozen=True):
-    """A value that somebody gave."""
+class SourcedValue(msgspec.Struct, frozen=True):
+    """A value from one of the sources."""
 
     value: Any
     origin: str
     is_text: bool
-    """Where there is only text, `5` is a number and `true` a truth. In a file the type has to be right."""
+    """Whether the source has text only, so that `5` may be a number. In a file the type has to be right."""
 
 
 class SettingsSources:
-    """Values by their path. The last one that was put counts."""
+    """Values of all sources by the path of their setting. Of two values for one setting the later source counts."""
 
     def __init__(self) -> None:
-        self.given: dict[Path_, GivenValue] = {}
+        self._values: dict[SettingPath, SourcedValue] = {}
 
     @classmethod
     def gather(cls, path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, Any]) -> Self:
-        layers = cls()
+        """Read all sources, the one that counts most last."""
+        gathered = cls()
         if path is not None:
-            layers._put_file(path)
+            gathered._put_file(path)
         if directory := environ.get(CREDENTIALS):
-            layers._put_credentials(Path(directory))
+            gathered._put_credentials(Path(directory))
         for name, text in environ.items():
             if name.startswith(ENVIRONMENT_PREFIX) and "__" in name:
-                where = tuple(name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__"))
-                layers._put(where, GivenValue(_list_or_text(name, text), name, is_text=True))
+                setting = tuple(name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__"))
+                gathered._put(setting, SourcedValue(_list_or_text(name, text), name, is_text=True))
         for name, value in overrides.items():
             if value is not None:
-                layers._put(tuple(name.split(".")), GivenValue(value, COMMAND_LINE, is_text=True))
-        return layers
+                gathered._put(tuple(name.split(".")), SourcedValue(value, COMMAND_LINE, is_text=True))
+        return gathered
 
-    def origin(self, path: Path_) -> str:
-        """Where a value came from. A table or a list came from where its first part did."""
-        if path in self.given:
-            return self.given[path].origin
-        return next((given.origin for one, given in self.given.items() if one[: len(path)] == path), DEFAULT)
+    def origin(self, path: SettingPath) -> str:
+        """Where the value of a setting came from. The origin of a table is that of its first value."""
+        if path in self._values:
+            return self._values[path].origin
+        inside = (value.origin for other, value in self._values.items() if other[: len(path)] == path)
+        return next(inside, DEFAULT)
 
     def label(self, name: str) -> str:
-        """A setting for people: its origin and its dotted name."""
-        origin = next((given.origin for path, given in self.given.items() if dotted(path) == name), DEFAULT)
+        """The dotted name of a setting, with the origin of its value in front."""
+        origin = next((value.origin for path, value in self._values.items() if dotted(path) == name), DEFAULT)
         return name if origin == DEFAULT else f"{origin}: {name}"
 
     def traced(self, reason: str) -> str:
-        """A reason, with the origin of each setting that it mentions."""
-        origins = {dotted(path): given.origin for path, given in self.given.items()}
+        """The reason of an error, with the origin of each setting that it mentions."""
+        origins = {dotted(path): value.origin for path, value in self._values.items()}
         mentioned = [f"{name} is set at {origins[name]}" for name in _NAME.findall(reason) if name in origins]
         return f"{reason} ({', '.join(mentioned)})" if mentioned else reason
 
-    def convert(self, kind: type[T]) -> T:
-        """All values as one structure, or an error with every problem."""
+    def convert(self, struct_type: type[T]) -> T:
+        """All values as one struct. Raises one error with every value that has a wrong name or type."""
         document: Document = {}
         problems: list[tuple[str, str]] = []
-        for path, given in self.given.items():
+        for path, value in self._values.items():
             try:
-                _set(document, path, _converted(kind, path, given))
+                _set(document, path, _converted(struct_type, path, value))
             except msgspec.ValidationError as error:
                 problems.append((self.label(dotted(path)), _reason(error)))
         if not problems:
             try:
-                return msgspec.convert(document, kind, strict=False)
+                return msgspec.convert(document, struct_type, strict=False)
             except msgspec.ValidationError as error:
                 problems.append(("the configuration", _reason(error)))
         raise configuration_error(problems)
 
     def _put_file(self, path: Path) -> None:
         text, document = _read(path)
-        lines = dict(_lines(text))
-        for where, value in _leaves(document):
-            line = next((lines[where[:size]] for size in range(len(where), 0, -1) if where[:size] in lines), None)
-            self._put(where, GivenValue(value, f"{path}:{line}" if line else str(path), is_text=False))
+        line_numbers = dict(_line_numbers(text))
+        for setting, value in _leaves(document):
+            # A value inside an inline table has no line of its own: it stands in that of the table.
+            tables = (setting[:size] for size in range(len(setting), 0, -1))
+            number = next((line_numbers[table] for table in tables if table in line_numbers), None)
+            self._put(setting, SourcedValue(value, f"{path}:{number}" if number else str(path), is_text=False))
 
     def _put_credentials(self, directory: Path) -> None:
-        """systemd puts each secret into a file of its own. Ours are named after their settings: rta.http.token."""
+        """Read systemd's credentials: a file for each secret, named after its setting, as in rta.http.token."""
         for file in sorted(directory.glob(f"{CREDENTIAL_PREFIX}*")):
-            where = tuple(file.name.removeprefix(CREDENTIAL_PREFIX).split("."))
-            self._put(where, GivenValue(file.read_text().strip(), f"credential {file.name}", is_text=True))
+            setting = tuple(file.name.removeprefix(CREDENTIAL_PREFIX).split("."))
+            self._put(setting, SourcedValue(file.read_text().strip(), f"credential {file.name}", is_text=True))
 
-    def _put(self, path: Path_, given: GivenValue) -> None:
-        for other in [one for one in self.given if one[: len(path)] == path or path[: len(one)] == one]:
-            del self.given[other]
-        self.given[path] = given
+    def _put(self, path: SettingPath, value: SourcedValue) -> None:
+        """Set a value in place of earlier ones of the same setting, of a table around it and of settings inside it."""
+        for other in list(self._values):
+            if other[: len(path)] == path or path[: len(other)] == other:
+                del self._values[other]
+        self._values[path] = value
 
 
-def dotted(path: Path_) -> str:
+def dotted(path: SettingPath) -> str:
+    """A setting as errors and the command line name it: names with other characters are in quotes."""
     return ".".join(part if re.fullmatch(r"[\w-]+", part) else f'"{part}"' for part in path)
 
 
 def configuration_error(problems: list[tuple[str, str]]) -> errors.BadConfiguration:
-    """One error for all of them; its sentence is about the first."""
+    """One error for all problems (setting, reason); its sentence is about the first."""
     (where, reason), *further = problems
     if further:
         reason += f" ({len(further)} more: see rta-supervisor check-config)"
     return errors.BadConfiguration(where=where, reason=reason, problems=problems)
 
 
-def _converted(kind: Any, path: Path_, given: GivenValue) -> Any:
+def _converted(struct_type: Any, path: SettingPath, value: SourcedValue) -> Any:
+    """A value as the type that its setting has in a struct."""
+    value_type = struct_type
     for depth, name in enumerate(path):
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-            kinds = typing.get_type_hints(kind)
-            if name not in kinds:
-                raise msgspec.ValidationError(_unknown(path[: depth + 1], kinds))
-            kind = kinds[name]
-        elif typing.get_origin(kind) is dict:
-            kind = typing.get_args(kind)[1]
+        if isinstance(value_type, type) and issubclass(value_type, msgspec.Struct):
+            field_types = typing.get_type_hints(value_type)
+            if name not in field_types:
+                raise msgspec.ValidationError(_unknown(path[: depth + 1], field_types))
+            value_type = field_types[name]
+        elif typing.get_origin(value_type) is dict:
+            value_type = typing.get_args(value_type)[1]
         else:
             raise msgspec.ValidationError(f"{dotted(path[:depth])} is one value and has no {name!r}")
-    value = msgspec.convert(given.value, kind, strict=not given.is_text)
-    return msgspec.to_builtins(value)
+    return msgspec.to_builtins(msgspec.convert(value.value, value_type, strict=not value.is_text))
 
 
-def _unknown(path: Path_, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.4)
-    hint = f"Did you mean {dotted((*path[:-1], near[0]))}?" if near else f"There is {', '.join(known)}."
+def _unknown(path: SettingPath, names: Iterable[str]) -> str:
+    nearest = difflib.get_close_matches(path[-1], names, n=1, cutoff=0.4)
+    hint = f"Did you mean {dotted((*path[:-1], nearest[0]))}?" if nearest else f"There is {', '.join(names)}."
     return f"there is no such setting. {hint}"
 
 
@@ -163,18 +174,18 @@ def _read(path: Path) -> tuple[str, Document]:
         raise errors.BadConfiguration(where=str(path), reason=f"it is not TOML: {error}") from error
 
 
-def _lines(text: str) -> Iterator[tuple[Path_, int]]:
-    """Where each key and table of a TOML text stands, as far as can be told line by line."""
-    table: Path_ = ()
+def _line_numbers(text: str) -> Iterator[tuple[SettingPath, int]]:
+    """Keys and tables of a TOML text with their line numbers, as far as they are recognised line by line."""
+    table: SettingPath = ()
     for number, line in enumerate(text.splitlines(), 1):
-        found = _HEADER.fullmatch(line) or _KEY.match(line)
-        if found is None:
+        match = _HEADER.fullmatch(line) or _KEY.match(line)
+        if match is None:
             continue
         try:
-            path = tuple(_only_path(tomllib.loads(f"{found['path']} = 0")))
+            path = tuple(_only_path(tomllib.loads(f"{match['path']} = 0")))
         except tomllib.TOMLDecodeError:
             continue
-        if found.re is _HEADER:
+        if match.re is _HEADER:
             table = path
             yield table, number
         else:
@@ -182,12 +193,14 @@ def _lines(text: str) -> Iterator[tuple[Path_, int]]:
 
 
 def _only_path(document: Any) -> Iterator[str]:
+    """The names on the way to the only value of a document."""
     while isinstance(document, dict):
         [(name, document)] = document.items()
         yield name
 
 
-def _leaves(document: Document, above: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
+def _leaves(document: Document, above: SettingPath = ()) -> Iterator[tuple[SettingPath, Any]]:
+    """Every value of a document that is no table, or an empty one, with its path."""
     for name, value in document.items():
         if isinstance(value, dict) and value:
             yield from _leaves(value, (*above, name))
@@ -196,7 +209,7 @@ def _leaves(document: Document, above: Path_ = ()) -> Iterator[tuple[Path_, Any]
 
 
 def _list_or_text(name: str, value: str) -> Any:
-    """Lists are written as in the file: RTA_CONTROL__PRINCIPALS='["a", "b"]'."""
+    """A value of the environment. Lists are written as in the file: RTA_CONTROL__PRINCIPALS='["a", "b"]'."""
     if not value.startswith("["):
         return value
     try:
@@ -205,7 +218,7 @@ def _list_or_text(name: str, value: str) -> Any:
         raise errors.BadConfiguration(where=name, reason=f"it is not a TOML list: {error}") from error
 
 
-def _set(document: Document, path: Path_, value: Any) -> None:
+def _set(document: Document, path: SettingPath, value: Any) -> None:
     for name in path[:-1]:
         document = document.setdefault(name, {})
     document[path[-1]] = value

@@ -1,1 +1,4 @@
-"""Redis as commands and replies: connections, routes, pipelines, errors and server functions. Knows no session."""
+"""Redis as commands and replies: connections, topologies, pipelines, errors, and loading of server functions.
+
+Knows no session: what a command means is left to the packages that own its keys.
+"""

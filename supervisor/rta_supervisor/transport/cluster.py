@@ -1,6 +1,6 @@
-"""The route through a Cluster: each command goes to the owner of its keys, those of one owner together.
+"""A Redis Cluster as a topology: each command goes to the owner of its keys, those of one owner together.
 
-Repeats only what a node has refused to do because another one has the keys now, or will have in a moment.
+Retries only what a node has refused because another node has the keys, or will have them in a moment.
 """
 
 import functools
@@ -15,141 +15,147 @@ from rta_supervisor.transport.failures import OUTAGE_ERRORS
 from rta_supervisor.transport.topology import HostPort, NodePools, SendBatch
 from rta_wire import keys, redis_url
 
-MOVES_MAX: Final = 16
-"""Times that a command is sent on before somebody has to look into it."""
+REDIRECTIONS_MAX: Final = 16
+"""How often a command is sent to another node before its refusal is given as its reply."""
 
-MOVE_PAUSE_S: Final = 0.05
-"""Between tries while keys are on their way from one node to another."""
+TRY_AGAIN_PAUSE_S: Final = 0.05
+"""Between tries while keys move from one node to another."""
 
-
-_ELSEWHERE: Final = (redis.exceptions.AskError, redis.exceptions.TryAgainError)
-"""Answers that say that another node has the keys, or will have. A MovedError is an AskError too."""
+_REDIRECTIONS: Final = (redis.exceptions.AskError, redis.exceptions.TryAgainError)
+"""Error replies of a node that does not have the keys, or not all of them. A MovedError is an AskError too."""
 
 
 class ClusterTopology:
-    """Owners of slots. Each command goes to the owner of its keys, those of one owner together."""
+    """The nodes of a Cluster, and which of them owns each slot."""
 
-    def __init__(self, where: redis_url.RedisUrl, options: dict[str, Any]) -> None:
-        self._where = where
-        self._pools = NodePools(where, options)
+    def __init__(self, address: redis_url.RedisUrl, options: dict[str, Any]) -> None:
+        self._address = address
+        self._pools = NodePools(address, options)
         self._owners: list[HostPort] = []
+        """The owner of each slot; empty until it is known."""
         self._tags: dict[int, str] = {}
 
     async def exchange(self, batch: Sequence[commands.Command]) -> list[Any]:
-        answers: list[Any] = [None] * len(batch)
-        todo = await self._by_owner(batch, range(len(batch)))
-        for _ in range(MOVES_MAX):
-            await self._send(batch, todo, answers)
-            refused = [n for n, answer in enumerate(answers) if isinstance(answer, _ELSEWHERE)]
-            if not refused:
+        """Send a batch. Gives replies in order, errors among them; commands run in order within a slot only."""
+        replies: list[Any] = [None] * len(batch)
+        by_owner = await self._by_owner(batch, range(len(batch)))
+        for _ in range(REDIRECTIONS_MAX):
+            await self._send(batch, by_owner, replies)
+            redirected = _redirected(replies, range(len(batch)))
+            if not redirected:
                 break
-            for number in refused:
-                answers[number] = await self._follow(answers[number], batch[number])
-            again = [number for number in refused if isinstance(answers[number], _ELSEWHERE)]
-            if any(isinstance(answers[number], redis.exceptions.TryAgainError) for number in again):
-                await anyio.sleep(MOVE_PAUSE_S)
-            todo = await self._by_owner(batch, again)
-        return answers
-
-    async def _by_owner(self, batch: Sequence[commands.Command], numbers: Iterable[int]) -> dict[HostPort, list[int]]:
-        owners = self._owners or await self._find()
-        found: dict[HostPort, list[int]] = {}
-        for number in numbers:
-            found.setdefault(owners[slot_of(batch[number])], []).append(number)
-        return found
-
-    async def _follow(self, error: redis.exceptions.ResponseError, call: commands.Command) -> Any:
-        """The answer of another node, or the same error where the command has to be sent anew."""
-        if isinstance(error, redis.exceptions.MovedError):
-            await self._moved(error)
-            return error
-        if isinstance(error, redis.exceptions.AskError):
-            return await self._asking(error, call)
-        return error
+            for number in redirected:
+                replies[number] = await self._follow(replies[number], batch[number])
+            again = _redirected(replies, redirected)
+            if any(isinstance(replies[number], redis.exceptions.TryAgainError) for number in again):
+                await anyio.sleep(TRY_AGAIN_PAUSE_S)
+            by_owner = await self._by_owner(batch, again)
+        return replies
 
     async def senders(self) -> list[SendBatch]:
-        return [functools.partial(self._to, place) for place in await self._primaries()]
+        """A function for each primary, which sends a batch to it."""
+        return [functools.partial(self._send_to, node) for node in await self._primaries()]
 
     async def tags(self) -> list[str]:
-        await self._find()
-        return [self._tag(self._owners.index(place)) for place in await self._primaries()]
+        """For each primary a hash tag of keys that are stored there. Asks the nodes for their slots first."""
+        await self._find_owners()
+        return [self._tag(self._owners.index(node)) for node in await self._primaries()]
 
     async def close(self) -> None:
+        """Close all connections."""
         await self._pools.close()
 
+    async def _by_owner(self, batch: Sequence[commands.Command], numbers: Iterable[int]) -> dict[HostPort, list[int]]:
+        """The places of commands in a batch, by the owner of their keys."""
+        owners = self._owners or await self._find_owners()
+        by_owner: dict[HostPort, list[int]] = {}
+        for number in numbers:
+            by_owner.setdefault(owners[slot_of(batch[number])], []).append(number)
+        return by_owner
+
+    async def _follow(self, error: redis.exceptions.ResponseError, command: commands.Command) -> Any:
+        """The reply of another node to a redirected command, or its error if the command has to be sent again."""
+        if isinstance(error, redis.exceptions.MovedError):
+            await self._note_new_owner(error)
+            return error
+        if isinstance(error, redis.exceptions.AskError):
+            return await self._ask(error, command)
+        return error
+
     async def _primaries(self) -> list[HostPort]:
-        return sorted(set(self._owners or await self._find()))
+        return sorted(set(self._owners or await self._find_owners()))
 
     async def _send(
-        self, batch: Sequence[commands.Command], todo: dict[HostPort, list[int]], answers: list[Any]
+        self, batch: Sequence[commands.Command], by_owner: dict[HostPort, list[int]], replies: list[Any]
     ) -> None:
-        """To all owners at once. An outage of one is raised when the others have answered."""
-        failed: list[BaseException] = []
+        """Send to all owners at once, and put replies in their places. An outage is raised when all have replied."""
+        outages: list[BaseException] = []
 
-        async def send(place: HostPort, numbers: list[int]) -> None:
+        async def send(node: HostPort, numbers: list[int]) -> None:
             try:
-                found = await self._to(place, [batch[number] for number in numbers])
+                node_replies = await self._send_to(node, [batch[number] for number in numbers])
             except OUTAGE_ERRORS as error:
-                failed.append(error)
+                outages.append(error)
                 return
-            for number, answer in zip(numbers, found, strict=True):
-                answers[number] = answer
+            for number, reply in zip(numbers, node_replies, strict=True):
+                replies[number] = reply
 
-        if len(todo) == 1:
-            [(place, numbers)] = todo.items()
-            await send(place, numbers)
+        if len(by_owner) == 1:
+            [(node, numbers)] = by_owner.items()
+            await send(node, numbers)
         else:
             async with anyio.create_task_group() as owners:
-                for place, numbers in todo.items():
-                    owners.start_soon(send, place, numbers)
-        if failed:
-            raise failed[0]
+                for node, numbers in by_owner.items():
+                    owners.start_soon(send, node, numbers)
+        if outages:
+            raise outages[0]
 
-    async def _to(self, place: HostPort, batch: Sequence[commands.Command]) -> list[Any]:
+    async def _send_to(self, node: HostPort, batch: Sequence[commands.Command]) -> list[Any]:
         try:
-            return await pipeline.exchange(self._pools.at(place), batch)
+            return await pipeline.exchange(self._pools.get(node), batch)
         except OUTAGE_ERRORS:
-            # Whoever asks next asks around first: another node may own its slots by then.
+            # Another node may own its slots by now: the next command asks for them first.
             self._owners = []
-            await self._pools.drop(place)
+            await self._pools.drop(node)
             raise
 
-    async def _moved(self, error: redis.exceptions.MovedError) -> None:
-        """A slot has a new owner. Others may have moved with it: the next command about them finds out."""
-        owners = self._owners or await self._find()
-        owners[int(error.slot_id)] = (error.host or self._where.hosts[0][0], int(error.port))
+    async def _note_new_owner(self, error: redis.exceptions.MovedError) -> None:
+        """Note that a slot has moved. Others may have moved with it: the next commands about them find out."""
+        owners = self._owners or await self._find_owners()
+        owners[int(error.slot_id)] = self._node_of(error)
 
-    async def _asking(self, error: redis.exceptions.AskError, call: commands.Command) -> Any:
-        """Keys that have moved already, of a slot that has not."""
-        place = (error.host or self._where.hosts[0][0], int(error.port))
-        _, answer = await self._to(place, [("ASKING",), call])
-        return answer
+    async def _ask(self, error: redis.exceptions.AskError, command: commands.Command) -> Any:
+        """The reply of a node that has keys already whose slot has not moved yet."""
+        _, reply = await self._send_to(self._node_of(error), [("ASKING",), command])
+        return reply
 
-    async def _find(self) -> list[HostPort]:
-        """Ask the nodes that we know, then those that the URL names, who owns what."""
-        asked = []
-        for place in dict.fromkeys((*self._owners, *self._where.hosts)):
+    def _node_of(self, error: redis.exceptions.AskError) -> HostPort:
+        """The node that an error names. Without a host in it, it is on the first host of the URL."""
+        return error.host or self._address.hosts[0][0], int(error.port)
+
+    async def _find_owners(self) -> list[HostPort]:
+        """Ask known nodes, then those of the URL, for the owner of each slot, until one knows all."""
+        problems = []
+        for node in dict.fromkeys((*self._owners, *self._address.hosts)):
+            label = f"{node[0]}:{node[1]}"
             try:
-                [answer] = await pipeline.exchange(self._pools.at(place), [("CLUSTER", "SLOTS")])
+                [reply] = await pipeline.exchange(self._pools.get(node), [("CLUSTER", "SLOTS")])
             except OUTAGE_ERRORS as error:
-                asked.append(f"{place[0]}:{place[1]} says {error}")
+                problems.append(f"{label} says {error}")
                 continue
-            if isinstance(answer, Exception):
-                asked.append(f"{place[0]}:{place[1]} says {answer}")
+            if isinstance(reply, Exception):
+                problems.append(f"{label} says {reply}")
                 continue
-            owners: list[HostPort | None] = [None] * keys.SLOTS
-            for first, last, primary, *_ in answer:
-                owner = (primary[0].decode() or place[0], int(primary[1]))
-                owners[int(first) : int(last) + 1] = [owner] * (int(last) - int(first) + 1)
+            owners = _parse_slots(reply, node)
             if None in owners:
-                asked.append(f"{place[0]}:{place[1]} knows no owner of slot {owners.index(None)}")
+                problems.append(f"{label} knows no owner of slot {owners.index(None)}")
                 continue
             self._owners = [owner for owner in owners if owner is not None]
             return self._owners
-        raise redis.exceptions.ConnectionError(f"no node of the Cluster knows its slots: {'; '.join(asked)}")
+        raise redis.exceptions.ConnectionError(f"no node of the Cluster knows its slots: {'; '.join(problems)}")
 
     def _tag(self, slot: int) -> str:
-        """Some text in a slot."""
+        """A text whose slot is the given one."""
         if slot not in self._tags:
             number = 0
             while keys.key_slot(str(number)) != slot:
@@ -158,23 +164,37 @@ class ClusterTopology:
         return self._tags[slot]
 
 
-_SECOND_WORD: Final = frozenset({"XINFO", "XGROUP", "MEMORY", "OBJECT"})
+def _redirected(replies: Sequence[Any], numbers: Iterable[int]) -> list[int]:
+    """The places of replies that send their command to another node."""
+    return [number for number in numbers if isinstance(replies[number], _REDIRECTIONS)]
+
+
+def _parse_slots(reply: Sequence[Any], asked: HostPort) -> list[HostPort | None]:
+    """The owner of each slot by CLUSTER SLOTS. A node without a name is the one that was asked."""
+    owners: list[HostPort | None] = [None] * keys.SLOTS
+    for first, last, primary, *_ in reply:
+        owner = (primary[0].decode() or asked[0], int(primary[1]))
+        owners[int(first) : int(last) + 1] = [owner] * (int(last) - int(first) + 1)
+    return owners
+
+
+_KEY_IS_SECOND_ARGUMENT: Final = frozenset({"XINFO", "XGROUP", "MEMORY", "OBJECT"})
 _KEYLESS: Final = frozenset({"PING", "ECHO", "INFO", "FUNCTION", "TIME", "CONFIG", "ROLE", "CLUSTER", "ACL", "COMMAND"})
 
 
-def slot_of(call: commands.Command) -> int:
-    """The slot that a command is about. What is about none goes to the first."""
-    name = call[0]
+def slot_of(command: commands.Command) -> int:
+    """The slot of a command's first key; 0 for a command without keys."""
+    name = command[0]
     if name == "FCALL":
-        return keys.key_slot(_word(call[3])) if call[2] else 0
+        return _key_slot(command[3]) if command[2] else 0
     if name in ("XREADGROUP", "XREAD"):
-        return keys.key_slot(_word(call[call.index("STREAMS") + 1]))
-    if name in _SECOND_WORD:
-        return keys.key_slot(_word(call[2]))
-    if name in _KEYLESS or len(call) == 1:
+        return _key_slot(command[command.index("STREAMS") + 1])
+    if name in _KEY_IS_SECOND_ARGUMENT:
+        return _key_slot(command[2])
+    if name in _KEYLESS or len(command) == 1:
         return 0
-    return keys.key_slot(_word(call[1]))
+    return _key_slot(command[1])
 
 
-def _word(word: commands.Argument) -> bytes:
-    return word if isinstance(word, bytes) else str(word).encode()
+def _key_slot(key: commands.Argument) -> int:
+    return keys.key_slot(key if isinstance(key, bytes) else str(key))

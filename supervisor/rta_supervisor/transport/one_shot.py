@@ -1,4 +1,4 @@
-"""How a command talks to Redis: one connection for its length, and a sentence for everything that can go wrong."""
+"""Runs the Redis work of one command line: a link for its length, and an error for people if it fails."""
 
 import asyncio
 import contextlib
@@ -18,16 +18,16 @@ from rta_wire import errors, redis_url
 T = TypeVar("T")
 
 
-def run(loaded: settings.Settings, work: Callable[[Link], Awaitable[T]]) -> T:
-    """What `work` gives, or an error with a name and an exit code."""
+def run(config: settings.Settings, work: Callable[[Link], Awaitable[T]]) -> T:
+    """The result of `work`. Errors of Redis are raised as `RtaError`, with an exit code."""
 
     async def connected() -> T:
-        link = Link(loaded.redis)
+        link = Link(config.redis)
         try:
             with _interruptible():
                 return await work(link)
         except failures.DataLost as error:
-            # What a supervisor loads is not there where none has run.
+            # Functions and groups that a supervisor makes are missing: none has run here.
             raise errors.NoSupervisor(url=redis_url.redact(link.config.url)) from error
         except (*failures.OUTAGE_ERRORS, *failures.REFUSAL_ERRORS, redis.exceptions.ResponseError) as error:
             raise failures.to_rta_error(link.config.url, error) from error
@@ -39,7 +39,8 @@ def run(loaded: settings.Settings, work: Callable[[Link], Awaitable[T]]) -> T:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C ends what is in the block. A scope insists: asyncio's own way is lost where somebody swallows it once."""
+    """Ctrl-C cancels the block. A cancel scope cancels at each await; asyncio cancels once, which is lost if a library
+    swallows it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

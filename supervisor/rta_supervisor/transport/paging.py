@@ -1,4 +1,4 @@
-"""Many things at once, a slice at a time, so that others have their turn."""
+"""Works on long lists page by page, so that other tasks and other clients of Redis have their turn."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
@@ -10,32 +10,30 @@ Out = TypeVar("Out")
 
 PAGE_SIZE: Final = 500
 WORKERS: Final = 2
+"""One page is prepared while Redis works on the other."""
 
 
 def pages(items: Sequence[In], size: int) -> list[Sequence[In]]:
-    """One after the other, each at most so long."""
+    """The items in order, in pages of at most `size`."""
     return [items[at : at + size] for at in range(0, len(items), size)]
 
 
 async def map_pages(items: Sequence[In], work: Callable[[Sequence[In]], Awaitable[list[Out]]]) -> list[Out]:
-    """Work on many in slices, two at a time: we make one ready while Redis does the other, and others have their turn.
-
-    Gives what all slices gave, in order. The first error ends it.
-    """
-    slices = pages(items, PAGE_SIZE)
-    if len(slices) == 1:
-        return await work(slices[0])
-    done: list[list[Out]] = [[] for _ in slices]
-    todo = iter(enumerate(slices))
+    """The results of `work` for all pages in order. Two pages are worked on at a time; the first error is raised."""
+    all_pages = pages(items, PAGE_SIZE)
+    if len(all_pages) == 1:
+        return await work(all_pages[0])
+    results: list[list[Out]] = [[] for _ in all_pages]
+    remaining = iter(enumerate(all_pages))
 
     async def worker() -> None:
-        for number, part in todo:
-            done[number] = await work(part)
+        for number, page in remaining:
+            results[number] = await work(page)
 
     try:
         async with anyio.create_task_group() as workers:
             for number in range(WORKERS):
-                workers.start_soon(worker, name=f"slices-{number}")
+                workers.start_soon(worker, name=f"pages-{number}")
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from group
-    return [one for part in done for one in part]
+    return [result for page in results for result in page]

@@ -1,7 +1,7 @@
 """Many commands in one round trip, packed and parsed in C: redis-py's own pipeline costs several times as much.
 
-Connecting, signing in, timeouts and what counts as an outage stay redis-py's. Only the two ends of a round trip are
-ours: one write with every command, and one read that gathers every answer.
+Connecting, signing in, timeouts and outages are redis-py's. Ours are one write with all commands, and one read that
+gathers all replies.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from redis._parsers.hiredis import NOT_ENOUGH_DATA
 
 from rta_supervisor.transport import commands
 
-READ_MAX_ANSWERS: Final = 1000
-"""Answers that have to come within one timeout: a long batch may take longer than a command may."""
+READ_MAX_REPLIES: Final = 1000
+"""Replies that one read waits for, and one timeout applies to: a long batch may take longer than a command may."""
 
 
 class BatchParser(_AsyncHiredisParser):
-    """Reads as many answers at once as it is told to, where redis-py's costs a timer for each."""
+    """Reads `wanted` replies at once, where the parser of redis-py needs a timer for each."""
 
     wanted = 0
 
@@ -29,45 +29,46 @@ class BatchParser(_AsyncHiredisParser):
         connection.batch_parser = self
 
     async def read_response(self, disable_decoding: bool = False, push_request: bool = False) -> Any:
-        """One answer, or a list of those that are wanted. An error that Redis answers is an answer."""
+        """One reply, or a list of as many as are wanted. Error replies are among them as exceptions."""
         if not self.wanted:
             return await super().read_response(disable_decoding, push_request)
         wanted, self.wanted = self.wanted, 0
         reader: Any = self._reader
-        answers: list[Any] = []
+        replies: list[Any] = []
         while True:
-            while (answer := reader.gets()) is not NOT_ENOUGH_DATA:
-                answers.append(answer)
-                if len(answers) == wanted:
-                    return answers
+            while (reply := reader.gets()) is not NOT_ENOUGH_DATA:
+                replies.append(reply)
+                if len(replies) == wanted:
+                    return replies
             await self.read_from_socket()  # type: ignore[no-untyped-call]
 
 
-def pack(call: commands.Command) -> bytes:
-    """A command as it goes over the wire."""
-    raw: bytes = hiredis.pack_command(call)  # type: ignore[arg-type] # its types know tuples of one word only
+def pack(command: commands.Command) -> bytes:
+    """A command in the protocol of Redis."""
+    raw: bytes = hiredis.pack_command(command)  # type: ignore[arg-type] # its types know tuples of one argument only
     return raw
 
 
 async def exchange(pool: redis.asyncio.ConnectionPool, batch: Sequence[commands.Command]) -> list[Any]:
-    """Send all, then read all. Nothing is repeated: after an outage each command may have been done or not."""
+    """Send a batch and give its replies. Nothing is retried: after an outage each command may have been done or not."""
     raw = b"".join(map(pack, batch))
     connection: Any = await pool.get_connection()
     try:
         await connection.send_packed_command(raw)
-        answers: list[Any] = []
-        while left := len(batch) - len(answers):
-            connection.batch_parser.wanted = min(left, READ_MAX_ANSWERS)
-            answers += await connection.read_response()
+        replies: list[Any] = []
+        while missing := len(batch) - len(replies):
+            connection.batch_parser.wanted = min(missing, READ_MAX_REPLIES)
+            replies += await connection.read_response()
     except BaseException:
-        # Answers may be under way that the next user of the connection would take for its own.
+        # Replies may still come, which the next user of the connection would take for its own.
         await connection.disconnect(nowait=True)
         raise
     else:
-        return answers
+        return replies
     finally:
         await pool.release(connection)
 
 
-def first_error(answers: Sequence[Any]) -> redis.exceptions.RedisError | None:
-    return next((answer for answer in answers if isinstance(answer, redis.exceptions.RedisError)), None)
+def first_error(replies: Sequence[Any]) -> redis.exceptions.RedisError | None:
+    """The first error among replies; None if there is none."""
+    return next((reply for reply in replies if isinstance(reply, redis.exceptions.RedisError)), None)

@@ -1,1 +1,3 @@
-"""What the supervisor shows over HTTP. Owns the server and who may ask; what there is to see is each page's own."""
+"""The web application of the supervisor: its routes, and the live page. Everything that is not about a route is in
+`http`.
+"""

@@ -1,4 +1,4 @@
-"""What pages may look at."""
+"""What the routes of the web application read from the daemon."""
 
 import dataclasses
 
@@ -14,7 +14,7 @@ from rta_supervisor.transport.link import Link
 
 @dataclasses.dataclass(frozen=True)
 class WebContext:
-    """The daemon, as far as it concerns a page."""
+    """The parts of the daemon that routes read from."""
 
     config: settings.Settings
     node_id: str
@@ -25,4 +25,4 @@ class WebContext:
     registry: CollectorRegistry
     """Metrics."""
     closing: anyio.Event
-    """Set when the server is about to end: a page that streams has to end by itself then."""
+    """Set when the server is about to end: event streams have to end by themselves then."""

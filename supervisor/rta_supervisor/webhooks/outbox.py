@@ -35,11 +35,11 @@ class Outbox:
         self._on_queued = on_queued
         self._log = log.get()
 
-    def field_for(self, version: int, state: State, previous: State | None, at_ms: int) -> tuple[str, ...]:
-        """Field and value to be written with a change of state; nothing where no target wants it."""
+    def note_for(self, version: int, state: State, previous: State | None, at_ms: int) -> str | None:
+        """The note to be written with a change of state; None where no webhook wants it."""
         if state is previous or not any(target.wants(state) for target in self._targets.values()):
-            return ()
-        return changes.StateChange(version, state, previous, at_ms).to_field()
+            return None
+        return changes.StateChange(version, state, previous, at_ms).to_field()[1]
 
     async def enqueue_pending(self, record: SessionRecord) -> None:
         """Queue the changes that are noted with a session, then remove the notes.

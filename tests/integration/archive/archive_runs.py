@@ -46,5 +46,5 @@ def state(client: redis.Redis, identity: str = "run-1") -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in fields.items()}
 
 
-def archive(url: str, path: Path, *arguments: str) -> commands.Ran:
+def archive(url: str, path: Path, *arguments: str) -> commands.CommandResult:
     return commands.run(url, "archive", "--path", str(path), *arguments)

@@ -15,7 +15,9 @@ from rta_supervisor.transport.link import Link
 from rta_wire import day_streams, errors
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2
+from rta_wire.session import State
 from tests.integration.archive.archive_runs import NAMES, REQUIRED, archive, closed, sessions_of, state
+from tests.support.session_values import control_entry, session_record
 
 
 def test_only_operators_record_an_archived_session(client: redis.Redis, url: str) -> None:
@@ -47,14 +49,12 @@ async def test_a_session_is_not_marked_before_the_catalogue_has_it(client: redis
     config = settings.Settings(redis=settings.RedisSettings(url=url))
     link = Link(config.redis)
     await functions.load(link)
-    new = session_functions.NewSession(
-        *("run-1", 1, "rig", "0-0", b"{}"), state="closed", principal="p", now_ms=1, ttl_s=100
-    )
-    await link.do(*session_functions.open_session(NAMES, new))
+    record = session_record("run-1", state=State.CLOSED)
+    await link.do(*session_functions.open_session(NAMES, record, position="0-0", now_ms=1, ttl_s=100))
     note = control_pb2.NoteArchived(identity="run-1", stream_session_id=1, version=1, checksum="a" * 64)
     recorder = ArchiveRecorder(link, config, SessionStore(link, config), UnavailableCatalogue())  # type: ignore[arg-type]
     with pytest.raises(errors.CatalogueUnavailable):
-        await recorder.record("operator", note)
+        await recorder.record(control_entry("operator"), note)
     assert "archived" not in state(client)
     await link.close()
 

@@ -8,6 +8,8 @@ from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.catalogue.sync import CatalogueSync
 from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.recovery.restore import Recovery
+from rta_supervisor.recovery.session_restorer import SessionRestorer
+from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.state_machine import SessionEvent
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
@@ -16,6 +18,7 @@ from rta_wire import keys, session
 from rta_wire.pb import control_pb2
 from rta_wire.session import State
 from tests.support import supervisor_parts
+from tests.support.session_values import control_entry
 from tests.support.supervisor_parts import World, config
 
 NAMES = keys.Keys()
@@ -31,7 +34,7 @@ async def test_a_catalogue_gets_the_ends_of_other_hosts(link: Link, tmp_path: Pa
     elsewhere = supervisor_parts.service(link, shared_config, sessions)
     for identity in ("seen", "expired"):
         text = session.dump(session.build(identity)).decode()
-        await here.open("default", control_pb2.OpenSession(identity=identity, stream="rig", session_json=text))
+        await here.open(control_entry(), control_pb2.OpenSession(identity=identity, stream="rig", session_json=text))
     await writer.flush()
     assert [row.identity for row in await catalogue.unfinished()] == ["seen", "expired"]
     for identity in ("seen", "expired"):
@@ -40,7 +43,10 @@ async def test_a_catalogue_gets_the_ends_of_other_hosts(link: Link, tmp_path: Pa
         await elsewhere.end(record, SessionEvent.FAIL)
     await link.do("UNLINK", NAMES.session("expired"))
     await link.do("UNLINK", NAMES.session_state("expired"))
-    recovery = Recovery(link, sessions, here, catalogue, config=supervisor_parts.required(shared_config), prepare=())
+    restorer = SessionRestorer(sessions, here, RecentReports())
+    recovery = Recovery(
+        link, sessions, restorer, catalogue, config=supervisor_parts.required(shared_config), prepare=()
+    )
     catalogue_sync = CatalogueSync(
         link, sessions, catalogue, shared_config, on_stale=writer.mark_changed, close_again=recovery.close_again
     )
@@ -58,12 +64,12 @@ async def test_ends_are_synced_in_both_directions(client: redis.Redis, world: Wo
     for identity in ("ended-there", "ended-here"):
         await world.open(identity)
     elsewhere = supervisor_parts.service(world.link, settings.Settings(), world.sessions)
-    await elsewhere.end(await world.known("ended-there"), SessionEvent.CLOSE)
+    await elsewhere.end(await world.record("ended-there"), SessionEvent.CLOSE)
     client.zrem(NAMES.session_index(), "ended-there")
     await world.save("ended-here", state=State.FAILED)
-    callbacks = {"on_stale": world.archivist.mark_changed, "close_again": world.recovery.close_again}
+    callbacks = {"on_stale": world.catalogue_writer.mark_changed, "close_again": world.recovery.close_again}
     catalogue_sync = CatalogueSync(world.link, world.sessions, world.catalogue, settings.Settings(), **callbacks)  # type: ignore[arg-type]
     await catalogue_sync.sync()
-    await world.archivist.flush()
+    await world.catalogue_writer.flush()
     assert await world.unfinished() == []
-    assert (await world.known("ended-here")).state is State.FAILED
+    assert (await world.record("ended-here")).state is State.FAILED

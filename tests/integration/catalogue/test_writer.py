@@ -15,24 +15,32 @@ from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.retention import functions as retention_functions
 from rta_supervisor.session import functions as session_functions
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import functions
+from rta_supervisor.transport import commands, functions
 from rta_supervisor.transport.link import Link
 from rta_wire import errors, keys
+from rta_wire.session import State
 from tests.support import postgres, supervisors
 from tests.support.control import write
+from tests.support.session_values import session_record
 from tests.support.waiting import wait_until
 
 Config = settings.CatalogueSettings
 CLOSED_TTL_S = 1000
 OPEN_TTL_S = 5000
-NEW: dict[str, Any] = {
-    "stream_session_id": 1,
-    "stream": "rig",
-    "position": "0-0",
-    "json": b"{}",
-    "state": "closed",
-    "principal": "p",
-}
+
+
+def open_closed(identity: str, names: keys.Keys, *, ttl_s: int, version: int = 1) -> commands.Command:
+    """Write a session that is closed."""
+    record = session_record(identity, state=State.CLOSED, version=version)
+    return session_functions.open_session(names, record, position="0-0", now_ms=1, ttl_s=ttl_s)
+
+
+def change_closed(
+    identity: str, names: keys.Keys, document: bytes, *, ttl_s: int, version: int = 1
+) -> commands.Command:
+    """Write new JSON to a session that is closed."""
+    record = session_record(identity, version=version)
+    return session_functions.put_json(names, record, document, State.CLOSED, now_ms=2, ttl_s=ttl_s)
 
 
 @contextlib.contextmanager
@@ -125,11 +133,7 @@ def test_a_closed_session_is_renewed_until_the_catalogue_has_it(
 def test_a_released_session_is_not_renewed(raw: redis.Redis) -> None:
     """Unless it has changed since: then the catalogue does not have it any more."""
     names = keys.Keys()
-    raw.execute_command(
-        *session_functions.open_session(
-            names, session_functions.NewSession("run-1", **NEW, now_ms=1, ttl_s=50, extra_fields={"version": 7})
-        )
-    )
+    raw.execute_command(*open_closed("run-1", names, ttl_s=50, version=7))
     assert raw.execute_command(*session_functions.extend_closed(names, "run-1", ttl_s=500)) == 1
     assert raw.execute_command("TTL", names.session("run-1")) == 500
     assert (
@@ -137,7 +141,7 @@ def test_a_released_session_is_not_renewed(raw: redis.Redis) -> None:
     )
     assert raw.execute_command(*session_functions.extend_closed(names, "run-1", ttl_s=500)) == 0
     assert raw.execute_command("TTL", names.session_state("run-1")) == 9
-    raw.execute_command(*session_functions.put_json(names, "run-1", 7, '{"a":1}', "closed", 1, 60, "c"))
+    raw.execute_command(*change_closed("run-1", names, b'{"a":1}', ttl_s=60, version=7))
     late = raw.execute_command(*retention_functions.release_closed(names, "run-1", 7, ttl_s=9, held_ttl_s=0))
     assert late[0] == b"changed", "it changed in between"
     assert raw.execute_command(*session_functions.extend_closed(names, "run-1", ttl_s=500)) == 1
@@ -171,16 +175,12 @@ async def test_a_session_that_changes_while_its_row_is_written(
     link = Link(config.redis)
     await functions.load(link)
     ttl_s = OPEN_TTL_S
-    await link.do(
-        *session_functions.open_session(
-            config.keys, session_functions.NewSession("run-1", **NEW, now_ms=1, ttl_s=ttl_s)
-        )
-    )
+    await link.do(*open_closed("run-1", config.keys, ttl_s=ttl_s))
     await link.do("ZADD", config.keys.session_index(), 1, "run-1")
     catalogue = factory.create(config)
 
     async def rename() -> None:
-        await link.do(*session_functions.put_json(config.keys, "run-1", 1, '{"new":1}', "closed", 2, OPEN_TTL_S, "c"))
+        await link.do(*change_closed("run-1", config.keys, b'{"new":1}', ttl_s=OPEN_TTL_S))
 
     writer = CatalogueWriter(link, ChangingCatalogue(catalogue, rename), config)  # type: ignore[arg-type]
     writer.mark_changed("run-1")
@@ -204,11 +204,7 @@ async def test_a_write_that_fails_releases_nothing(url: str, client: redis.Redis
     link = Link(config.redis)
     await functions.load(link)
     ttl_s = config.session.open_ttl_s
-    await link.do(
-        *session_functions.open_session(
-            config.keys, session_functions.NewSession("run-1", **NEW, now_ms=1, ttl_s=ttl_s)
-        )
-    )
+    await link.do(*open_closed("run-1", config.keys, ttl_s=ttl_s))
     catalogue = factory.create(config)
     reasons = iter(["the disk is full", "it is read-only", "the file can't be opened"])
 

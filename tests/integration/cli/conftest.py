@@ -1,4 +1,4 @@
-"""What tests of the command line share."""
+"""A catalogue with rows, for tests of the command line."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.support import postgres
 def catalogue(
     catalogue_settings: settings.CatalogueSettings, monkeypatch: pytest.MonkeyPatch
 ) -> settings.CatalogueSettings:
-    """With a few rows, and known to commands."""
+    """A catalogue with `ROWS`, of each kind, that commands find by their environment."""
     save(catalogue_settings, ROWS)
     for name, value in postgres.environment(catalogue_settings).items():
         monkeypatch.setenv(name, value)

@@ -81,7 +81,7 @@ async def plot_updates(url: str, client: redis.Redis) -> dict[str, Any]:
             link, NAMES, SessionRef(identity, "rig", number), PlotRequest.parse({"channels": "1", "window_s": "3600"})
         )
         await plot._read()
-        update = plot._update(is_first=True, has_more_names=True)
+        update = plot._update(is_first=True, has_new_channels=True)
         assert update["named"] == [1]
         assert "undecodable" not in update
         [track] = update["tracks"] if isinstance(update["tracks"], list) else update["tracks"].values()

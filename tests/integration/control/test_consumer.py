@@ -1,4 +1,4 @@
-"""The lanes under trouble: poison, late messages, too many that wait, evicted ones, an outage."""
+"""Consumers of control streams under trouble: poison, late messages, too many that wait, evicted ones, an outage."""
 
 import os
 import signal
@@ -27,8 +27,8 @@ from tests.support.waiting import wait_until
 
 
 def answer_to(client: redis.Redis, request_id: str) -> bytes:
-    found: Any = wait_until(lambda: client.lrange(f"rtas:reply:{request_id}", 0, -1), what="the reply")
-    raw: bytes = found[0]
+    replies: Any = wait_until(lambda: client.lrange(f"rtas:reply:{request_id}", 0, -1), what="the reply")
+    raw: bytes = replies[0]
     return raw
 
 
@@ -92,9 +92,9 @@ def test_past_the_bound_nothing_new_is_read(url: str, client: redis.Redis) -> No
         for n in range(3):
             waiting = control_pb2.CloseSession(request_id=f"w{n}", identity=f"run-{n}", state="closed")
             waiting.expected.bursts = 1
-            send(client, waiting, lane="req")
+            send(client, waiting, kind="req")
         wait_until(lambda: pending(client) == 3, what="three that wait")
-        send(client, control_pb2.CloseSession(request_id="next", identity="run-3", state="closed"), lane="req")
+        send(client, control_pb2.CloseSession(request_id="next", identity="run-3", state="closed"), kind="req")
         assert client.exists("rtas:reply:next") == 0
         assert pending(client) == 3
         write(client, opened[0], 1)
@@ -106,8 +106,8 @@ def test_past_the_bound_nothing_new_is_read(url: str, client: redis.Redis) -> No
 
 
 def pending(client: redis.Redis) -> int:
-    found: Any = client.xpending("rtas:req:default", keys.CONTROL_GROUP)
-    return int(found["pending"])
+    summary: Any = client.xpending("rtas:req:default", keys.CONTROL_GROUP)
+    return int(summary["pending"])
 
 
 def test_a_flood_of_reports_does_not_hold_up_a_request(
@@ -150,29 +150,29 @@ def test_evicted_messages_are_counted_and_made_good(url: str, client: redis.Redi
 def test_every_evicted_message_is_counted_once(raw: redis.Redis, data: st.DataObject) -> None:
     """However reading, settling and eviction interleave: what was added is settled, stands there, or was reported."""
     raw.execute_command("FLUSHALL")
-    names, lane = keys.Keys(), "rtas:ctl:x"
-    raw.execute_command(*control_functions.create_group(names, lane))
-    added = settled = reported = 0
-    held: list[str] = []
+    names, key = keys.Keys(), "rtas:ctl:x"
+    raw.execute_command(*control_functions.create_group(names, key))
+    added = acknowledged = reported = 0
+    unacknowledged: list[str] = []
     for _ in range(data.draw(st.integers(1, 25))):
         step = data.draw(st.sampled_from(["add", "add", "read", "settle", "evict", "look"]))
         if step == "add":
-            raw.execute_command("XADD", lane, "*", "m", "x")
+            raw.execute_command("XADD", key, "*", "m", "x")
             added += 1
         elif step == "read":
-            found = raw.execute_command("XREADGROUP", "GROUP", "supervisors", "c", "COUNT", 2, "STREAMS", lane, ">")
-            held += [entry[0].decode() for entry in (found[0][1] if found else [])]
-        elif step == "settle" and held:
-            raw.execute_command(*control_functions.acknowledge(names, lane, [held[0]]))
-            held, settled = held[1:], settled + 1
+            reply = raw.execute_command("XREADGROUP", "GROUP", "supervisors", "c", "COUNT", 2, "STREAMS", key, ">")
+            unacknowledged += [entry[0].decode() for entry in (reply[0][1] if reply else [])]
+        elif step == "settle" and unacknowledged:
+            raw.execute_command(*control_functions.acknowledge(names, key, [unacknowledged[0]]))
+            unacknowledged, acknowledged = unacknowledged[1:], acknowledged + 1
         elif step == "evict":
-            raw.execute_command("XTRIM", lane, "MAXLEN", data.draw(st.integers(0, 5)))
+            raw.execute_command("XTRIM", key, "MAXLEN", data.draw(st.integers(0, 5)))
         elif step == "look":
-            reported += raw.execute_command(*control_functions.count_evicted(names, lane))
-    if held:
-        raw.execute_command(*control_functions.acknowledge(names, lane, held))
-    reported += raw.execute_command(*control_functions.count_evicted(names, lane))
-    assert added == settled + len(held) + reported + raw.execute_command("XLEN", lane)
+            reported += raw.execute_command(*control_functions.count_evicted(names, key))
+    if unacknowledged:
+        raw.execute_command(*control_functions.acknowledge(names, key, unacknowledged))
+    reported += raw.execute_command(*control_functions.count_evicted(names, key))
+    assert added == acknowledged + len(unacknowledged) + reported + raw.execute_command("XLEN", key)
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_an_outage_is_ridden_out(durable: server.EmbeddedServer) -> None:
 def test_fuzzed_control_streams_do_not_stop_the_daemon(
     client: redis.Redis, sessions: rta_writers.SessionClient
 ) -> None:
-    """Mutated messages in both lanes end as effects, errors or dead letters, and the next open is served."""
+    """Mutated messages in both control streams end as effects, errors or dead letters, and the next open is served."""
     program = (
         "import random, sys, redis\n"
         "from rta_wire.control import messages\nfrom rta_wire.pb import control_pb2\n"
@@ -231,8 +231,8 @@ def test_fuzzed_control_streams_do_not_stop_the_daemon(
         "p.execute()\n"
     )
     subprocess.run([sys.executable, "-c", program, sessions.url], check=True)
-    for lane in ("rtas:req:default", "rtas:ctl:default"):
-        wait_until(lambda lane=lane: client.xlen(lane) == 0, timeout_s=60, what=f"an empty {lane}")  # type: ignore[misc]
+    for key in ("rtas:req:default", "rtas:ctl:default"):
+        wait_until(lambda key=key: client.xlen(key) == 0, timeout_s=60, what=f"an empty {key}")  # type: ignore[misc]
     assert dead_letters(client)
     sessions.session("run-1", stream="rig").close()
     assert document(client, "run-1")["state"] == "closed"
@@ -255,11 +255,11 @@ def test_a_flood_of_reports_is_folded_whole(url: str, client: redis.Redis, how: 
         wait_until(lambda: client.xlen("rtas:ctl:default") < 2900, what="some reports being folded")
         os.kill(first.process.pid, how)
         first.process.wait()
-        left = client.xlen("rtas:ctl:default")
+        unfolded = client.xlen("rtas:ctl:default")
         with supervisors.running(url, small):
             wait_until(lambda: client.xlen("rtas:ctl:default") == 0, what="every report being folded")
             assert folded(client, "run-1").samples == sum(range(2960, 3000))
             pending: Any = client.xpending("rtas:ctl:default", keys.CONTROL_GROUP)
             assert pending["pending"] == 0
             assert dead_letters(client) == []
-    assert left, "it ended in the middle"
+    assert unfolded, "it ended in the middle"

@@ -21,7 +21,7 @@ from tests.support.waiting import wait_until
 NOWHERE = "unix:///nonexistent/socket"
 
 
-def lane_added(client: redis.Redis, key: str) -> int:
+def entries_added(client: redis.Redis, key: str) -> int:
     info: Any = client.xinfo_stream(key)
     return int(info["entries-added"])
 
@@ -36,23 +36,23 @@ def test_a_dead_letter_is_sent_again_once(client: redis.Redis, url: str, session
     )
     send(client, report)
     wait_until(lambda: dead_letters(client), what="the dead letter")
-    listed = run(url, "dlq", "list", "--json").json()
-    [letter] = convert(listed["letters"], list[DeadLetter])
+    listing = run(url, "dlq", "list", "--json").json()
+    [letter] = convert(listing["letters"], list[DeadLetter])
     assert (letter.code, letter.kind, letter.session) == ("UnknownSession", "Progress", "run-1")
-    found = convert(run(url, "dlq", "show", letter.letter, "--json").json(), DeadLetterContents)
-    assert found.message["totals"]["samples"] == "7"
+    contents = convert(run(url, "dlq", "show", letter.letter, "--json").json(), DeadLetterContents)
+    assert contents.message["totals"]["samples"] == "7"
     assert "There is no session 'run-1'" in run(url, "dlq", "list").out
     assert '"samples": "7"' in run(url, "dlq", "show", letter.letter).out
     opened = sessions.open("run-1", stream="rig")
     assert opened.target.stream_session_id == 1
 
-    added = lane_added(client, "rtas:ctl:default")
+    added = entries_added(client, "rtas:ctl:default")
     raw = dead_letters(client)[0][b"m"]
-    again = control_functions.resend_letter(keys.Keys(), "rtas:ctl:default", letter.letter, raw, ttl_s=60)
-    client.execute_command(*again)  # an operator's command that was killed before it removed the letter
-    ran = run(url, "dlq", "retry", letter.letter, "--json").json()
-    assert convert(ran["sent"], list[ResentLetter]) == [ResentLetter(letter.letter, "rtas:ctl:default", "")]
-    assert lane_added(client, "rtas:ctl:default") == added + 1
+    resend = control_functions.resend_letter(keys.Keys(), "rtas:ctl:default", letter.letter, raw, ttl_s=60)
+    client.execute_command(*resend)  # an operator's command that was killed before it removed the letter
+    output = run(url, "dlq", "retry", letter.letter, "--json").json()
+    assert convert(output["sent"], list[ResentLetter]) == [ResentLetter(letter.letter, "rtas:ctl:default", "")]
+    assert entries_added(client, "rtas:ctl:default") == added + 1
     wait_until(lambda: folded(client, "run-1").samples == 7, what="the report")
     assert dead_letters(client) == []
     refused(run(url, "dlq", "retry", letter.letter), 66, "There is no dead letter")
@@ -68,14 +68,14 @@ def test_a_request_is_sent_again_with_another_id(
     )  # fmt: skip
     client.xadd("rtas:req:default", {"m": messages.pack(request)}, id="1000-1")  # sent in 1970, so it is too late
     wait_until(lambda: dead_letters(client), what="the dead letter")
-    ran = run(url, "dlq", "retry", "--all", "--yes")
-    assert "sent to rtas:req:default" in ran.out
+    output = run(url, "dlq", "retry", "--all", "--yes")
+    assert "sent to rtas:req:default" in output.out
     wait_until(lambda: client.exists("sessions:run-1"), what="the session")
     assert sessions.open("run-1", stream="rig").identity == "run-1"
 
 
 def test_what_cannot_be_sent_again_stays(client: redis.Redis, url: str, supervisor: Supervisor) -> None:
-    """Nonsense and letters from lanes that nobody reads; they can be dropped."""
+    """Nonsense and letters from control streams that nobody reads; they can be dropped."""
     client.xadd("rtas:ctl:default", {"m": b"nonsense"})
     wait_until(lambda: dead_letters(client), what="the dead letter")
     client.xadd("rtas:dlq", {"source": "lastStreamSessionId", "entry": "1-1", "code": "X", "reason": "?", "m": b""})
@@ -83,8 +83,8 @@ def test_what_cannot_be_sent_again_stays(client: redis.Redis, url: str, supervis
     ids = [entry.decode() for entry, _ in entries]
     refused(run(url, "dlq", "retry", ids[0]), 65, "it is not a Control message")
     refused(run(url, "dlq", "retry", ids[1]), 65, "which no supervisor reads")
-    left = run(url, "dlq", "retry", "--all", "--yes", "--json").json()["left"]
-    assert [one.letter for one in convert(left, list[dlq.UnsendableLetter])] == ids
+    unsendable = run(url, "dlq", "retry", "--all", "--yes", "--json").json()["left"]
+    assert [letter.letter for letter in convert(unsendable, list[dlq.UnsendableLetter])] == ids
     assert "6e6f6e73656e7365" in run(url, "dlq", "show", ids[0]).out
     refused(run(url, "dlq", "retry"), 64, "--all")
     refused(run(url, "dlq", "drop", ids[0]), 64, "say --yes")

@@ -19,6 +19,6 @@ def test_a_control_stream_that_is_gone_is_told_as_a_loss(raw: redis.Redis) -> No
         control_functions.remove_consumer(NAMES, key, "one"),
         control_functions.acknowledge(NAMES, key, ["1-1"]),
     ):
-        with pytest.raises(redis.exceptions.ResponseError) as found:
+        with pytest.raises(redis.exceptions.ResponseError) as caught:
             raw.execute_command(*call)
-        assert isinstance(classify(found.value), DataLost)
+        assert isinstance(classify(caught.value), DataLost)

@@ -56,7 +56,7 @@ def test_cancelling_after_pickup(url: str, client: redis.Redis) -> None:
         sessions.cancel("to-cancel")
         closer.join(10)
         assert [type(error) for error in outcome] == [errors.RequestCancelled]
-        wait_until(lambda: client.xlen("rtas:req:default") == 0, what="an empty lane")
+        wait_until(lambda: client.xlen("rtas:req:default") == 0, what="an empty control stream")
         assert document(client, "run-1")["state"] == "open"
         with pytest.raises(errors.RequestAnswered):
             sessions.cancel("to-cancel")
@@ -70,7 +70,7 @@ def test_cancelling_before_pickup(url: str, client: redis.Redis) -> None:
     cancel = control_pb2.CancelRequest(request_id="c", target_request_id="o")
     client.xadd("rtas:req:default", {"m": messages.pack(cancel)})
     with supervisors.running(url):
-        wait_until(lambda: client.xlen("rtas:req:default") == 0, what="an empty lane")
+        wait_until(lambda: client.xlen("rtas:req:default") == 0, what="an empty control stream")
         answer: Any = client.lrange("rtas:reply:o", 0, -1)
         with pytest.raises(errors.RequestCancelled):
             messages.unpack_reply(answer[0])

@@ -6,11 +6,12 @@ import pytest
 import redis
 
 from rta_supervisor.control import functions as control_functions
-from rta_supervisor.control import takeover
+from rta_supervisor.control.takeover import Takeover
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.failures import DataLost
 from rta_supervisor.transport.link import Link
 from rta_wire import keys
+from tests.support import supervisor_parts
 from tests.support.waiting import wait_until
 
 NAMES = keys.Keys()
@@ -20,9 +21,9 @@ async def test_a_control_stream_that_is_gone_is_a_loss_and_not_the_end(url: str)
     """Whoever looks for messages of the dead just after Redis was emptied says so, and the supervisor goes on."""
     config = settings.Settings(redis=settings.RedisSettings(url=url))
     link = Link(config.redis)
-    key = config.keys.reports("default")
+    takeover = Takeover(link, config, [config.keys.reports("default")], "us", kind="reports")
     with pytest.raises(DataLost, match="rtas:ctl:default: no such key"):
-        await takeover.take_over(link, config.keys, key, "us", lease_s=1)
+        await takeover.claim_from_dead()
     await link.close()
 
 
@@ -38,8 +39,8 @@ async def test_settling_twice_hides_no_eviction(link: Link, client: redis.Redis)
     assert await link.do(*control_functions.count_evicted(NAMES, key)) == 1
 
 
-async def test_messages_of_the_dead_are_inherited_once(link: Link, client: redis.Redis) -> None:
-    """Two heirs share without loss; who shows a sign of life keeps what it has; the dead are forgotten."""
+async def test_messages_of_the_dead_are_claimed_once(link: Link, client: redis.Redis) -> None:
+    """Of two supervisors one gets them; one that is alive keeps its own; the dead are removed from the group."""
     key = NAMES.requests("default")
     await link.do(*control_functions.create_group(NAMES, key))
     for number in range(20):
@@ -47,20 +48,20 @@ async def test_messages_of_the_dead_are_inherited_once(link: Link, client: redis
     client.xreadgroup(keys.CONTROL_GROUP, "dead", {key: ">"}, count=12)
     client.xreadgroup(keys.CONTROL_GROUP, "alive", {key: ">"}, count=3)
     client.xreadgroup(keys.CONTROL_GROUP, "idle", {key: ">"}, count=5)
-    done: Any = client.xpending_range(key, keys.CONTROL_GROUP, "-", "+", 20, consumername="idle")
-    client.xack(key, keys.CONTROL_GROUP, *(one["message_id"] for one in done))
+    handled: Any = client.xpending_range(key, keys.CONTROL_GROUP, "-", "+", 20, consumername="idle")
+    client.xack(key, keys.CONTROL_GROUP, *(message["message_id"] for message in handled))
     for name in ("alive", "a", "b"):
         client.set(NAMES.alive(name), 1, ex=60)
-    lease_s = 0.02
 
     def is_old_enough() -> bool:
-        found: Any = client.xpending_range(key, keys.CONTROL_GROUP, "-", "+", 20, idle=20)
-        return len(found) == 15
+        pending: Any = client.xpending_range(key, keys.CONTROL_GROUP, "-", "+", 20, idle=20)
+        return len(pending) == 15
 
     wait_until(is_old_enough, what="messages that are old enough")
-    counts = [
-        await takeover.take_over(link, NAMES, key, name, lease_s=3600 * n + lease_s) for n, name in enumerate("ab")
+    claims = [
+        await Takeover(link, config, [key], consumer, kind="requests").claim_from_dead()
+        for consumer, config in (("a", supervisor_parts.config(0.02)), ("b", supervisor_parts.config(3600.02)))
     ]
-    assert counts == [12, 0]
-    left: Any = client.xinfo_consumers(key, keys.CONTROL_GROUP)
-    assert {one["name"]: one["pending"] for one in left} == {b"a": 12, b"alive": 3}
+    assert claims == [True, False]
+    consumers: Any = client.xinfo_consumers(key, keys.CONTROL_GROUP)
+    assert {consumer["name"]: consumer["pending"] for consumer in consumers} == {b"a": 12, b"alive": 3}

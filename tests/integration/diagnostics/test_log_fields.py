@@ -1,4 +1,4 @@
-"""What stands in the log of a supervisor that met friends and foes."""
+"""The log of a supervisor that got valid, wrong and hostile messages."""
 
 import json
 import re
@@ -16,14 +16,14 @@ PAYLOAD = "payload-of-a-customer"
 
 
 def test_fields_and_nothing_else(url: str, client: redis.Redis) -> None:
-    """Node, request, session and stream where they belong; no payload, no secret, no control character."""
+    """Events have node, request, session and stream as fields, and no payload, secret or control character anywhere."""
     with supervisors.running(url, {"RTA_HTTP__TOKEN": SECRET}) as supervisor:
         sessions = rta_writers.SessionClient(url)
         with sessions.session("run-1", stream="rig", details={"Driver": PAYLOAD}) as session:
             write(client, session, 3)
         hostile = "\x1b[2J\u202eevil\nfake"
-        send(client, control_pb2.OpenSession(request_id="r1", identity=hostile, stream="s"), lane="req")
-        send(client, control_pb2.CloseSession(request_id="r2", identity="nobody", state=hostile), lane="req")
+        send(client, control_pb2.OpenSession(request_id="r1", identity=hostile, stream="s"), kind="req")
+        send(client, control_pb2.CloseSession(request_id="r2", identity="nobody", state=hostile), kind="req")
         client.xadd("rtas:req:default", {"m": PAYLOAD.encode() + b"\x00\x1b[31m"})
         for number in range(30):
             client.xadd("rtas:ctl:default", {"m": b"\xff" + str(number).encode()})

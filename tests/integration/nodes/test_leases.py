@@ -8,7 +8,7 @@ from tests.support.supervisor_parts import config
 
 
 async def test_one_supervisor_has_a_duty_at_a_time(link: Link) -> None:
-    """The second one gets it when the first has been silent for the length of the lease, and the first hears of it."""
+    """A second supervisor gets a lease when the first has not renewed it for its length, and the first learns of it."""
     first, second = (nodes_leases.Leases(link, config(), name) for name in ("first", "second"))
     await first.renew()
     await second.renew()
@@ -25,9 +25,9 @@ async def test_one_supervisor_has_a_duty_at_a_time(link: Link) -> None:
 
 
 async def test_a_duty_that_was_won_is_done_at_once(link: Link) -> None:
-    """Whoever takes over does not wait for its usual time."""
+    """A supervisor that wins a lease does its duty without waiting for the usual time."""
     leases = nodes_leases.Leases(link, config(), "first")
-    assert await leases.of("trim").next(0.01) is None
+    assert await leases.of("trim").next_turn(0.01) is None
     await leases.renew()
     with anyio.fail_after(5):
-        assert await leases.of("trim").next(3600) is not None
+        assert await leases.of("trim").next_turn(3600) is not None

@@ -1,4 +1,4 @@
-"""What the supervisor makes of a Redis that answers, and not with what was asked for."""
+"""Health of a supervisor whose Redis answers with errors."""
 
 import threading
 
@@ -20,19 +20,23 @@ def is_busy(client: redis.Redis) -> bool:
     return False
 
 
-async def test_a_redis_that_refuses_to_answer_is_away() -> None:
-    """It is busy with a script, as it may be loading its data: not ready, and no reason to end."""
-    with server.running() as own, redis_client.connect(own.url) as client, redis_client.connect(own.url) as other:
+async def test_a_redis_that_answers_with_errors_is_not_ready() -> None:
+    """A Redis that is busy with a script makes the supervisor unready and does not end it."""
+    with (
+        server.running() as redis_server,
+        redis_client.connect(redis_server.url) as client,
+        redis_client.connect(redis_server.url) as busy_client,
+    ):
         client.config_set("busy-reply-threshold", 1)
-        health = Health(settings.RedisSettings(url=own.url), dict)
+        health = Health(settings.RedisSettings(url=redis_server.url), dict)
         health.set_not_ready("")
 
         def keep_busy() -> None:
             with pytest.raises(redis.exceptions.ResponseError, match="killed"):
-                other.eval("while true do end", 0)
+                busy_client.eval("while true do end", 0)
 
-        busy = threading.Thread(target=keep_busy)
-        busy.start()
+        script = threading.Thread(target=keep_busy)
+        script.start()
         try:
             wait_until(lambda: is_busy(client), what="a busy Redis")
             await health.probe()
@@ -40,7 +44,7 @@ async def test_a_redis_that_refuses_to_answer_is_away() -> None:
             assert "BUSY" in health.readiness().reason
         finally:
             client.script_kill()
-            busy.join()
+            script.join()
         await health.probe()
         assert health.readiness().is_ready
         await health._link.close()

@@ -1,4 +1,4 @@
-"""Counts per span of time in Redis: what was counted comes back, in its span, and goes by itself."""
+"""The history of counts in Redis: counts are read back in their slots, and slots expire."""
 
 import json
 import subprocess
@@ -19,73 +19,74 @@ START_MS = 1_800_000_000_000
 
 
 async def test_two_supervisors_share_their_slots(link: Link) -> None:
-    """Both add; each scale holds the whole, in slots of its length."""
+    """Both add to them, and each scale has all counts in slots of its length."""
     at_ms = START_MS
-    both = [counters.Counts(), counters.Counts()]
-    recorders = [history.HistoryRecorder(link, NAMES, counts, lambda: at_ms) for counts in both]
+    nodes = [counters.Counts(), counters.Counts()]
+    recorders = [history.HistoryRecorder(link, NAMES, counts, lambda: at_ms) for counts in nodes]
     for step in range(10):
-        for number, counts in enumerate(both):
+        for number, counts in enumerate(nodes):
             counts.reports += step + number
             counts.add_reported(f"rig-{number}", (1, 10, 100, 50))
         at_ms = START_MS + step * 5000
         for recorder in recorders:
             await recorder.flush()
     for scale in history.SCALES.values():
-        past = await history.read_history(link, NAMES, scale, at_ms)
-        assert {len(column) for column in past.counts.values()} == {scale.slots}
-        assert sum(past.counts["reports"]) == 2 * 45 + 10
-        assert sum(past.counts["samples"]) == 200
-        assert sum(past.counts["bytes"]) == 1000
+        recorded = await history.read_history(link, NAMES, scale, at_ms)
+        assert {len(column) for column in recorded.counts.values()} == {scale.slots}
+        assert sum(recorded.counts["reports"]) == 2 * 45 + 10
+        assert sum(recorded.counts["samples"]) == 200
+        assert sum(recorded.counts["bytes"]) == 1000
     recent = await history.read_history(link, NAMES, history.SCALES["5m"], at_ms)
     assert recent.counts["reports"][-10:] == [2 * step + 1 for step in range(10)]
     assert recent.counts["reports"][:-10] == [0] * 50
     assert recent.first_ms == START_MS + 45_000 - 59 * 5000
 
 
-async def test_slots_expire_by_themselves(link: Link, client: redis.Redis) -> None:
-    """Each kept for its scale and the slot that is being filled, no longer."""
+async def test_slots_expire(link: Link, client: redis.Redis) -> None:
+    """A slot is kept for the range of its scale and the slot that is being filled, and no longer."""
     counts = counters.Counts()
     recorder = history.HistoryRecorder(link, NAMES, counts)
     counts.reports += 1
     await recorder.flush()
-    made: Any = client.keys("rtas:slot:*")
-    ttls: dict[int, Any] = {int(key.split(b":")[2]): client.ttl(key) for key in made}
-    assert ttls.keys() == {5, 100, 1000}
-    assert 300 < ttls[5] <= 305
-    assert 7200 < ttls[100] <= 7300
-    assert 86_400 < ttls[1000] <= 87_400
+    slots: Any = client.keys("rtas:slot:*")
+    ttls_s: dict[int, Any] = {int(key.split(b":")[2]): client.ttl(key) for key in slots}
+    assert ttls_s.keys() == {5, 100, 1000}
+    assert 300 < ttls_s[5] <= 305
+    assert 7200 < ttls_s[100] <= 7300
+    assert 86_400 < ttls_s[1000] <= 87_400
     await recorder.flush()
-    short: Any = client.keys("rtas:slot:5:*")
-    assert client.hget(short[0], "reports") == b"1", "what was recorded is not added again"
+    short_slots: Any = client.keys("rtas:slot:5:*")
+    assert client.hget(short_slots[0], "reports") == b"1", "what was recorded is not added again"
 
 
 async def test_an_outage_loses_no_count(link: Link) -> None:
-    """What could not be added is added later."""
+    """Counts that could not be added are added after the outage."""
     counts = counters.Counts()
-    away = Link(settings.RedisSettings(url="unix:///nonexistent/socket"))
-    recorder = history.HistoryRecorder(away, NAMES, counts)
+    broken_link = Link(settings.RedisSettings(url="unix:///nonexistent/socket"))
+    recorder = history.HistoryRecorder(broken_link, NAMES, counts)
     counts.reports += 5
     await recorder.flush()
     recorder._link = link
     counts.reports += 2
     await recorder.flush()
-    past = await history.read_history(link, NAMES, history.SCALES["5m"])
-    assert sum(past.counts["reports"]) == 7
-    await away.close()
+    recorded = await history.read_history(link, NAMES, history.SCALES["5m"])
+    assert sum(recorded.counts["reports"]) == 7
+    await broken_link.close()
 
 
-async def test_stats_shows_them(link: Link, url: str) -> None:
-    """As bars for people and as numbers for scripts."""
+async def test_stats_prints_the_history(link: Link, url: str) -> None:
+    """`rta-supervisor stats` prints bars for people and numbers for scripts."""
     counts = counters.Counts()
     recorder = history.HistoryRecorder(link, NAMES, counts)
     counts.reports += 1234
     await recorder.flush()
     command = [sys.executable, "-m", "rta_supervisor", "stats", "--redis-url", url]
     done = subprocess.run([*command, "--last", "24h", "--json"], capture_output=True, text=True, check=True)  # noqa: ASYNC221
-    found = json.loads(done.stdout)
-    assert (found["slot_s"], len(found["counts"]["reports"]), sum(found["counts"]["reports"])) == (1000, 87, 1234)
+    printed = json.loads(done.stdout)
+    reports = printed["counts"]["reports"]
+    assert (printed["slot_s"], len(reports), sum(reports)) == (1000, 87, 1234)
     table = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: ASYNC221
-    [line] = [line for line in table.splitlines() if line.startswith("reports")]
-    assert "1,234" in line
-    assert BARS[-1] in line
+    [row] = [row for row in table.splitlines() if row.startswith("reports")]
+    assert "1,234" in row
+    assert BARS[-1] in row
     assert "\x1b[" not in table

@@ -51,13 +51,13 @@ def saved(supervisor: Supervisor, identity: str, samples_: int) -> None:
     """Wait until the catalogue knows of so many samples."""
     [path] = (supervisor.directory / "rta-supervisor").glob("*.sqlite")
 
-    def known() -> bool:
+    def is_saved() -> bool:
         with sqlite3.connect(path) as file:
-            found = file.execute("SELECT samples FROM sessions WHERE identity = ?", (identity,)).fetchone()
+            row = file.execute("SELECT samples FROM sessions WHERE identity = ?", (identity,)).fetchone()
         file.close()
-        return found is not None and found[0] >= samples_
+        return row is not None and row[0] >= samples_
 
-    wait_until(known, what=f"{identity} in the catalogue")
+    wait_until(is_saved, what=f"{identity} in the catalogue")
 
 
 def restart(forgetful: server.EmbeddedServer, snapshot: Path | None = None) -> None:
@@ -80,8 +80,8 @@ def test_after_an_empty_restart_open_sessions_are_back_with_their_ids(
     saved(watching, "run-1", 5)
     restart(forgetful)
     watching.wait_for_event("redis_made_whole")
-    found = fields(client, "run-1")
-    assert int(found["streamSessionId"]) == session.target.stream_session_id
+    restored = fields(client, "run-1")
+    assert int(restored["streamSessionId"]) == session.target.stream_session_id
     assert document(client, "run-1")["details"] == {"Rig": 4}
     assert samples.kinds(client, "rig", session.target.stream_session_id)[0] == "session_json"
     assert client.smembers("streams") == {b"rig"}

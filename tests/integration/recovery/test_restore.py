@@ -15,6 +15,7 @@ from rta_wire.pb import control_pb2
 from rta_wire.session import State
 from rta_wire.stream import cold_index
 from tests.support import cold_streams, supervisors
+from tests.support.session_values import control_entry
 from tests.support.supervisor_parts import World
 
 NAMES = keys.Keys()
@@ -51,7 +52,7 @@ async def test_who_is_gone_is_back_after_a_loss_and_has_ended_before_a_start(cli
     ref = await world.open()
     forget(client)
     assert await world.recovery.restore() == (1, 0)
-    assert (await world.known()).ref == ref
+    assert (await world.record()).ref == ref
     forget(client)
     assert await world.recovery.restore(is_start=True) == (0, 0)
     assert await world.sessions.read("run-1") is None
@@ -64,10 +65,10 @@ async def test_what_redis_knows_less_of_is_put_right(world: World) -> None:
     newer = session.dump(session.build("run-1", group="newer")).decode()
     await world.save(json=newer)
     assert await world.recovery.restore() == (0, 0)
-    assert session.parse((await world.known()).document) == session.parse(newer)
+    assert session.parse((await world.record()).document) == session.parse(newer)
     await world.save(totals=Totals(1, 5, 1, 1, 1, 2))
     assert await world.recovery.restore() == (0, 1)
-    assert (await world.known()).lost_data
+    assert (await world.record()).lost_data
 
 
 async def test_a_later_session_does_not_end_with_an_earlier_one(client: redis.Redis, world: World) -> None:
@@ -78,32 +79,32 @@ async def test_a_later_session_does_not_end_with_an_earlier_one(client: redis.Re
     second = await world.open()
     assert second.stream_session_id > first.stream_session_id
     await world.recovery.close_again()
-    assert (await world.known()).state is State.OPEN
+    assert (await world.record()).state is State.OPEN
     await world.save(state=State.CLOSED)
     await world.recovery.close_again()
-    assert (await world.known()).state is State.CLOSED
+    assert (await world.record()).state is State.CLOSED
 
 
 async def test_a_closed_session_gets_newer_json_where_somebody_asks(world: World) -> None:
     """Redis came back with a snapshot from before the last change: what the catalogue has of it counts."""
     await world.open()
-    await world.life.end(await world.known(), SessionEvent.CLOSE)
-    await world.archivist.flush()
-    newer = session.dump({**session.parse((await world.known()).document), "group": "newer"}).decode()
+    await world.service.end(await world.record(), SessionEvent.CLOSE)
+    await world.catalogue_writer.flush()
+    newer = session.dump({**session.parse((await world.record()).document), "group": "newer"}).decode()
     await world.save(json=newer)
-    asked = Resurrection(world.link, world.sessions, world.recovery, world.catalogue, settings.Settings())
+    resurrection = Resurrection(world.link, world.sessions, world.restorer, world.catalogue, settings.Settings())
     request = control_pb2.ResurrectSession(request_id="one", identity="run-1")
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(asked.run)
+        tasks.start_soon(resurrection.run)
         reply = None
         with anyio.fail_after(10):
             while reply is None:
                 await anyio.lowlevel.checkpoint()
-                reply = await asked.serve("operator", request)
+                reply = await resurrection.serve(control_entry("operator"), request)
         tasks.cancel_scope.cancel()
     assert reply is not None
     assert reply.state == "closed"
-    assert session.parse((await world.known()).document) == session.parse(newer)
+    assert session.parse((await world.record()).document) == session.parse(newer)
 
 
 @pytest.mark.parametrize("spoilt", ["run-1", "run-2"])
@@ -119,25 +120,25 @@ async def test_a_spoilt_session_keeps_no_other_from_ending(client: redis.Redis, 
             client.expire(gate, 100)
     await world.recovery.close_again()
     [other] = [ref.identity for ref in refs if ref.identity != spoilt]
-    assert (await world.known(other)).state is State.CLOSED
+    assert (await world.record(other)).state is State.CLOSED
 
 
-@pytest.mark.parametrize(("told", "version"), [("7 - -", 8), ("1 - -", 2), ("junk", 2), (" ", 2)])
-async def test_json_that_comes_back_is_newer_than_what_was_told(
-    client: redis.Redis, world: World, told: str, version: int
+@pytest.mark.parametrize(("published", "version"), [("7 - -", 8), ("1 - -", 2), ("junk", 2), (" ", 2)])
+async def test_restored_json_is_newer_than_what_was_published(
+    client: redis.Redis, world: World, published: str, version: int
 ) -> None:
-    """Else nobody would be told of the next change. What a writer made up tells nothing."""
+    """Else the next change would not be published. What a writer made up counts as nothing published."""
     ref = await world.open()
     forget(client)
-    client.set(NAMES.published(ref.stream, ref.stream_session_id), told, ex=100)
+    client.set(NAMES.published(ref.stream, ref.stream_session_id), published, ex=100)
     assert await world.recovery.restore() == (1, 0)
-    assert (await world.known()).version == version
+    assert (await world.record()).version == version
 
 
 def test_ids_of_sessions_go_on_after_a_loss(url: str, client: redis.Redis) -> None:
     """The tail of a stream is cold, and the counter is gone: no id is given out twice."""
-    one = cold_index.ColdExtent("1-0", "9-0", 1, 1, 1, 1, 1, 1, 41, cold_streams.now_ms())
-    client.hset(NAMES.cold_index(), "rig", cold_index.dump(one))
+    extent = cold_index.ColdExtent("1-0", "9-0", 1, 1, 1, 1, 1, 1, 41, cold_streams.now_ms())
+    client.hset(NAMES.cold_index(), "rig", cold_index.dump(extent))
     with supervisors.running(url):
         session = rta_writers.SessionClient(url, timeout_s=20).open("run", stream="rig")
         assert session.target.stream_session_id == 42

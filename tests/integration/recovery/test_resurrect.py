@@ -63,8 +63,8 @@ def test_a_closed_session_comes_back_as_it_was(
     before = fields(client, "run-1")
     entries = client.xlen("stream:rig")
     forget(client, "run-1")
-    found = run(url, "sessions", "resurrect", "run-1", "--json").json()
-    assert (found["state"], found["was_there"], found["samples"]) == ("closed", False, 5)
+    output = run(url, "sessions", "resurrect", "run-1", "--json").json()
+    assert (output["state"], output["was_there"], output["samples"]) == ("closed", False, 5)
     after = fields(client, "run-1")
     assert {**after, "lastUpdated": ""} == {**before, "lastUpdated": ""}
     assert after["tEnd"] == str(end_ns)

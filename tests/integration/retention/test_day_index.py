@@ -28,6 +28,7 @@ from rta_writers.read import plan as read_plan
 from tests.support import samples, supervisor_parts
 from tests.support.control import fields
 from tests.support.day_streams import NAMES, TODAY, TODAY_MS, Clock, config, indexed_streams
+from tests.support.session_values import control_entry
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ async def open_session(service: SessionService, identity: str, stream: str = "ri
     """Open a session, and return the stream that the reply names."""
     document = session.dump(session.build(identity)).decode()
     request = control_pb2.OpenSession(identity=identity, stream=stream, session_json=document)
-    return (await service.open(principal, request)).stream
+    return (await service.open(control_entry(principal), request)).stream
 
 
 def stream_of(number: int, source: str = "rig") -> str:

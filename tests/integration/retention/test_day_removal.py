@@ -38,6 +38,7 @@ from tests.support.day_streams import (
     listed_streams,
     traces,
 )
+from tests.support.session_values import session_record
 from tests.support.waiting import wait_until
 
 OLD = day_streams.Day("rig", TODAY - 3)
@@ -235,7 +236,7 @@ async def test_nothing_is_removed_after_the_end_of_the_lease(client: redis.Redis
         fill(client, day, cold=True)
     leases = nodes_leases.Leases(link, settings.Settings(node=settings.NodeSettings(lease_s=0.2)), "first")
     await leases.renew()
-    until_ms = await leases.of("trim").next(1)
+    until_ms = await leases.of("trim").next_turn(1)
     wait_until(lambda: not client.exists(NAMES.lease("trim")), what="the end of the lease")
     assert (await trimmer(link).sweep(until_ms)).removed == ()
     assert traces(client, OLD) == EVERYWHERE_COLD
@@ -287,7 +288,7 @@ class OpeningLink(Link):
         self.has_opened = True
         self._client.execute_command(
             *session_functions.publish_opening(
-                NAMES, self._stream, 7, session_functions.VersionedJson(b"{}", 1), ttl_s=100
+                NAMES, session_record(stream=self._stream, stream_session_id=7), ttl_s=100
             )
         )
         self._client.sadd(keys.STREAMS, self._stream)

@@ -12,7 +12,7 @@ import redis
 import rta_writers
 from rta_supervisor.embedded import server
 from rta_supervisor.nodes.server_clock import ServerClock
-from rta_supervisor.observe import queries
+from rta_supervisor.observe import summaries
 from rta_wire import day_streams, errors, keys
 from rta_writers.connection import redis_client
 from rta_writers.options import write as options_write
@@ -99,7 +99,7 @@ def test_a_source_over_four_days(url: str, client: redis.Redis, calendar: Calend
 
 def check_commands_and_metrics(url: str, supervisor: Supervisor, calendar: Calendar) -> None:
     """Days are listed on request and grouped by their source otherwise."""
-    lines = msgspec.convert(run(url, "streams", "--json").json()["streams"], list[queries.StreamSummary])
+    lines = msgspec.convert(run(url, "streams", "--json").json()["streams"], list[summaries.StreamSummary])
     assert {(line.stream, line.source, line.day) for line in lines} == {
         (calendar.day(ago).stream, "rig", calendar.day(ago).date.isoformat()) for ago in (0, 1)
     }

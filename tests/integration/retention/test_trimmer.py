@@ -21,6 +21,7 @@ from rta_supervisor.transport import commands, functions
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, keys
 from rta_writers.connection import redis_client
+from tests.support.session_values import session_record
 
 NAMES = keys.Keys()
 HOUR_MS = 3_600_000
@@ -357,7 +358,7 @@ class OpeningLink(Link):
     def _open(self) -> None:
         """In the order in which a session is opened: first the entry, then the lists."""
         self._client.execute_command(
-            *session_functions.publish_opening(NAMES, "rig", 7, session_functions.VersionedJson(b"{}", 1), ttl_s=100)
+            *session_functions.publish_opening(NAMES, session_record(stream_session_id=7), ttl_s=100)
         )
         self._client.sadd("streams", "rig")
         self._client.zadd(NAMES.streams_used(), {"rig": now_ms()})

@@ -22,24 +22,24 @@ HOME = Path("/run/home")
 LEFT_OUT = ("User", "Group", "PrivateTmp", "ProtectHome", "PrivateUsers", "ProtectSystem", "LoadCredential")
 
 
-def systemctl(*words: str) -> str:
-    done = subprocess.run(["systemctl", "--user", *words], capture_output=True, text=True, check=False)
-    return done.stdout + done.stderr
+def systemctl(*arguments: str) -> str:
+    process = subprocess.run(["systemctl", "--user", *arguments], capture_output=True, text=True, check=False)
+    return process.stdout + process.stderr
 
 
-def shown() -> dict[str, str]:
+def properties() -> dict[str, str]:
     names = "ActiveState,SubState,Result,NRestarts,MainPID,StatusText,ExecMainStatus"
     return dict(
         line.split("=", 1) for line in systemctl("show", NAME, f"--property={names}").splitlines() if "=" in line
     )
 
 
-def wait_for(**wanted: str) -> dict[str, str]:
+def wait_for(**expected: str) -> dict[str, str]:
     def reached() -> dict[str, str] | None:
-        found = shown()
-        return found if wanted.items() <= found.items() else None
+        current = properties()
+        return current if expected.items() <= current.items() else None
 
-    return wait_until(reached, timeout_s=60, what=f"{wanted}, last {shown()}") or {}
+    return wait_until(reached, timeout_s=60, what=f"{expected}, last {properties()}") or {}
 
 
 def set_up(unit: Path, config: Path, log: Path) -> None:
@@ -59,25 +59,25 @@ def set_up(unit: Path, config: Path, log: Path) -> None:
 
 
 def play(config: Path, log: Path) -> dict[str, Any]:
-    seen: dict[str, Any] = {}
+    observed: dict[str, Any] = {}
     systemctl("start", NAME)
-    seen["started"] = wait_for(ActiveState="active", SubState="running")
-    first = seen["started"]["MainPID"]
+    observed["started"] = wait_for(ActiveState="active", SubState="running")
+    first = observed["started"]["MainPID"]
     config.write_text(config.read_text() + "[trim]\nmax_entries = 77\n")
-    seen["reload"] = systemctl("reload", NAME)
-    seen["reloaded"] = wait_until(
+    observed["reload"] = systemctl("reload", NAME)
+    observed["reloaded"] = wait_until(
         lambda: "configuration_reloaded" in log.read_text() and "trim.max_entries" in log.read_text(), timeout_s=60
     )
     os.kill(int(first), signal.SIGSTOP)
-    seen["watched"] = wait_for(NRestarts="1", ActiveState="active", SubState="running")
-    os.kill(int(seen["watched"]["MainPID"]), signal.SIGKILL)
-    seen["killed"] = wait_for(NRestarts="2", ActiveState="active", SubState="running")
+    observed["watched"] = wait_for(NRestarts="1", ActiveState="active", SubState="running")
+    os.kill(int(observed["watched"]["MainPID"]), signal.SIGKILL)
+    observed["killed"] = wait_for(NRestarts="2", ActiveState="active", SubState="running")
     systemctl("stop", NAME)
-    seen["stopped"] = wait_for(ActiveState="inactive")
+    observed["stopped"] = wait_for(ActiveState="inactive")
     config.write_text("[nothing]\nx = 1\n")
     systemctl("start", NAME)
-    seen["refused"] = wait_for(ActiveState="failed")
-    return seen
+    observed["refused"] = wait_for(ActiveState="failed")
+    return observed
 
 
 def main() -> None:

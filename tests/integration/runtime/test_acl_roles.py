@@ -18,59 +18,59 @@ from tests.support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[server.EmbeddedServer]:
+def acl_server() -> Iterator[server.EmbeddedServer]:
     with acl.running() as running:
         yield running
 
 
 @pytest.fixture
-def admin(own: server.EmbeddedServer) -> Iterator[redis.Redis]:
-    with redis.Redis(unix_socket_path=str(own.socket_path), decode_responses=True, protocol=2) as client:
+def admin(acl_server: server.EmbeddedServer) -> Iterator[redis.Redis]:
+    with redis.Redis(unix_socket_path=str(acl_server.socket_path), decode_responses=True, protocol=2) as client:
         yield client
 
 
 @contextlib.contextmanager
-def signed_in(own: server.EmbeddedServer, user: str) -> Iterator[redis.Redis]:
-    path = str(own.socket_path)
+def signed_in(acl_server: server.EmbeddedServer, user: str) -> Iterator[redis.Redis]:
+    path = str(acl_server.socket_path)
     with redis.Redis(unix_socket_path=path, username=user, password=acl.PASSWORD, driver_info=None) as client:
         client.response_callbacks.clear()
         yield client
 
 
-def is_allowed(client: redis.Redis, *words: Any) -> bool:
+def is_allowed(client: redis.Redis, *command: Any) -> bool:
     """Whether the ACL lets a command through; what the command itself says is no matter."""
     try:
-        client.execute_command(*words)
+        client.execute_command(*command)
     except redis.exceptions.ResponseError as error:
-        found = redis_errors.classify(error)
-        return found is None or found.code != "NOPERM"
+        failure = redis_errors.classify(error)
+        return failure is None or failure.code != "NOPERM"
     return True
 
 
 def commands(admin: redis.Redis) -> dict[str, int]:
     """Every command and subcommand of the server, with its arity."""
-    found: dict[str, int] = {}
-    for info in admin.execute_command("COMMAND").values():
-        for one in info.get("subcommands") or [info]:
-            fields = one if isinstance(one, dict) else {"name": one[0], "arity": one[1]}
-            found[str(fields["name"])] = int(fields["arity"])
-    return found
+    arities: dict[str, int] = {}
+    for command in admin.execute_command("COMMAND").values():
+        for subcommand in command.get("subcommands") or [command]:
+            fields = subcommand if isinstance(subcommand, dict) else {"name": subcommand[0], "arity": subcommand[1]}
+            arities[str(fields["name"])] = int(fields["arity"])
+    return arities
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_every_command_of_the_server(own: server.EmbeddedServer, admin: redis.Redis, role: str) -> None:
+def test_every_command_of_the_server(acl_server: server.EmbeddedServer, admin: redis.Redis, role: str) -> None:
     """Signed in as a role, each command is tried: those of its file are let through, all others are refused."""
     granted = acl.granted(admin, role)
     every = {name: arity for name, arity in commands(admin).items() if name not in WITHOUT_LEAVE}
     assert granted <= set(every)
     wrong = []
-    with signed_in(own, role) as client:
+    with signed_in(acl_server, role) as client:
         for name, arity in sorted(every.items()):
             if name in granted:
                 continue
-            words = name.split("|")
-            dummies = ["x"] * max(0, abs(arity) - len(words))
-            if is_allowed(client, *words, *dummies):
+            command = name.split("|")
+            dummies = ["x"] * max(0, abs(arity) - len(command))
+            if is_allowed(client, *command, *dummies):
                 wrong.append(name)
     assert wrong == []
 
@@ -227,11 +227,11 @@ DENIED: dict[str, list[tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_keys_of_ones_own_and_of_others(own: server.EmbeddedServer, role: str) -> None:
+def test_keys_of_ones_own_and_of_others(acl_server: server.EmbeddedServer, role: str) -> None:
     """Signed in as a role: what it works with is let through, what is somebody else's is not."""
-    with signed_in(own, role) as client:
-        assert [words for words in ALLOWED[role] if not is_allowed(client, *words)] == []
-        assert [words for words in DENIED[role] if is_allowed(client, *words)] == []
+    with signed_in(acl_server, role) as client:
+        assert [command for command in ALLOWED[role] if not is_allowed(client, *command)] == []
+        assert [command for command in DENIED[role] if is_allowed(client, *command)] == []
 
 
 @pytest.mark.skipif(not shutil.which("redis-server"), reason="needs redis-server: apt install redis-server")
@@ -239,8 +239,8 @@ def test_the_files_load_on_debians_redis(tmp_path: Path) -> None:
     """A subcommand that a 7.0 server does not know would keep it from starting."""
     (tmp_path / "users.acl").write_text("".join(acl.lines()))
     path = tmp_path / "redis.sock"
-    words = ["redis-server", "--port", "0", "--unixsocket", str(path), "--aclfile", str(tmp_path / "users.acl")]
-    with subprocess.Popen([*words, "--dir", str(tmp_path), "--save", ""], stdout=subprocess.PIPE) as process:
+    command = ["redis-server", "--port", "0", "--unixsocket", str(path), "--aclfile", str(tmp_path / "users.acl")]
+    with subprocess.Popen([*command, "--dir", str(tmp_path), "--save", ""], stdout=subprocess.PIPE) as process:
         try:
             wait_until(lambda: path.exists() or process.poll() is not None, what="redis-server")
             assert process.poll() is None, process.communicate()[0]

@@ -31,8 +31,8 @@ from tests.support.waiting import wait_until
 class Stage:
     """A server with users, and a way in for each role that writes down what it asks for."""
 
-    def __init__(self, own: server.EmbeddedServer, stack: contextlib.ExitStack) -> None:
-        path = str(own.socket_path)
+    def __init__(self, acl_server: server.EmbeddedServer, stack: contextlib.ExitStack) -> None:
+        path = str(acl_server.socket_path)
         self.inside = stack.enter_context(command_recorder.scripts(path))
         self.ways = {role: stack.enter_context(command_recorder.recording(path)) for role in ROLES}
 
@@ -95,10 +95,10 @@ def write(sessions: rta_writers.SessionClient) -> None:
         wait_until(lambda: len(group.identities()) == 2, what="a group")
         group._sessions.report(control_pb2.Heartbeat(identity="a", stream_session_id=1))
     sessions.open("brief", stream="rig-4.a")
-    asked = messages.new_request_id()
-    sessions.close("brief", request_id=asked)
+    request_id = messages.new_request_id()
+    sessions.close("brief", request_id=request_id)
     with pytest.raises(errors.RequestAnswered):
-        sessions.cancel(asked)
+        sessions.cancel(request_id)
 
 
 def read(url: str) -> None:
@@ -113,13 +113,13 @@ def read(url: str) -> None:
         assert client.xrevrange("stream:rig-4.a", count=1)
         assert client.xlen("stream:rig-4.a")
         client.ping()
-        for given in ({"session": "run"}, {"stream": "rig-4.a"}):
-            options = options_read.ReadOptions.parse({"redisUrl": url, "failOnDataLoss": "false", **given})
-            place = read_plan.find_position(client, options)
-            now = read_plan.counters(client, options, place.stream)
-            names = read_plan.identities(client, options, place)
-            for one in read_plan.ranges(place, now, options, names, now.last_id):
-                list(batches.read_batches(options, one, batches.RowFilter()))
+        for selection in ({"session": "run"}, {"stream": "rig-4.a"}):
+            options = options_read.ReadOptions.parse({"redisUrl": url, "failOnDataLoss": "false", **selection})
+            position = read_plan.find_position(client, options)
+            counters = read_plan.read_counters(client, options, position.stream)
+            names = read_plan.read_identities(client, options, position)
+            for entry_range in read_plan.plan_ranges(position, counters, options, names, counters.last_id):
+                list(batches.read_batches(options, entry_range, batches.RowFilter()))
 
 
 async def look_for_functions(url: str) -> None:
@@ -132,11 +132,11 @@ async def look_for_functions(url: str) -> None:
 def test_a_day_under_these_acls(tmp_path: Path) -> None:
     """The real daemon, writer and reader work with what the files give them, and use all of it: none is too many."""
     with contextlib.ExitStack() as stack:
-        own = stack.enter_context(acl.running())
+        acl_server = stack.enter_context(acl.running())
         admin = stack.enter_context(
-            redis.Redis(unix_socket_path=str(own.socket_path), decode_responses=True, protocol=2)
+            redis.Redis(unix_socket_path=str(acl_server.socket_path), decode_responses=True, protocol=2)
         )
-        stage = Stage(own, stack)
+        stage = Stage(acl_server, stack)
         environment = {
             **QUICKLY,
             "RTA_REDIS__URL": stage.url("supervisor"),
@@ -173,5 +173,5 @@ def test_a_day_under_these_acls(tmp_path: Path) -> None:
         anyio.run(look_for_functions, stage.url("supervisor"))
         assert admin.acl_log() == []
         for role in ROLES:
-            granted, seen = acl.granted(admin, role), stage.seen(role)
-            assert (role, granted - seen - ON_OTHER_DAYS.get(role, set()), seen - granted) == (role, set(), set())
+            granted, used = acl.granted(admin, role), stage.seen(role)
+            assert (role, granted - used - ON_OTHER_DAYS.get(role, set()), used - granted) == (role, set(), set())

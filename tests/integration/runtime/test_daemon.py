@@ -100,23 +100,23 @@ def test_conflicts_are_named(url: str, client: redis.Redis, supervisor: Supervis
 def test_principals_do_not_touch_each_others_sessions(url: str) -> None:
     """The stream that a message came from says who sent it."""
     with supervisors.running(url, {"RTA_CONTROL__PRINCIPALS": '["one", "two"]'}):
-        one = rta_writers.SessionClient(url, principal="one")
-        two = rta_writers.SessionClient(url, principal="two")
-        session = one.session("run-1", stream="rig")
+        first = rta_writers.SessionClient(url, principal="one")
+        second = rta_writers.SessionClient(url, principal="two")
+        session = first.session("run-1", stream="rig")
         with pytest.raises(errors.SessionConflict, match="principal"):
-            two.session("run-1", stream="rig")
+            second.session("run-1", stream="rig")
         with pytest.raises(errors.SessionConflict, match="principal"):
-            two.close("run-1")
+            second.close("run-1")
         assert session.close().state == "closed"
 
 
 def test_junk_goes_to_the_dead_letters(
     client: redis.Redis, sessions: rta_writers.SessionClient, supervisor: Supervisor
 ) -> None:
-    """Junk bytes, a wrong lane and a report for nobody are kept with their reason, and the daemon goes on."""
+    """Junk bytes, a wrong control stream and a report for nobody are kept with their reason, and the daemon goes on."""
     client.xadd("rtas:req:default", {"m": b"\xff\xff"})
     client.xadd("rtas:ctl:default", {"x": b"no message"})
-    send(client, control_pb2.Heartbeat(identity="run-1", stream_session_id=1), lane="req")
+    send(client, control_pb2.Heartbeat(identity="run-1", stream_session_id=1), kind="req")
     send(client, control_pb2.OpenSession(request_id="r", identity="i", stream="s"))
     send(client, control_pb2.Progress(identity="nobody", stream_session_id=1, unit="u"))
     wait_until(lambda: len(dead_letters(client)) >= 5, what="five dead letters")
@@ -138,17 +138,17 @@ def test_a_bad_request_gets_its_error(client: redis.Redis, sessions: rta_writers
         sessions.session("x", stream="rig", quality=2.0)
 
 
-def is_empty(client: redis.Redis, lane: str) -> bool:
-    return client.xlen(lane) == 0
+def is_empty(client: redis.Redis, key: str) -> bool:
+    return client.xlen(key) == 0
 
 
 def test_handled_messages_leave_the_control_streams(client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
-    """Acknowledged and removed: the lanes do not grow."""
+    """Acknowledged and removed: the streams do not grow."""
     with sessions.session("run-1", stream="rig") as session:
         write(client, session, 1)
-    for lane in ("rtas:req:default", "rtas:ctl:default"):
-        wait_until(functools.partial(is_empty, client, lane), what=f"an empty {lane}")
-        pending: Any = client.xpending(lane, keys.CONTROL_GROUP)
+    for key in ("rtas:req:default", "rtas:ctl:default"):
+        wait_until(functools.partial(is_empty, client, key), what=f"an empty {key}")
+        pending: Any = client.xpending(key, keys.CONTROL_GROUP)
         assert pending["pending"] == 0
 
 
@@ -183,7 +183,7 @@ def test_another_supervisor_finishes_what_a_killed_one_began(url: str, client: r
         session = sessions.session("run-1", stream="rig")
         os.kill(first.process.pid, signal.SIGSTOP)
         request = control_pb2.CloseSession(request_id="close", identity="run-1", state="closed")
-        send(client, request, lane="req")
+        send(client, request, kind="req")
         # The frozen one has read the message as far as the group is concerned.
         node: Any = client.zrange("rtas:nodes", 0, 0)
         client.xreadgroup(keys.CONTROL_GROUP, node[0], {"rtas:req:default": ">"})

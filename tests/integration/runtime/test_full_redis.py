@@ -107,7 +107,7 @@ def test_what_will_never_work_fails_at_once(client: redis.Redis, sessions: rta_w
 
 def test_a_full_redis_is_trimmed_and_sessions_stay(url: str, client: redis.Redis) -> None:
     """The supervisor makes room, keeps its registration and everybody's session, and logs a line now and then."""
-    with supervisors.running(url, {**WATCHING, **TRIMMING}) as own:
+    with supervisors.running(url, {**WATCHING, **TRIMMING}) as supervisor:
         sessions = rta_writers.SessionClient(url, timeout_s=20)
         session = sessions.open("run", stream="rig")
         control.write(client, session, 300)
@@ -115,17 +115,17 @@ def test_a_full_redis_is_trimmed_and_sessions_stay(url: str, client: redis.Redis
         with full(client):
             wait_until(lambda: length(client, "stream:rig") < 200, what="a stream that was trimmed")
             wait_until(lambda: length(client, "rtas:ctl:default") == 0, what="reports that were taken")
-            wait_until(lambda: own.events("redis_full"), what="a line in the log")
+            wait_until(lambda: supervisor.events("redis_full"), what="a line in the log")
             wait_until(lambda: silent_s(client, "run") > SILENT_S + 1, what="a writer that could say nothing for long")
             sessions._check_supervisor()
             assert control.fields(client, "run")
         after: Any = client.memory_usage("stream:rig")
         assert after < before
-        wait_until(lambda: own.events("redis_back"), what="the end of it in the log")
+        wait_until(lambda: supervisor.events("redis_back"), what="the end of it in the log")
         assert control.document(client, "run")["state"] == "open"
-        assert not own.events("writer_silent")
-        assert len(own.events("redis_full")) == 1
-        assert not own.events("redis_unavailable")
+        assert not supervisor.events("writer_silent")
+        assert len(supervisor.events("redis_full")) == 1
+        assert not supervisor.events("redis_unavailable")
         session.close()
 
 
@@ -153,17 +153,17 @@ def test_a_start_makes_room(url: str, client: redis.Redis) -> None:
 def test_a_slow_and_an_absent_redis_are_borne(caplog: pytest.LogCaptureFixture) -> None:
     """Answers that come too late, and none at all: one line each from writer and supervisor, and nothing lost."""
     with contextlib.ExitStack() as stack:
-        own = stack.enter_context(server.running())
-        client = stack.enter_context(redis_client.connect(own.url))
-        supervisor = stack.enter_context(supervisors.running(own.url, {"RTA_REDIS__TIMEOUT_S": "1.1"}))
-        sessions = rta_writers.SessionClient(own.url, timeout_s=30)
+        running = stack.enter_context(server.running())
+        client = stack.enter_context(redis_client.connect(running.url))
+        supervisor = stack.enter_context(supervisors.running(running.url, {"RTA_REDIS__TIMEOUT_S": "1.1"}))
+        sessions = rta_writers.SessionClient(running.url, timeout_s=30)
         session = sessions.open("run", stream="rig")
         writer = rta_writers.BurstWriter(session.options, unit="u")
         writer.write(rows(10))
         writer.flush()
         with caplog.at_level(logging.WARNING, "rta_writers"):
-            os.kill(own.pid, signal.SIGSTOP)
-            awake = threading.Timer(6.5, os.kill, (own.pid, signal.SIGCONT))
+            os.kill(running.pid, signal.SIGSTOP)
+            awake = threading.Timer(6.5, os.kill, (running.pid, signal.SIGCONT))
             awake.start()
             writer.write(rows(10, first=10))
             writer.flush()

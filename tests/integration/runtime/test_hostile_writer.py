@@ -41,11 +41,11 @@ def spoil(client: redis.Redis, number: int) -> None:
 def test_a_hostile_writer_hurts_only_itself(tmp_path: Path) -> None:
     """Marks, messages and entries that make no sense: the supervisor goes on, starts again, and serves the others."""
     with contextlib.ExitStack() as stack:
-        own = stack.enter_context(acl.running())
-        admin = stack.enter_context(redis_client.connect(own.url))
-        urls = {name: f"unix://writer-{name}:{acl.PASSWORD}@{own.socket_path}" for name in acl.PRINCIPALS}
+        acl_server = stack.enter_context(acl.running())
+        admin = stack.enter_context(redis_client.connect(acl_server.url))
+        urls = {name: f"unix://writer-{name}:{acl.PASSWORD}@{acl_server.socket_path}" for name in acl.PRINCIPALS}
         environment = {
-            "RTA_REDIS__URL": f"unix://supervisor:{acl.PASSWORD}@{own.socket_path}",
+            "RTA_REDIS__URL": f"unix://supervisor:{acl.PASSWORD}@{acl_server.socket_path}",
             "RTA_CATALOGUE__PATH": str(tmp_path / "catalogue.sqlite"),
             "RTA_CONTROL__PRINCIPALS": '["rig-4", "rig-5"]',
             "RTA_SESSION__WRITER_SILENT_S": "2",

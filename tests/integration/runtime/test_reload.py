@@ -17,29 +17,31 @@ RELOADED = (
 )
 
 
-def sections_kept(part: object, seen: set[int]) -> list[str]:
+def sections_kept(part: object, visited: set[int]) -> list[str]:
     """Attributes of a part, and of what it is made of, that hold a section of the settings."""
-    if id(part) in seen or isinstance(part, settings.Settings):
+    if id(part) in visited or isinstance(part, settings.Settings):
         return []
-    seen.add(id(part))
+    visited.add(id(part))
     if isinstance(part, tuple):
-        return [name for member in part for name in sections_kept(member, seen)]
+        return [name for member in part for name in sections_kept(member, visited)]
     if not type(part).__module__.startswith("rta_supervisor") or not hasattr(part, "__dict__"):
         return []
     kept = [f"{type(part).__name__}.{name}" for name, value in vars(part).items() if isinstance(value, RELOADED)]
-    return kept + [name for value in vars(part).values() for name in sections_kept(value, seen)]
+    return kept + [name for value in vars(part).values() for name in sections_kept(value, visited)]
 
 
 async def test_no_part_keeps_a_section_that_can_be_reloaded(tmp_path: Any) -> None:
     """Everything reads such sections from the settings in force, so that a reload reaches it."""
-    with server.running() as own:
-        current = settings.load(environ={"RTA_REDIS__URL": own.url, "RTA_CATALOGUE__PATH": str(tmp_path / "c.sqlite")})
+    with server.running() as running:
+        current = settings.load(
+            environ={"RTA_REDIS__URL": running.url, "RTA_CATALOGUE__PATH": str(tmp_path / "c.sqlite")}
+        )
         parts = wiring.build(current)
-        seen: set[int] = set()
-        assert sections_kept(parts, seen) == []
-        assert len(seen) > 30
+        visited: set[int] = set()
+        assert sections_kept(parts, visited) == []
+        assert len(visited) > 30
         await parts.link.close()
-        await parts.catalogue.catalogue.close()
+        await parts.catalogue.repository.close()
 
 
 def test_a_change_in_force_is_seen_by_all() -> None:

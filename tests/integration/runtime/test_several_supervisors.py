@@ -45,18 +45,18 @@ def takeover_s(url: str, client: redis.Redis, lease_s: float, identity: str) -> 
     environment = {"RTA_NODE__LEASE_S": str(lease_s), "RTA_CONTROL__RETRY_S": "60", "RTA_SESSION__CLOSE_GRACE_S": "1"}
     with many(url, 1, environment) as [first]:
         rta_writers.SessionClient(url, timeout_s=40).session(identity, stream="rig")
-        closing = control_pb2.CloseSession(request_id=identity, identity=identity, state="closed")
-        closing.expected.CopyFrom(Totals(bursts=1).to_message())
-        send(client, closing, lane="req")
+        request = control_pb2.CloseSession(request_id=identity, identity=identity, state="closed")
+        request.expected.CopyFrom(Totals(bursts=1).to_message())
+        send(client, request, kind="req")
         wait_until(lambda: client.xpending("rtas:req:default", "supervisors")["pending"], what="the close")
         with many(url, 1, environment) as [second]:
             assert {owner(client, duty) for duty in nodes_leases.DUTIES} == {node_of(first)}
-            heir = {node_of(second)}
+            successor = {node_of(second)}
             killed_s = time.monotonic()
             first.kill()
 
             def has_moved() -> bool:
-                return {owner(client, duty) for duty in nodes_leases.DUTIES} == heir and bool(
+                return {owner(client, duty) for duty in nodes_leases.DUTIES} == successor and bool(
                     client.exists(NAMES.reply(identity))
                 )
 
@@ -88,13 +88,13 @@ def test_work_is_shared_and_sessions_come_out_right(url: str, client: redis.Redi
         expected = [write(client, run, 4) for run in runs]
         for run, totals in zip(runs, expected, strict=True):
             send(client, progress(run, "u", totals))
-        ended = [run.close(expected=totals) for run, totals in zip(runs, expected, strict=True)]
+        closed = [run.close(expected=totals) for run, totals in zip(runs, expected, strict=True)]
         group[1].process.send_signal(signal.SIGCONT)
         wait_until(lambda: client.zcard("rtas:idx") == 0, what="all sessions put away")
-        assert [(one.state, one.totals.samples) for one in ended] == [("closed", 4)] * 20
-        opened_by = [len(one.events("session_opened")) for one in group]
-        assert sum(opened_by) == 20
-        assert sum(count > 0 for count in opened_by) > 1, f"one did it all: {opened_by}"
+        assert [(session.state, session.totals.samples) for session in closed] == [("closed", 4)] * 20
+        opened_counts = [len(supervisor.events("session_opened")) for supervisor in group]
+        assert sum(opened_counts) == 20
+        assert sum(count > 0 for count in opened_counts) > 1, f"one did it all: {opened_counts}"
         numbers = {int(fields(client, run.identity)["streamSessionId"]) for run in runs}
         assert len(numbers) == 20
         for run in runs:

@@ -33,8 +33,8 @@ def scratch() -> Iterator[Path]:
         yield Path(directory)
 
 
-def analyze(*words: str | Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(["systemd-analyze", *words], capture_output=True, text=True, check=False)
+def analyze(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True, check=False)
 
 
 def placed(unit: Path, directory: Path) -> Path:
@@ -49,8 +49,8 @@ def placed(unit: Path, directory: Path) -> Path:
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_systemd_has_nothing_to_say_about_the_units(unit: Path, tmp_path: Path) -> None:
     """`verify` ends well on keys that it does not know: it must be silent."""
-    done = analyze("verify", placed(unit, tmp_path))
-    assert (done.returncode, done.stderr) == (0, "")
+    process = analyze("verify", placed(unit, tmp_path))
+    assert (process.returncode, process.stderr) == (0, "")
     spoilt = tmp_path / unit.name
     spoilt.write_text(spoilt.read_text().replace("Restart=", "Restarts="))
     assert "Restarts" in analyze("verify", placed_name(spoilt)).stderr, "the check can fail"
@@ -61,15 +61,15 @@ def test_systemd_has_nothing_to_say_about_the_nightly_archive(tmp_path: Path) ->
     """Both units, each with the other beside it; the time is one that systemd understands."""
     for unit in ARCHIVE:
         placed(unit, tmp_path)
-    done = analyze("verify", *(tmp_path / unit.name for unit in ARCHIVE))
-    assert (done.returncode, done.stderr) == (0, "")
+    process = analyze("verify", *(tmp_path / unit.name for unit in ARCHIVE))
+    assert (process.returncode, process.stderr) == (0, "")
     spoilt = tmp_path / "rta-archive.timer"
     spoilt.write_text(spoilt.read_text().replace("OnCalendar=", "OnCalendars="))
     assert "OnCalendars" in analyze("verify", spoilt).stderr, "the check can fail"
-    done = analyze("security", "--offline=true", "--no-pager", ARCHIVE[0])
-    found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", done.stdout)
-    assert found, done.stdout + done.stderr
-    assert float(found[1]) <= EXPOSURE_MAX
+    process = analyze("security", "--offline=true", "--no-pager", ARCHIVE[0])
+    exposure = re.search(r"Overall exposure level for \S+: ([0-9.]+)", process.stdout)
+    assert exposure, process.stdout + process.stderr
+    assert float(exposure[1]) <= EXPOSURE_MAX
 
 
 def placed_name(unit: Path) -> Path:
@@ -80,35 +80,35 @@ def placed_name(unit: Path) -> Path:
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_the_units_leave_little_exposed(unit: Path) -> None:
     """By systemd's own measure, from 0 to 10."""
-    done = analyze("security", "--offline=true", "--no-pager", unit)
-    found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", done.stdout)
-    assert found, done.stdout + done.stderr
-    assert float(found[1]) <= EXPOSURE_MAX
+    process = analyze("security", "--offline=true", "--no-pager", unit)
+    exposure = re.search(r"Overall exposure level for \S+: ([0-9.]+)", process.stdout)
+    assert exposure, process.stdout + process.stderr
+    assert float(exposure[1]) <= EXPOSURE_MAX
 
 
 def test_instances_differ_from_the_one_service_in_their_names_only() -> None:
     """Whoever changes one unit changes the other."""
-    one, many = (unit.read_text() for unit in UNITS)
+    single, template = (unit.read_text() for unit in UNITS)
     plain = (
-        many.replace("Description=RTA session supervisor %i", "Description=RTA session supervisor")
+        template.replace("Description=RTA session supervisor %i", "Description=RTA session supervisor")
         .replace("/%i.toml", "/supervisor.toml")
         .replace("Directory=rta-supervisor/%i", "Directory=rta-supervisor")
         .replace("rta-supervisor@%i", "rta-supervisor")
     )
-    assert re.sub(r":rta-%i\.\S+", "", plain) == one
+    assert re.sub(r":rta-%i\.\S+", "", plain) == single
 
 
 @needs_analyze
 def test_the_user_can_be_made() -> None:
     """The line is one that systemd-sysusers understands."""
-    done = subprocess.run(
+    process = subprocess.run(
         ["systemd-sysusers", "--dry-run", ROOT / "systemd" / "rta-supervisor.sysusers"],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert "rta-supervisor" in done.stdout + done.stderr
+    assert process.returncode == 0, process.stderr
+    assert "rta-supervisor" in process.stdout + process.stderr
 
 
 def test_the_whole_conversation(url: str, scratch: Path) -> None:
@@ -182,31 +182,31 @@ def test_a_stop_is_bounded(scratch: Path) -> None:
         "NOTIFY_SOCKET": str(scratch / "notify"), "RTA_HTTP__PORT": "0", "RTA_NODE__DRAIN_S": "0.5",
         "RTA_REDIS__TIMEOUT_S": "20",
     }  # fmt: skip
-    with server.running() as own, Listener(scratch / "notify") as listener:
-        options = ("--redis-url", own.url, "--log-format", "json")
+    with server.running() as running, Listener(scratch / "notify") as listener:
+        options = ("--redis-url", running.url, "--log-format", "json")
         with systemd_peer.process(environment, scratch / "log", *options) as daemon:
             listener.wait_for(lambda message: "READY" in message, "READY")
-            os.kill(own.pid, signal.SIGSTOP)
+            os.kill(running.pid, signal.SIGSTOP)
             try:
                 daemon.terminate()
                 assert daemon.wait(15) == 0
             finally:
-                os.kill(own.pid, signal.SIGCONT)
+                os.kill(running.pid, signal.SIGCONT)
         assert "drain_incomplete" in (scratch / "log").read_text()
 
 
 @pytest.mark.skipif(bool(systemd_peer.why_no_manager()), reason=systemd_peer.why_no_manager() or "-")
 def test_a_real_manager(scratch: Path) -> None:
     """Starts it, reloads it, starts it anew when it hangs and when it is killed, and not when it is misconfigured."""
-    with server.running(port=server.free_port()) as own:
+    with server.running(port=server.free_port()) as running:
         config, log = scratch / "s.toml", scratch / "log"
         config.write_text(
-            f'[redis]\nurl = "{own.url}"\n[http]\nport = 0\n[catalogue]\npath = "{scratch}/catalogue.sqlite"\n'
+            f'[redis]\nurl = "{running.url}"\n[http]\nport = 0\n[catalogue]\npath = "{scratch}/catalogue.sqlite"\n'
         )
         log.touch()
-        words = map(str, ("-m", "tests.integration.runtime.systemd_manager_run", UNITS[0], config, log))
-        done = subprocess.run(
-            ["unshare", *systemd_peer.NAMESPACES, sys.executable, *words],
+        arguments = map(str, ("-m", "tests.integration.runtime.systemd_manager_run", UNITS[0], config, log))
+        process = subprocess.run(
+            ["unshare", *systemd_peer.NAMESPACES, sys.executable, *arguments],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
@@ -214,10 +214,10 @@ def test_a_real_manager(scratch: Path) -> None:
             timeout=150,
             check=False,
         )
-        assert done.returncode == 0, done.stderr + log.read_text()
-    seen = json.loads(done.stdout)
-    assert seen["reload"] == ""
-    assert seen["reloaded"]
-    assert seen["killed"]["Result"] == "success"
-    assert seen["stopped"]["Result"] == "success"
-    assert (seen["refused"]["ExecMainStatus"], seen["refused"]["NRestarts"]) == ("78", "0")
+        assert process.returncode == 0, process.stderr + log.read_text()
+    observed = json.loads(process.stdout)
+    assert observed["reload"] == ""
+    assert observed["reloaded"]
+    assert observed["killed"]["Result"] == "success"
+    assert observed["stopped"]["Result"] == "success"
+    assert (observed["refused"]["ExecMainStatus"], observed["refused"]["NRestarts"]) == ("78", "0")

@@ -20,11 +20,11 @@ def test_marks_count_even_where_no_report_came(client: redis.Redis, sessions: rt
     assert fields(client, "run-1")["tEnd"] == str(samples.START_NS + 4)
 
 
-@pytest.mark.parametrize("asked", ["failed", "abandoned", "truncated"])
-def test_other_endings(client: redis.Redis, sessions: rta_writers.SessionClient, asked: str) -> None:
+@pytest.mark.parametrize("requested", ["failed", "abandoned", "truncated"])
+def test_other_endings(client: redis.Redis, sessions: rta_writers.SessionClient, requested: str) -> None:
     """A writer may say that the session did not end well."""
-    assert sessions.session("run-1", stream="rig").close(state=asked).state == asked
-    assert document(client, "run-1")["state"] == asked
+    assert sessions.session("run-1", stream="rig").close(state=requested).state == requested
+    assert document(client, "run-1")["state"] == requested
 
 
 def test_a_block_that_raises_fails_the_session(client: redis.Redis, sessions: rta_writers.SessionClient) -> None:

@@ -12,6 +12,7 @@ from rta_supervisor.transport.link import Link
 from rta_wire import session
 from rta_wire.pb import control_pb2
 from tests.support import samples, supervisor_parts
+from tests.support.session_values import control_entry
 
 
 class Overtaken(SessionStore):
@@ -34,11 +35,12 @@ async def test_who_is_overtaken_in_a_close_tells_how_the_session_ended(url: str,
     slow_sessions = Overtaken(link, config)
     slow = supervisor_parts.service(link, config, slow_sessions)
     fast = supervisor_parts.service(link, config, SessionStore(link, config))
+    entry = control_entry("p")
     document = session.dump(session.build("run-1")).decode()
-    opened = await slow.open("p", control_pb2.OpenSession(identity="run-1", stream="rig", session_json=document))
+    opened = await slow.open(entry, control_pb2.OpenSession(identity="run-1", stream="rig", session_json=document))
     request = control_pb2.CloseSession(identity="run-1", state="closed")
-    slow_sessions.other = lambda: fast.close("p", request, asked_ms=0)
-    reply = await slow.close("p", request, asked_ms=0)
+    slow_sessions.other = lambda: fast.close(entry, request)
+    reply = await slow.close(entry, request)
     await link.close()
     assert reply is not None
     assert reply.state == "closed"

@@ -9,13 +9,16 @@ from hypothesis import strategies as st
 
 from rta_supervisor.retention import functions as retention_functions
 from rta_supervisor.session import functions as session_functions
+from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_wire import keys
 from rta_wire.codec import encode
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
+from rta_wire.session import State
+from tests.support.session_values import session_record
 
 NAMES = keys.Keys()
-TOLD = session_functions.VersionedJson(b"{}", 1)
+RECORD = session_record()
 
 times = st.integers(-(2**63), 2**63 - 1)
 counts = st.integers(0, 2**48)
@@ -24,25 +27,32 @@ counts = st.integers(0, 2**48)
 @st.composite
 def chains(draw: st.DrawFn) -> list[tuple[str, Totals]]:
     """Reports of a few units, each unit's counts growing from one to the next."""
-    found = []
+    reports = []
     for unit in draw(st.sets(st.sampled_from(["a", "b/1", "c d"]), min_size=1)):
-        grown = Totals()
+        totals = Totals()
         for _ in range(draw(st.integers(1, 3))):
-            steps = [draw(counts) for _ in range(4)]
-            span = draw(st.none() | st.tuples(times, times).map(sorted))
-            new = Totals(*steps, *(span or (None, None)))
-            grown = grown.sum_of(new)
-            found.append((unit, grown))
-    return found
+            counts_ = [draw(counts) for _ in range(4)]
+            time_range = draw(st.none() | st.tuples(times, times).map(sorted))
+            growth = Totals(*counts_, *(time_range or (None, None)))
+            totals = totals.sum_of(growth)
+            reports.append((unit, totals))
+    return reports
 
 
 def open_session(client: redis.Redis, identity: str = "run", number: int = 1) -> list[Any]:
-    new = session_functions.NewSession(
-        identity, number, "rig", "0-0", json=b"{}", state="open", principal="p", now_ms=1, ttl_s=100
-    )
-    call = session_functions.open_session(NAMES, new)
+    record = session_record(identity, stream_session_id=number)
+    call = session_functions.open_session(NAMES, record, position="0-0", now_ms=1, ttl_s=100)
     answer: list[Any] = client.execute_command(*call)
     return answer
+
+
+def put_json(document: bytes, state: State, *, identity: str = "run", version: int = 1, ttl_s: int = 50) -> Any:
+    record = session_record(identity, version=version)
+    return session_functions.put_json(NAMES, record, document, state, now_ms=5, ttl_s=ttl_s)
+
+
+def versioned(version: int) -> SessionRecord:
+    return session_record(version=version)
 
 
 def model(reports: list[tuple[str, Totals]]) -> Totals:
@@ -62,8 +72,8 @@ def folded(client: redis.Redis) -> Totals:
 
 def fold(client: redis.Redis, units: dict[str, Totals], *, identity: str = "run", number: int = 1) -> list[Any]:
     [answer] = client.execute_command(*session_functions.fold(NAMES, [((identity, number), units)]))
-    found: list[Any] = answer
-    return found
+    result: list[Any] = answer
+    return result
 
 
 @settings(max_examples=150, deadline=None)
@@ -106,17 +116,17 @@ def test_reports_of_several_sessions_fold_at_once(raw: redis.Redis) -> None:
     raw.execute_command("FLUSHALL")
     for identity, number in (("run", 1), ("other", 2), ("over", 3)):
         open_session(raw, identity, number)
-    raw.execute_command(*session_functions.put_json(NAMES, "over", 1, "new", "closed", 5, 50, "c"))
-    one, two = Totals(1, 2, 3, 4, 5, 6), Totals(7, 8, 9, 10, -11, 12)
+    raw.execute_command(*put_json(b"new", State.CLOSED, identity="over"))
+    small, large = Totals(1, 2, 3, 4, 5, 6), Totals(7, 8, 9, 10, -11, 12)
     reports = [
-        (("gone", 9), {"u": one}),
-        (("run", 1), {"u": one, "v": two}),
-        (("over", 3), {"u": one}),
-        (("other", 2), {"u": two}),
+        (("gone", 9), {"u": small}),
+        (("run", 1), {"u": small, "v": large}),
+        (("over", 3), {"u": small}),
+        (("other", 2), {"u": large}),
     ]
     unknown, closed = [b"unknown", b"", []], [b"closed", b"rig", []]
-    mine = [unknown, [b"changed", b"rig", [], 8, 10, 12, 14], closed, [b"changed", b"rig", [], 7, 8, 9, 10]]
-    assert raw.execute_command(*session_functions.fold(NAMES, reports, principal="p")) == mine
+    by_owner = [unknown, [b"changed", b"rig", [], 8, 10, 12, 14], closed, [b"changed", b"rig", [], 7, 8, 9, 10]]
+    assert raw.execute_command(*session_functions.fold(NAMES, reports, principal="p")) == by_owner
     foreign = [b"foreign", b"rig", [b"p"]]
     assert raw.execute_command(*session_functions.fold(NAMES, reports, principal="q")) == [
         unknown,
@@ -124,7 +134,7 @@ def test_reports_of_several_sessions_fold_at_once(raw: redis.Redis) -> None:
         foreign,
         foreign,
     ]
-    assert folded(raw) == one.sum_of(two)
+    assert folded(raw) == small.sum_of(large)
     assert raw.execute_command("HGET", NAMES.session_state("other"), "totals") == b"7 8 9 10 -11 12"
     assert raw.execute_command("EXISTS", NAMES.session_state("gone")) == 0
 
@@ -152,7 +162,13 @@ def test_a_refresh_shows_what_was_folded(raw: redis.Redis) -> None:
     open_session(raw)
     open_session(raw, "other", 2)
     refresh = session_functions.refresh(
-        NAMES, [("run", 1, 100), ("gone", 3, 100), ("other", 2, 5000), ("other", 9, 100)]
+        NAMES,
+        [
+            (SessionRef("run", "rig", 1), 100),
+            (SessionRef("gone", "rig", 3), 100),
+            (SessionRef("other", "rig", 2), 5000),
+            (SessionRef("other", "rig", 9), 100),
+        ],
     )
     nothing = b"0 0 0 0 - -"
     assert raw.execute_command(*refresh) == [nothing, b"", nothing, b""]
@@ -170,22 +186,24 @@ def test_ranges_of_a_stream_go_out_together(raw: redis.Redis) -> None:
     """Each once; a key that a writer spoilt is an error of that session and of no other."""
     raw.execute_command("FLUSHALL")
     for number in (1, 2, 3):
-        raw.execute_command(*session_functions.publish_opening(NAMES, "rig", number, TOLD, ttl_s=100))
+        raw.execute_command(
+            *session_functions.publish_opening(NAMES, session_record(stream_session_id=number), ttl_s=100)
+        )
     raw.execute_command("DEL", NAMES.published("rig", 2))
     raw.execute_command("HSET", NAMES.published("rig", 2), "spoilt", 1)
     raw.execute_command("EXPIRE", NAMES.published("rig", 2), 100)
-    show = session_functions.publish_time_ranges(
+    publish = session_functions.publish_time_ranges(
         NAMES, "rig", [(number, b"5", b"%d" % (10 + number)) for number in (1, 2, 3, 4)], ttl_s=100
     )
-    first, spoilt, third, unknown = raw.execute_command(*show)
+    first, spoilt, third, unknown = raw.execute_command(*publish)
     assert (first, third, unknown) == (1, 1, 0)
     assert "WRONGTYPE" in str(spoilt)
     assert [raw.execute_command("GET", NAMES.published("rig", number)) for number in (1, 3)] == [b"1 5 11", b"1 5 13"]
-    *_, one, three = raw.execute_command("XRANGE", "stream:rig", "-", "+")
-    assert one[1] == [b"id", b"1", b"data", encode.time_range(5, 11)]
-    assert three[1] == [b"id", b"3", b"data", encode.time_range(5, 13)]
+    *_, first_entry, third_entry = raw.execute_command("XRANGE", "stream:rig", "-", "+")
+    assert first_entry[1] == [b"id", b"1", b"data", encode.time_range(5, 11)]
+    assert third_entry[1] == [b"id", b"3", b"data", encode.time_range(5, 13)]
     assert raw.execute_command("XLEN", "stream:rig") == 5
-    again = raw.execute_command(*show)
+    again = raw.execute_command(*publish)
     assert [again[0], again[2], again[3]] == [0, 0, 0]
     assert raw.execute_command("XLEN", "stream:rig") == 5
 
@@ -194,36 +212,36 @@ def test_json_is_changed_only_by_who_saw_the_latest(raw: redis.Redis) -> None:
     """A stale version changes nothing; after closing nothing is folded or refreshed any more."""
     raw.execute_command("FLUSHALL")
     open_session(raw)
-    assert raw.execute_command(*session_functions.put_json(NAMES, "run", 1, "new", "closed", 5, 50, "c")) == 1
-    assert raw.execute_command(*session_functions.put_json(NAMES, "run", 1, "stale", "open", 6, 50, "c")) == 0
+    assert raw.execute_command(*put_json(b"new", State.CLOSED)) == 1
+    assert raw.execute_command(*put_json(b"stale", State.OPEN)) == 0
     assert raw.execute_command("HGET", NAMES.session("run"), "json") == b"new"
     assert fold(raw, {"u": Totals(1)}) == [b"closed", b"rig", []]
-    assert raw.execute_command(*session_functions.refresh(NAMES, [("run", 1, 100)])) == [b""]
+    assert raw.execute_command(*session_functions.refresh(NAMES, [(RECORD.ref, 100)])) == [b""]
 
 
 def test_a_loss_is_noted_of_the_session_that_had_it(raw: redis.Redis) -> None:
     """Another session of that name, or one that is gone, gets nothing."""
     raw.execute_command("FLUSHALL")
-    assert raw.execute_command(*session_functions.note_loss(NAMES, "run", 1)) == 0
+    assert raw.execute_command(*session_functions.note_loss(NAMES, RECORD.ref)) == 0
     assert raw.execute_command("KEYS", "*") == []
     open_session(raw)
-    assert raw.execute_command(*session_functions.note_loss(NAMES, "run", 2)) == 0
+    assert raw.execute_command(*session_functions.note_loss(NAMES, session_record(stream_session_id=2).ref)) == 0
     assert raw.execute_command("HEXISTS", NAMES.session_state("run"), "lost") == 0
-    assert raw.execute_command(*session_functions.note_loss(NAMES, "run", 1)) == 1
+    assert raw.execute_command(*session_functions.note_loss(NAMES, RECORD.ref)) == 1
     assert raw.execute_command("HEXISTS", NAMES.session_state("run"), "lost") == 1
 
 
 def put_away(raw: redis.Redis, version: int, *, held_ttl_s: int = 0) -> list[bytes]:
-    found: list[bytes] = raw.execute_command(
+    outcome: list[bytes] = raw.execute_command(
         *retention_functions.release_closed(NAMES, "run", version, ttl_s=5, held_ttl_s=held_ttl_s)
     )
-    return found
+    return outcome
 
 
 def archived(raw: redis.Redis, version: int, number: int = 1) -> bytes:
     note = control_pb2.NoteArchived(identity="run", stream_session_id=number, version=version, checksum="c" * 64)
-    found: bytes = raw.execute_command(*retention_functions.mark_archived(NAMES, note, ttl_s=5))
-    return found
+    outcome: bytes = raw.execute_command(*retention_functions.mark_archived(NAMES, note, ttl_s=5))
+    return outcome
 
 
 def test_only_what_is_safe_and_closed_is_let_go(raw: redis.Redis) -> None:
@@ -231,7 +249,7 @@ def test_only_what_is_safe_and_closed_is_let_go(raw: redis.Redis) -> None:
     raw.execute_command("FLUSHALL")
     open_session(raw)
     assert put_away(raw, 1) == [b"changed", b""]
-    raw.execute_command(*session_functions.put_json(NAMES, "run", 1, "new", "closed", 5, 500, "c"))
+    raw.execute_command(*put_json(b"new", State.CLOSED, ttl_s=500))
     assert put_away(raw, 1) == [b"changed", b""]
     assert raw.execute_command("TTL", NAMES.session("run")) > 5
     assert put_away(raw, 2)[0] == b"free"
@@ -243,7 +261,7 @@ def test_a_session_that_the_archive_has_to_have_is_let_go_once_it_has_it(raw: re
     raw.execute_command("FLUSHALL")
     open_session(raw)
     assert archived(raw, 1) == b"open"
-    raw.execute_command(*session_functions.put_json(NAMES, "run", 1, "new", "closed", 5, 500, "c"))
+    raw.execute_command(*put_json(b"new", State.CLOSED, ttl_s=500))
     assert put_away(raw, 2, held_ttl_s=400)[0] == b"held"
     assert 5 < raw.execute_command("TTL", NAMES.session("run")) <= 400
     assert archived(raw, 1) == b"changed"
@@ -256,7 +274,7 @@ def test_a_session_that_the_archive_has_to_have_is_let_go_once_it_has_it(raw: re
     assert archived(raw, 2) == b"marked"
     assert raw.execute_command("TTL", NAMES.session_state("run")) <= 3, "a mark makes no life longer"
     assert put_away(raw, 2, held_ttl_s=400)[0] == b"archived"
-    raw.execute_command(*session_functions.put_json(NAMES, "run", 2, "newer", "closed", 5, 500, "c"))
+    raw.execute_command(*put_json(b"newer", State.CLOSED, version=2, ttl_s=500))
     assert put_away(raw, 3, held_ttl_s=400)[0] == b"stale"
     assert raw.execute_command(*retention_functions.extend_unarchived(NAMES, "run", 2, ttl_s=300)) == 0
     assert raw.execute_command(*retention_functions.extend_unarchived(NAMES, "run", 1, ttl_s=300)) == 1
@@ -277,14 +295,14 @@ def test_first_and_last_entries_are_written_once(raw: redis.Redis) -> None:
     raw.execute_command("FLUSHALL")
     gate = NAMES.gate("rig", 1)
     for _ in range(2):
-        raw.execute_command(*session_functions.publish_opening(NAMES, "rig", 1, TOLD, ttl_s=100))
+        raw.execute_command(*session_functions.publish_opening(NAMES, RECORD, ttl_s=100))
     assert raw.execute_command("GET", gate) == b"open"
-    raw.execute_command(*session_functions.seal(NAMES, "rig", 1, ttl_s=100))
+    raw.execute_command(*session_functions.seal(NAMES, RECORD.ref, ttl_s=100))
     assert raw.execute_command("GET", gate) == b"sealed"
     for _ in range(2):
-        raw.execute_command(*session_functions.publish_end(NAMES, "rig", 1, TOLD, ttl_s=100))
-    raw.execute_command(*session_functions.seal(NAMES, "rig", 1, ttl_s=100))
-    raw.execute_command(*session_functions.publish_opening(NAMES, "rig", 1, TOLD, ttl_s=100))
+        raw.execute_command(*session_functions.publish_end(NAMES, RECORD, ttl_s=100))
+    raw.execute_command(*session_functions.seal(NAMES, RECORD.ref, ttl_s=100))
+    raw.execute_command(*session_functions.publish_opening(NAMES, RECORD, ttl_s=100))
     assert raw.execute_command("GET", gate) == b"finished"
     assert raw.execute_command("XLEN", "stream:rig") == 2
 
@@ -292,32 +310,20 @@ def test_first_and_last_entries_are_written_once(raw: redis.Redis) -> None:
 def test_what_was_told_stays_told(raw: redis.Redis) -> None:
     """New JSON forgets neither the time range nor the end; what is left of a session after its end goes in time."""
     raw.execute_command("FLUSHALL")
-    gate, shown, marks = NAMES.gate("rig", 1), NAMES.published("rig", 1), NAMES.marks("rig", 1)
-    raw.execute_command(*session_functions.publish_opening(NAMES, "rig", 1, TOLD, ttl_s=100))
-    show = session_functions.publish_time_ranges(NAMES, "rig", [(1, b"5", b"10")], ttl_s=100)
-    assert raw.execute_command(*show) == [1]
-    assert (
-        raw.execute_command(
-            *session_functions.publish_json(NAMES, "rig", 1, session_functions.VersionedJson(b"{}", 2), ttl_s=900)
-        )
-        != b""
-    )
-    assert raw.execute_command("GET", shown) == b"2 5 10"
-    assert raw.execute_command(*show) == [0]
+    gate, published, marks = NAMES.gate("rig", 1), NAMES.published("rig", 1), NAMES.marks("rig", 1)
+    raw.execute_command(*session_functions.publish_opening(NAMES, RECORD, ttl_s=100))
+    publish_range = session_functions.publish_time_ranges(NAMES, "rig", [(1, b"5", b"10")], ttl_s=100)
+    assert raw.execute_command(*publish_range) == [1]
+    assert raw.execute_command(*session_functions.publish_json(NAMES, versioned(2), ttl_s=900)) != b""
+    assert raw.execute_command("GET", published) == b"2 5 10"
+    assert raw.execute_command(*publish_range) == [0]
     assert raw.execute_command("TTL", gate) <= 100, "writers watch it"
     raw.execute_command("HSET", marks, "u", "mark")
-    raw.execute_command(
-        *session_functions.publish_end(NAMES, "rig", 1, session_functions.VersionedJson(b"{}", 3), ttl_s=200)
-    )
-    assert [100 < raw.execute_command("TTL", key) <= 200 for key in (gate, shown, marks)] == [True] * 3
-    assert (
-        raw.execute_command(
-            *session_functions.publish_json(NAMES, "rig", 1, session_functions.VersionedJson(b"{}", 4), ttl_s=900)
-        )
-        != b""
-    )
-    assert raw.execute_command("GET", shown) == b"4 5 10 over"
-    assert [raw.execute_command("TTL", key) > 200 for key in (gate, shown)] == [True, True]
+    raw.execute_command(*session_functions.publish_end(NAMES, versioned(3), ttl_s=200))
+    assert [100 < raw.execute_command("TTL", key) <= 200 for key in (gate, published, marks)] == [True] * 3
+    assert raw.execute_command(*session_functions.publish_json(NAMES, versioned(4), ttl_s=900)) != b""
+    assert raw.execute_command("GET", published) == b"4 5 10 over"
+    assert [raw.execute_command("TTL", key) > 200 for key in (gate, published)] == [True, True]
     assert raw.execute_command(*session_functions.publish_time_ranges(NAMES, "rig", [(1, b"1", b"99")], ttl_s=100)) == [
         0
     ]
@@ -327,9 +333,9 @@ def test_what_was_told_stays_told(raw: redis.Redis) -> None:
 def test_the_gate_of_a_long_session_is_kept(raw: redis.Redis) -> None:
     """It is renewed once less than half of its life is left, and left alone before."""
     raw.execute_command("FLUSHALL")
-    raw.execute_command(*session_functions.publish_opening(NAMES, "rig", 1, TOLD, ttl_s=100))
-    assert raw.execute_command(*session_functions.extend_gate(NAMES, "rig", 1, ttl_s=100)) == 0
-    assert raw.execute_command(*session_functions.extend_gate(NAMES, "rig", 1, ttl_s=1000)) == 1
+    raw.execute_command(*session_functions.publish_opening(NAMES, RECORD, ttl_s=100))
+    assert raw.execute_command(*session_functions.extend_gate(NAMES, RECORD.ref, ttl_s=100)) == 0
+    assert raw.execute_command(*session_functions.extend_gate(NAMES, RECORD.ref, ttl_s=1000)) == 1
     assert raw.execute_command("TTL", NAMES.published("rig", 1)) > 900
     assert raw.execute_command("TTL", NAMES.gate("rig", 1)) > 900
 

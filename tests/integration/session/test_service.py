@@ -13,6 +13,7 @@ from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from tests.support import samples, supervisors
 from tests.support.control import dead_letters, document, fields, progress, send, write
+from tests.support.session_values import control_entry
 from tests.support.supervisor_parts import opened
 from tests.support.supervisors import Supervisor
 from tests.support.waiting import wait_until
@@ -22,9 +23,9 @@ def test_properties_are_merged_and_streamed(client: redis.Redis, sessions: rta_w
     """An update replaces what it names, takes away what it sets to None and keeps the rest, unknown ones included."""
     session = sessions.session("run-1", stream="rig", details={"a": 1}, group="g", vendor={"x": [1]})
     session.update(details={"b": 2}, group=None, quality=0.5)
-    found = document(client, "run-1")
-    assert (found["details"], found["quality"], found["vendor"]) == ({"b": 2}, 0.5, {"x": [1]})
-    assert "group" not in found
+    properties = document(client, "run-1")
+    assert (properties["details"], properties["quality"], properties["vendor"]) == ({"b": 2}, 0.5, {"x": [1]})
+    assert "group" not in properties
     order = samples.kinds(client, "rig", session.target.stream_session_id)
     assert order == ["session_json", "session_json"]
     last = samples.messages(client, "rig")[-1][1].data[0].session_json
@@ -47,8 +48,8 @@ def test_a_late_update_changes_nothing_that_a_newer_one_set(
     early_id = f"{(now[0] - 60) * 1000}-0"
     client.execute_command("XADD", "rtas:req:default", early_id, "m", messages.pack(late))
     wait_until(lambda: client.exists("rtas:reply:late"), what="the reply")
-    found = document(client, "run-1")
-    assert (found["group"], found["type"]) == ("new", "only here")
+    properties = document(client, "run-1")
+    assert (properties["group"], properties["type"]) == ("new", "only here")
     session.close()
 
 
@@ -86,8 +87,8 @@ def test_metadata_may_change_after_closing_and_the_state_may_not(
     session = sessions.session("run-1", stream="rig")
     session.close()
     assert sessions.update("run-1", identifier="Better name") == "closed"
-    found = document(client, "run-1")
-    assert (found["identifier"], found["state"]) == ("Better name", "closed")
+    properties = document(client, "run-1")
+    assert (properties["identifier"], properties["state"]) == ("Better name", "closed")
     for state in ("waiting", "open"):
         with pytest.raises(errors.NoSuchTransition, match="closed"):
             sessions.update("run-1", state=state)
@@ -169,10 +170,11 @@ def test_truncated_says_what_is_missing(
 
 async def test_a_pause_that_comes_late_does_not_undo_a_resume(link: Link, client: redis.Redis) -> None:
     """Pauses and resumes are ordered as they were asked for, however late they are handled."""
-    _, life = await opened(link)
+    _, service = await opened(link)
 
-    async def change(state: str, at: str) -> None:
-        await life.update("default", control_pb2.UpdateSession(identity="run-1", state=state), entry_id=at)
+    async def change(state: str, entry_id: str) -> None:
+        request = control_pb2.UpdateSession(identity="run-1", state=state)
+        await service.update(control_entry(entry_id=entry_id), request)
 
     await change("waiting", "1-0")
     await change("open", "3-0")

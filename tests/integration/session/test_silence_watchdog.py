@@ -21,14 +21,14 @@ NAMES = keys.Keys()
 
 async def test_a_watchdog_that_stood_still_ends_nobody(link: Link, client: redis.Redis) -> None:
     """Its lease was over when it came to shut the gate: the writer may be back by now."""
-    sessions, life = await opened(link)
+    sessions, service = await opened(link)
     leases = nodes_leases.Leases(link, config(), "first")
     await leases.renew()
-    until_ms = await leases.of("watchdog").next(1)
+    until_ms = await leases.of("watchdog").next_turn(1)
     assert until_ms
     wait_until(lambda: not client.exists(NAMES.lease("watchdog")), what="the end of the lease")
     later_ms = time.time_ns() // 1_000_000 + 1_000_000
-    watchdog = SilenceWatchdog(sessions, life, config(), lambda: 0, clock=lambda: later_ms)
+    watchdog = SilenceWatchdog(sessions, service, config(), lambda: 0, clock=lambda: later_ms)
     with pytest.raises(nodes_leases.LeaseExpired):
         await watchdog.check(until_ms)
     assert client.get(NAMES.gate("rig", 1)) == b"open"

@@ -37,33 +37,33 @@ Command = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    """The command line, in this process. Gives its exit code and everything that it wrote."""
+    """Runs the command line in this process and gives its exit code and output."""
 
-    def run(*words: str, **environment: str) -> tuple[int, str]:
+    def run(*arguments: str, **environment: str) -> tuple[int, str]:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr(sys, "argv", ["rta-supervisor", *words])
+        monkeypatch.setattr(sys, "argv", ["rta-supervisor", *arguments])
         code = cli_entry.main()
         return code, "".join(capfd.readouterr())
 
     return run
 
 
-@pytest.mark.parametrize("way", ["file", "variable", "credential"])
-def test_every_way_leads_to_a_session_and_none_to_a_log(
-    locked: server.EmbeddedServer, secret_file: Path, monkeypatch: pytest.MonkeyPatch, way: str
+@pytest.mark.parametrize("source", ["file", "variable", "credential"])
+def test_a_password_from_each_source_signs_in_and_is_logged_nowhere(
+    locked: server.EmbeddedServer, secret_file: Path, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
     """A supervisor and a client sign in, and the secret stands in no log, no command line and no option."""
     environment = {
         "file": {"RTA_REDIS__PASSWORD_FILE": str(secret_file)},
         "variable": {credentials.PASSWORD_VARIABLE: SECRET},
         "credential": {credentials.CREDENTIALS_VARIABLE: str(secret_file.parent)},
-    }[way]
-    url = f"{locked.url}?password_file={secret_file}" if way == "file" else locked.url
-    if way != "file":
+    }[source]
+    url = f"{locked.url}?password_file={secret_file}" if source == "file" else locked.url
+    if source != "file":
         monkeypatch.setenv(*next(iter(environment.items())))
     with supervisors.running(locked.url, {**environment, "RTA_LOG__LEVEL": "debug"}, is_fresh=True) as running:
-        with rta_writers.SessionClient(url, timeout_s=20).open(f"run-{way}", stream="rig") as session:
+        with rta_writers.SessionClient(url, timeout_s=20).open(f"run-{source}", stream="rig") as session:
             assert SECRET not in str(session.options)
         process = Path("/proc", str(running.process.pid))
         assert SECRET.encode() not in (process / "cmdline").read_bytes()
@@ -72,32 +72,32 @@ def test_every_way_leads_to_a_session_and_none_to_a_log(
 
 
 def test_a_password_on_the_command_line_is_refused_and_not_repeated(command: Command) -> None:
-    """Everybody on the host could read it there."""
+    """A URL with a password is refused as an option, since everybody on the host could read it there."""
     for url in (f"redis://:{SECRET}@127.0.0.1:1/0", f"redis://127.0.0.1:1/0?password={SECRET}"):
         for name in ("run", "demo"):
-            code, words = command(name, "--redis-url", url)
+            code, output = command(name, "--redis-url", url)
             assert code == errors.Usage.exit_code
-            assert "password on the command line" in words
-            assert SECRET not in words
+            assert "password on the command line" in output
+            assert SECRET not in output
 
 
 def test_help_tells_the_names_and_not_the_secret(command: Command) -> None:
     """With the secret in the environment, no help text shows it."""
     secrets = {credentials.PASSWORD_VARIABLE: SECRET, "RTA_REDIS__URL": f"redis://:{SECRET}@h"}
-    for asked in (("--help",), ("demo", "--help"), ("run", "--help")):
-        code, words = command(*asked, **secrets)
+    for arguments in (("--help",), ("demo", "--help"), ("run", "--help")):
+        code, output = command(*arguments, **secrets)
         assert code == 0
-        assert SECRET not in words
-    assert credentials.PASSWORD_VARIABLE in words
+        assert SECRET not in output
+    assert credentials.PASSWORD_VARIABLE in output
 
 
 def test_a_wrong_password_is_named_and_not_shown(locked: server.EmbeddedServer, command: Command) -> None:
-    """The supervisor ends with the reason; a client fails at once."""
+    """A wrong password ends the supervisor with the reason, and fails a client at once."""
     wrong = "wr0ng-" + SECRET
-    code, words = command("run", "--redis-url", locked.url, **{credentials.PASSWORD_VARIABLE: wrong})
+    code, output = command("run", "--redis-url", locked.url, **{credentials.PASSWORD_VARIABLE: wrong})
     assert code == errors.RedisRefused.exit_code
-    assert "does not take this user or password" in words
-    assert wrong not in words
+    assert "does not take this user or password" in output
+    assert wrong not in output
     with pytest.raises(errors.RedisRefused) as caught:
         rta_writers.SessionClient(f"redis://:wrong@127.0.0.1:{locked.port}").open("run", stream="rig")
     assert "wrong@" not in str(caught.value)

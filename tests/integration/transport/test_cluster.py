@@ -61,27 +61,27 @@ async def link(cluster: clusters.Cluster) -> AsyncIterator[Link]:
 
 
 class Load:
-    """A writer that appends rows one after another until it is told to stop."""
+    """A writer in a thread that appends rows one after another until it is stopped."""
 
     def __init__(self, client: redis.Redis, session: rta_writers.Session) -> None:
         self.appender = ExactlyOnceAppender(client, session.target, unit="u", epoch=0)
         self.rows = 0
         self.error: BaseException | None = None
-        self._over = threading.Event()
+        self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def _run(self) -> None:
         try:
-            while not self._over.is_set():
+            while not self._stopping.is_set():
                 first = self.rows
                 self.appender.append(5, lambda skip, first=first: samples.bursts(5 - skip, first=first + skip))  # type: ignore[misc]
                 self.rows += 5
-        except BaseException as error:  # noqa: BLE001 - the test tells it
+        except BaseException as error:  # noqa: BLE001 - `stop` reports it
             self.error = error
 
     def stop(self) -> Totals:
-        self._over.set()
+        self._stopping.set()
         self._thread.join(60)
         assert self.error is None, self.error
         totals = self.appender.totals()
@@ -90,7 +90,7 @@ class Load:
 
 
 def check(client: redis.Redis, session: rta_writers.Session, ended: Any, load: Load) -> None:
-    """Every row once, in order, and the session as its readers expect it."""
+    """Every row stands in the stream once and in order, between the first and the last entry of the session."""
     assert (ended.state, ended.totals.samples) == ("closed", load.rows)
     values = [value for _, _, value in samples.rows(client, session.target.stream)]
     assert values == [float(n) for n in range(load.rows)]
@@ -98,21 +98,21 @@ def check(client: redis.Redis, session: rta_writers.Session, ended: Any, load: L
     assert (kinds[0], kinds[-1]) == ("session_json", "session_json")
 
 
-async def test_answers_come_in_order_from_all_nodes(link: Link) -> None:
-    """One batch over all slots; errors are where they belong."""
+async def test_replies_come_in_order_from_all_nodes(link: Link) -> None:
+    """Replies to a batch over all slots come in the order of their commands, errors among them."""
     names = [f"key-{number}" for number in range(300)]
     await link.do_all([("SET", name, name, "EX", 60) for name in names])
     assert await link.do_all([("GET", name) for name in names]) == [name.encode() for name in names]
-    answers = await link.try_all([("GET", "key-1"), ("LPUSH", "key-2", 1), ("ECHO", "x"), ("GET", "key-3")])
-    assert (answers[0], answers[2], answers[3]) == (b"key-1", b"x", b"key-3")
-    assert "WRONGTYPE" in str(answers[1])
+    replies = await link.try_all([("GET", "key-1"), ("LPUSH", "key-2", 1), ("ECHO", "x"), ("GET", "key-3")])
+    assert (replies[0], replies[2], replies[3]) == (b"key-1", b"x", b"key-3")
+    assert "WRONGTYPE" in str(replies[1])
     assert len(await link.do_on_primaries("PING")) == 3
     slots = [keys.key_slot(f"{{{tag}}}") for tag in await link.topology.tags()]
     assert len(slots) == 3
 
 
 async def test_moved_and_half_moved_slots_are_found(link: Link, cluster: clusters.Cluster) -> None:
-    """A batch goes on where the keys are: before, during and after a move, each command once."""
+    """Each command of a batch is done once by the node that has its keys, before, during and after a move."""
     tagged = [f"{{count}}:{number}" for number in range(20)]
     await link.do_all([("INCR", name) for name in tagged])
     source = cluster.owner("{count}:0")
@@ -130,7 +130,7 @@ async def test_moved_and_half_moved_slots_are_found(link: Link, cluster: cluster
 
 
 async def test_every_node_has_to_keep_what_it_has(link: Link, cluster: clusters.Cluster) -> None:
-    """One that evicts is enough to refuse the Cluster."""
+    """A Cluster is refused if one of its nodes evicts keys."""
     await server_check.check(link)
     cluster.clients[1].config_set("maxmemory-policy", "allkeys-lru")
     with pytest.raises(errors.RedisUnsuitable, match="noeviction"):
@@ -145,44 +145,44 @@ def test_a_whole_life_in_a_cluster(
     slots = {keys.key_slot(keys.Keys().requests(name)) for name in ("default", "a", "b", "c")}
     assert len(slots) == 4
     for principal in ("a", "b", "c"):
-        own = rta_writers.SessionClient(cluster.url, principal=principal, timeout_s=60)
-        session = own.session(f"run-{principal}", stream=f"rig-{principal}", details={"Rig": 4})
+        owner = rta_writers.SessionClient(cluster.url, principal=principal, timeout_s=60)
+        session = owner.session(f"run-{principal}", stream=f"rig-{principal}", details={"Rig": 4})
         appender = ExactlyOnceAppender(client, session.target, unit="u", epoch=0)
         appender.append(7, lambda skip: samples.bursts(7 - skip, first=skip))
         totals = appender.totals()
         appender.close()
         session.update(group="g")
         session.pause()
-        own.wait(session.identity, "waiting", timeout_s=20)
+        owner.wait(session.identity, "waiting", timeout_s=20)
         options = options_read.ReadOptions.parse({"redisUrl": cluster.url, "stream": f"rig-{principal}"})
-        place = read_plan.find_position(client, options)
+        position = read_plan.find_position(client, options)
         # Before it is closed: the index is of live sessions.
-        names = read_plan.identities(client, options, place)
+        names = read_plan.read_identities(client, options, position)
         ended = session.close(expected=totals)
         assert (ended.state, ended.totals.samples) == ("closed", 7)
         assert document(client, session.identity)["group"] == "g"
         assert fields(client, session.identity)["tEnd"] == str(samples.START_NS + 6)
-        now = read_plan.counters(client, options, place.stream)
+        now = read_plan.read_counters(client, options, position.stream)
         assert names == {session.target.stream_session_id: session.identity}
-        found = [
+        values = [
             row["value"]
-            for where in read_plan.ranges(place, now, options, names, now.last_id)
-            for batch in batches.read_batches(options, where, batches.RowFilter())
+            for stream_range in read_plan.plan_ranges(position, now, options, names, now.last_id)
+            for batch in batches.read_batches(options, stream_range, batches.RowFilter())
             for row in batch.to_pylist()
         ]
-        assert found == [float(n) for n in range(7)]
+        assert values == [float(n) for n in range(7)]
     with pytest.raises(errors.SessionConflict):
         sessions.update("run-a", group="not mine")
 
 
 async def test_days_in_a_cluster(link: Link, client: redis.Redis, watching: Supervisor) -> None:  # noqa: ARG001
     """Index, streams and names live in different slots: each step is about one of them, and a day goes as a whole."""
-    made = by_day.config()
+    config = by_day.config()
     old, new = day_streams.Day("daily", by_day.TODAY - 3), day_streams.Day("daily", by_day.TODAY)
     by_day.fill(client, old, cold=True)
-    assert await DayIndex(link, made, by_day.Clock()).stream_for("daily") == new.stream
-    assert await DayIndex(link, made, by_day.Clock(0)).stream_for("daily") == new.stream
-    swept = await DaySweep(link, made, by_day.Clock()).sweep({old.stream: old.start_ms}, (), commands.FOREVER)
+    assert await DayIndex(link, config, by_day.Clock()).stream_for("daily") == new.stream
+    assert await DayIndex(link, config, by_day.Clock(0)).stream_for("daily") == new.stream
+    swept = await DaySweep(link, config, by_day.Clock()).sweep({old.stream: old.start_ms}, (), commands.FOREVER)
     assert swept.removed == (old.stream,)
     assert by_day.traces(client, old) == set()
     assert by_day.indexed_streams(client, "daily") == [new.stream]
@@ -208,7 +208,7 @@ def test_a_slot_moves_under_load(
 def test_an_owner_is_killed(
     client: redis.Redis, cluster: clusters.Cluster, watching: Supervisor, sessions: rta_writers.SessionClient
 ) -> None:
-    """Its replica takes over; nothing of what it had is lost here, since the replica was in step, and all go on."""
+    """A replica takes over from a primary that is killed. It was in step, so nothing is lost, and writers go on."""
     primary = next(
         number for number in range(3) if client_role(cluster, number) == "master" and has_replica(cluster, number)
     )

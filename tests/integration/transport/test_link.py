@@ -1,4 +1,4 @@
-"""Batches of commands on a real server: in order, once, and with errors and outages told apart."""
+"""Batches of commands on a real server: in order, once, and with errors distinguished from outages."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -24,18 +24,18 @@ async def link(url: str) -> AsyncIterator[Link]:
     await link.close()
 
 
-async def test_answers_come_in_order(link: Link) -> None:
-    """However many there are, and of whatever kind."""
-    count = 3 * transport_pipeline.READ_MAX_ANSWERS + 7
-    answers = await link.do_all([("ECHO", number) for number in range(count)])
-    assert answers == [str(number).encode() for number in range(count)]
+async def test_replies_come_in_order(link: Link) -> None:
+    """Replies come in the order of their commands, however many there are and of whatever type."""
+    count = 3 * transport_pipeline.READ_MAX_REPLIES + 7
+    replies = await link.do_all([("ECHO", number) for number in range(count)])
+    assert replies == [str(number).encode() for number in range(count)]
     assert await link.do_all([]) == []
     mixed = await link.do_all([("SET", "a", 1.5, "EX", 9), ("GET", "a"), ("GET", b"none"), ("LRANGE", "l", 0, -1)])
     assert mixed == [b"OK", b"1.5", None, []]
 
 
 async def test_the_first_error_is_raised_after_all_have_run(link: Link, client: redis.Redis) -> None:
-    """What comes after the error is done, and the connection goes on as if nothing had been."""
+    """Commands after the error are done, and the connection can be used on."""
     client.set("text", "x", ex=9)
     with pytest.raises(redis.exceptions.ResponseError, match="WRONGTYPE"):
         await link.do_all([("SET", "a", 1, "EX", 9), ("LPUSH", "text", 1), ("NOSUCH",), ("SET", "b", 2, "EX", 9)])
@@ -45,10 +45,10 @@ async def test_the_first_error_is_raised_after_all_have_run(link: Link, client: 
         await link.do("FCALL", "rtas_gone_1", 0)
 
 
-async def test_a_lost_reply_is_an_outage_and_nothing_is_repeated(
+async def test_a_lost_reply_is_an_outage_and_nothing_is_retried(
     shared_server: server.EmbeddedServer, client: redis.Redis
 ) -> None:
-    """What was asked is done once, and whoever asked is told that it may or may not be."""
+    """A command whose reply is lost is done once, and raises an outage."""
     with proxy.between(str(shared_server.socket_path)) as between:
         link = Link(settings.RedisSettings(url=between.url))
         await link.do("PING")
@@ -61,7 +61,7 @@ async def test_a_lost_reply_is_an_outage_and_nothing_is_repeated(
 
 
 async def test_a_server_that_is_gone_is_an_outage(link: Link) -> None:
-    """As every command is."""
+    """A server that does not exist raises an outage, and other links are not affected."""
     gone = Link(settings.RedisSettings(url="unix:///nowhere/valkey.sock"))
     with pytest.raises(OUTAGE_ERRORS):
         await gone.do_all([("PING",), ("PING",)])
@@ -69,16 +69,16 @@ async def test_a_server_that_is_gone_is_an_outage(link: Link) -> None:
     assert await link.do("PING") == b"PONG"
 
 
-async def test_a_cancelled_batch_leaves_no_answers_behind(link: Link) -> None:
-    """The next user of the link gets its own answer."""
+async def test_a_cancelled_batch_leaves_no_replies_behind(link: Link) -> None:
+    """The next user of the link gets its own reply."""
     with anyio.move_on_after(0.05):
         await link.do_all([("ECHO", "old"), ("BLPOP", "nothing", 2), ("ECHO", "old")])
-    answers: list[Any] = [await link.do("ECHO", number) for number in range(3)]
-    assert answers == [b"0", b"1", b"2"]
+    replies: list[Any] = [await link.do("ECHO", number) for number in range(3)]
+    assert replies == [b"0", b"1", b"2"]
 
 
 async def test_many_at_once_do_not_mix(link: Link) -> None:
-    """Each task has its own answers."""
+    """Each of several tasks on one link gets its own replies."""
 
     async def work(number: int) -> None:
         for turn in range(20):
@@ -90,7 +90,7 @@ async def test_many_at_once_do_not_mix(link: Link) -> None:
 
 
 async def test_a_wrong_password_is_not_waited_out(url: str, client: redis.Redis) -> None:
-    """It will not come right by waiting: the sentence comes at once."""
+    """A wrong password is raised at once, although the link would wait for a server that is away."""
     client.config_set("requirepass", "right")
     try:
         link = Link(settings.RedisSettings(url=f"{url}?password=wrong", startup_patience_s=60))

@@ -16,7 +16,7 @@ from tests.support.control import document, folded, progress, send, write
 from tests.support.waiting import wait_until
 
 STEADY = {"RTA_NODE__BEAT_S": "1.0", "RTA_CATALOGUE__FLUSH_S": "1.0"}
-"""As in production: the quick settings of other tests would flatter."""
+"""The values of production: with the quick settings of other tests a loss would be found sooner."""
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def watched() -> Iterator[sentinels.Watched]:
 
 @pytest.mark.timeout(180)
 def test_a_failover_that_loses_acknowledged_writes_is_reported(watched: sentinels.Watched) -> None:
-    """Within two seconds of the promotion: the session is marked, and its writer is refused."""
+    """Within two seconds of the promotion the session is marked, and its writer is refused."""
     with (
         supervisors.running(watched.url, STEADY) as watching,
         contextlib.closing(redis_client.connect(watched.url)) as client,
@@ -50,19 +50,19 @@ def test_a_failover_that_loses_acknowledged_writes_is_reported(watched: sentinel
         wait_until(lambda: watched.replica_role() == "master", timeout_s=60, what="the promotion")
         promoted_s = time.time()
         loss = watching.wait_for_event("redis_lost_data")
-        noticed = datetime.datetime.fromisoformat(str(loss["timestamp"])).timestamp()
-        assert noticed - promoted_s < 2
-        said = watching.wait_for_event("session_lost_data")
-        assert said["session"] == "run-1"
+        noticed_s = datetime.datetime.fromisoformat(str(loss["timestamp"])).timestamp()
+        assert noticed_s - promoted_s < 2
+        event = watching.wait_for_event("session_lost_data")
+        assert event["session"] == "run-1"
         assert [event["session"] for event in watching.events("session_lost_data")] == ["run-1"]
         with pytest.raises(errors.AppendGap):
-            go_on(appender)
+            append_more(appender)
         appender.close()
         assert session.close().state == "truncated"
         assert other.close().state == "closed"
         assert document(client, "run-1")["state"] == "truncated"
 
 
-def go_on(appender: ExactlyOnceAppender) -> None:
+def append_more(appender: ExactlyOnceAppender) -> None:
     appender.append(1, lambda _: samples.bursts(1, first=20))
     appender.flush()

@@ -31,32 +31,32 @@ pytestmark = pytest.mark.skipif(
 
 
 class Tls(msgspec.Struct, frozen=True):
-    """A server that wants certificates, and the files of a client that it knows."""
+    """A server that demands certificates, and the files of a client that it trusts."""
 
     url: str
     files: dict[str, str]
 
     def full_url(self, **changes: str) -> str:
-        """As a writer has it: files in the query."""
+        """The URL of a writer, with the files in its query."""
         return f"{self.url}?{urlencode({**self.files, **changes})}"
 
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tls]:
     folder = tmp_path_factory.mktemp("tls")
-    ours = certificates.authority(folder, "authority")
-    own, client = certificates.signed(folder, "server", ours), certificates.signed(folder, "client", ours)
+    authority = certificates.authority(folder, "authority")
+    host, client = (certificates.signed(folder, name, authority) for name in ("server", "client"))
     port = server.free_port()
     options = {
         "port": "0", "tls-port": str(port), "bind": "127.0.0.1", "save": "", "dir": str(folder),
-        "tls-cert-file": str(own.cert), "tls-key-file": str(own.key), "tls-ca-cert-file": str(ours.cert),
+        "tls-cert-file": str(host.cert), "tls-key-file": str(host.key), "tls-ca-cert-file": str(authority.cert),
         "tls-auth-clients": "yes", "requirepass": "",
     }  # fmt: skip
-    command = ["redis-server", *(word for name, value in options.items() for word in (f"--{name}", value))]
+    command = ["redis-server", *(argument for name, value in options.items() for argument in (f"--{name}", value))]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             wait_until(lambda: _listens(port), what=f"redis-server: {(folder / 'log').read_text()}")
-            files = {"ca_file": str(ours.cert), "cert_file": str(client.cert), "key_file": str(client.key)}
+            files = {"ca_file": str(authority.cert), "cert_file": str(client.cert), "key_file": str(client.key)}
             yield Tls(f"rediss://127.0.0.1:{port}/0", files)
         finally:
             process.terminate()
@@ -81,17 +81,17 @@ def test_a_session_from_end_to_end_over_tls(tls: Tls) -> None:
 def failure(url: str) -> redis_errors.ClassifiedError:
     with redis_client.connect(url) as client, pytest.raises((redis.exceptions.RedisError, OSError)) as caught:
         client.ping()
-    found = redis_errors.classify(caught.value)
-    assert found is not None
-    return found
+    classified = redis_errors.classify(caught.value)
+    assert classified is not None
+    return classified
 
 
 def test_a_server_that_we_do_not_trust_is_refused_at_once(tls: Tls, tmp_path: Path) -> None:
     """One that another authority signed, and one that nobody signed whom this host knows."""
     other = certificates.authority(tmp_path, "other")
     for url in (tls.full_url(ca_file=str(other.cert)), tls.url):
-        found = failure(url)
-        assert (found.code, found.kind) == ("TLS", redis_errors.FailureKind.PERMANENT), found
+        error = failure(url)
+        assert (error.code, error.kind) == ("TLS", redis_errors.FailureKind.PERMANENT), error
         with pytest.raises(errors.RedisRefused, match="don't agree on TLS"):
             rta_writers.SessionClient(url, timeout_s=20).open("run", stream="rig")
 

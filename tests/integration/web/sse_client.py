@@ -8,40 +8,40 @@ from typing import Any
 from urllib.parse import urlsplit
 
 
-class Watcher:
-    """One connection that stays."""
+class EventStreamClient:
+    """One connection that receives events."""
 
-    def __init__(self, base: str, path: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, base: str, path: str) -> None:
         parts = urlsplit(base)
         self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=15)
-        self._connection.request("GET", path, headers=headers or {})
-        self.answer = self._connection.getresponse()
-        self.status = self.answer.status
+        self._connection.request("GET", path)
+        self.response = self._connection.getresponse()
+        self.status = self.response.status
 
     def next(self) -> dict[str, Any] | None:
-        """The next event; None where the server has ended the stream."""
-        while line := self.answer.readline():
+        """The data of the next event; None if the server has ended the stream."""
+        while line := self.response.readline():
             if line.startswith(b"data: "):
-                found: dict[str, Any] = json.loads(line[6:])
-                return found
+                data: dict[str, Any] = json.loads(line[6:])
+                return data
         return None
 
     def until(self, condition: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-        """The first event for which it holds."""
-        while (found := self.next()) is not None:
-            if condition(found):
-                return found
+        """The data of the first event for which the condition holds."""
+        while (data := self.next()) is not None:
+            if condition(data):
+                return data
         raise AssertionError("the stream ended before that")
 
     def close(self) -> None:
-        self.answer.close()
+        self.response.close()
         self._connection.close()
 
 
 @contextlib.contextmanager
-def watching(base: str, path: str, headers: dict[str, str] | None = None) -> Iterator[Watcher]:
-    watcher = Watcher(base, path, headers)
+def connect(base: str, path: str) -> Iterator[EventStreamClient]:
+    client = EventStreamClient(base, path)
     try:
-        yield watcher
+        yield client
     finally:
-        watcher.close()
+        client.close()

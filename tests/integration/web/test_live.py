@@ -1,4 +1,4 @@
-"""What the live page asks for, over HTTP: what it is sent, by whom it can be asked, and what it costs."""
+"""The routes of the live page over HTTP: what they send, what they refuse, and what they cost Redis."""
 
 import os
 import re
@@ -18,7 +18,8 @@ from rta_supervisor.web.live import routes
 from rta_wire.codec import encode
 from rta_writers.connection import redis_client
 from rta_writers.write.exactly_once import ExactlyOnceAppender
-from tests.integration.web.sse_client import Watcher, watching
+from tests.integration.web import sse_client
+from tests.integration.web.sse_client import EventStreamClient
 from tests.support import http_client as web
 from tests.support import samples, supervisors
 from tests.support.control import write
@@ -27,34 +28,34 @@ from tests.support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[server.EmbeddedServer]:
+def redis_server() -> Iterator[server.EmbeddedServer]:
     with server.running() as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def site(own: server.EmbeddedServer) -> Iterator[Supervisor]:
-    """One supervisor for all that leave it as it was: each test has sessions of its own."""
-    with supervisors.running(own.url) as running:
+def site(redis_server: server.EmbeddedServer) -> Iterator[Supervisor]:
+    """One supervisor for all tests that leave it running: each of them has sessions of its own."""
+    with supervisors.running(redis_server.url) as running:
         yield running
 
 
 @pytest.fixture
-def client(own: server.EmbeddedServer) -> Iterator[redis.Redis]:
-    with redis_client.connect(own.url) as client:
+def client(redis_server: server.EmbeddedServer) -> Iterator[redis.Redis]:
+    with redis_client.connect(redis_server.url) as client:
         yield client
 
 
 @pytest.fixture
-def sessions(own: server.EmbeddedServer) -> rta_writers.SessionClient:
-    return rta_writers.SessionClient(own.url, timeout_s=20)
+def sessions(redis_server: server.EmbeddedServer) -> rta_writers.SessionClient:
+    return rta_writers.SessionClient(redis_server.url, timeout_s=20)
 
 
 HOSTILE = '<img src=x onerror="hit=1">'
 
 
-def test_the_page_is_guarded(site: Supervisor) -> None:
-    """Nothing inline, nothing from elsewhere, nothing that another site may frame or read."""
+def test_the_page_restricts_browsers(site: Supervisor) -> None:
+    """No inline code, nothing from other hosts, nothing that another site may frame or read."""
     base = web.address(site)
     page = web.get(base, "/ui")
     assert page.status == 200
@@ -73,110 +74,114 @@ def test_the_page_is_guarded(site: Supervisor) -> None:
     assert web.get(base, "/ui/events", {"Sec-Fetch-Site": "cross-site"}).status == 403
 
 
-def test_changes_come_as_they_happen(
+def test_updates_are_sent_as_things_change(
     client: redis.Redis, sessions: rta_writers.SessionClient, site: Supervisor
 ) -> None:
-    """Everything first, then what changes: a session that opens, its samples, its end, and what the log said."""
+    """A whole snapshot first, then what changes: a session that opens, its samples, its end, and log events."""
     base = web.address(site)
-    with watching(base, "/ui/events") as page:
-        assert page.answer.headers["content-type"].startswith("text/event-stream")
+    with sse_client.connect(base, "/ui/events") as page:
+        assert page.response.headers["content-type"].startswith("text/event-stream")
         first = page.next()
         assert first is not None
         assert "sessions" in first
         assert first["rest"]["problem"] == ""
         session = sessions.session(HOSTILE, stream="changes")
         write(client, session, 5)
-        found = page.until(lambda news: any(one["samples"] == 5 for one in news.get("changed", [])))
-        assert (found["changed"][0]["identity"], found["changed"][0]["state"]) == (HOSTILE, "open")
+        written = page.until(lambda update: any(row["samples"] == 5 for row in update.get("changed", [])))
+        assert (written["changed"][0]["identity"], written["changed"][0]["state"]) == (HOSTILE, "open")
         session.close()
-        closed = page.until(lambda news: any(one["state"] == "closed" for one in news.get("changed", [])))
+        closed = page.until(lambda update: any(row["state"] == "closed" for row in update.get("changed", [])))
         assert "gone" not in closed
-        assert closed["number"] > found["number"] > first["number"]
-    with watching(base, "/ui/events") as another:
+        assert closed["number"] > written["number"] > first["number"]
+    with sse_client.connect(base, "/ui/events") as another:
         whole = another.next()
         assert whole is not None
-        states = {one["identity"]: one["state"] for one in whole["sessions"]}
-        assert states[HOSTILE] == "closed", "a session that ended stays in sight"
-        assert "session_closed" in [one["event"] for one in whole["events"]]
-        [stream] = [one for one in whole["rest"]["streams"] if one["stream"] == "changes"]
+        states = {row["identity"]: row["state"] for row in whole["sessions"]}
+        assert states[HOSTILE] == "closed", "a session that ended is still shown"
+        assert "session_closed" in [event["event"] for event in whole["events"]]
+        [stream] = [stream for stream in whole["rest"]["streams"] if stream["stream"] == "changes"]
         assert stream["entries"] > 5
         assert stream["memory_bytes"] > 0
 
 
-def test_nobody_watching_costs_nothing(client: redis.Redis, site: Supervisor) -> None:
-    """Redis is looked at once a second for all pages together, and not at all without one."""
+def test_without_a_page_redis_is_not_read(client: redis.Redis, site: Supervisor) -> None:
+    """A snapshot is taken once a second for all pages together, and none without a page."""
 
-    def looks() -> int:
+    def snapshots() -> int:
+        """Each snapshot reads the dead letters with XREVRANGE."""
         info: Any = client.info("commandstats")
         return int(info.get("cmdstat_xrevrange", {}).get("calls", 0))
 
     base = web.address(site)
-    before = looks()
-    pages = [Watcher(base, "/ui/events") for _ in range(5)]
+    before = snapshots()
+    pages = [EventStreamClient(base, "/ui/events") for _ in range(5)]
     began_s = time.monotonic()
     for _ in range(3):
         for page in pages:
             assert page.next() is not None
-    shared = looks() - before
+    shared = snapshots() - before
     seconds = time.monotonic() - began_s
-    assert 2 <= shared <= seconds + 2, "five pages share one look a second"
+    assert 2 <= shared <= seconds + 2, "five pages share one snapshot a second"
     for page in pages:
         page.close()
     [node] = zrange(client, "rtas:nodes")
-    wait_until(lambda: is_at_rest(client, f"rtas:beat:{node}", looks), what="rest")
+    wait_until(lambda: has_stopped(client, f"rtas:beat:{node}", snapshots), what="no snapshots")
 
 
-def is_at_rest(client: redis.Redis, beat: str, looks: Callable[[], int]) -> bool:
-    """Whether nobody looked while the supervisor's heart beat for more than a second."""
+def has_stopped(client: redis.Redis, counter_key: str, snapshots: Callable[[], int]) -> bool:
+    """Whether no snapshot was taken while the loss counter of the supervisor grew for more than a second."""
 
-    def beats() -> int:
-        raw: Any = client.get(beat)
+    def loss_counter() -> int:
+        raw: Any = client.get(counter_key)
         return int(raw)
 
-    before, beat_before = looks(), beats()
-    wait_until(lambda: beats() > beat_before + 15, what="beats")
-    return looks() == before
+    snapshots_before, counter_before = snapshots(), loss_counter()
+    wait_until(lambda: loss_counter() > counter_before + 15, what="the loss counter")
+    return snapshots() == snapshots_before
 
 
 def zrange(client: redis.Redis, key: str) -> list[str]:
-    found: Any = client.zrange(key, 0, -1)
-    return [one.decode() for one in found]
+    members: Any = client.zrange(key, 0, -1)
+    return [member.decode() for member in members]
 
 
 def test_pages_are_bounded(supervisor: Supervisor) -> None:
-    """One too many is told so, and a place that is left can be taken."""
+    """A page above the limit is refused, and accepted once another one has been closed."""
     base = web.address(supervisor)
-    pages = [Watcher(base, "/ui/events") for _ in range(routes.PAGES_MAX)]
+    pages = [EventStreamClient(base, "/ui/events") for _ in range(routes.PAGES_MAX)]
     refused = web.get(base, "/ui/events")
     assert (refused.status, "Close one" in refused.json()["problem"]) == (503, True)
     pages.pop().close()
 
     def is_free() -> bool:
-        with watching(base, "/ui/events") as one:
-            return one.status == 200
+        with sse_client.connect(base, "/ui/events") as page:
+            return page.status == 200
 
-    wait_until(is_free, what="a place")
+    wait_until(is_free, what="a connection below the limit")
     began_s = time.monotonic()
     assert supervisor.stop() == 0
-    assert time.monotonic() - began_s < 5, "pages that watch don't hold up the end"
+    assert time.monotonic() - began_s < 5, "open pages don't hold up the end"
     assert pages[0].until(lambda _: True)
     for page in pages:
         page.close()
 
 
 def test_one_session(client: redis.Redis, sessions: rta_writers.SessionClient, site: Supervisor) -> None:
-    """JSON, time range and writers; what is not there or can't be is said."""
+    """JSON, time range and writers; sessions that do not exist and bad requests are refused."""
     base = web.address(site)
     identity = f"one {HOSTILE}"
     session = sessions.session(identity, stream="rig", details={"Big": 2**53 + 1})
     write(client, session, 4, unit="u")
     write(client, session, 2, unit="v")
-    place = f"/ui/session?identity={quote(identity)}"
-    found = wait_until(lambda: (one := web.get(base, place).json())["totals"]["samples"] == 6 and one, what="samples")
-    assert found
-    assert [(unit["unit"], unit["samples"]) for unit in found["units"]] == [("u", 4), ("v", 2)]
-    assert (found["totals"]["startNs"], found["totals"]["endNs"]) == (str(samples.START_NS), str(samples.START_NS + 3))
-    assert '"Big": 9007199254740993' in found["json"]
+    path = f"/ui/session?identity={quote(identity)}"
+    details = wait_until(
+        lambda: (body := web.get(base, path).json())["totals"]["samples"] == 6 and body, what="samples"
+    )
+    assert details
+    assert [(unit["unit"], unit["samples"]) for unit in details["units"]] == [("u", 4), ("v", 2)]
+    totals = details["totals"]
+    assert (totals["startNs"], totals["endNs"]) == (str(samples.START_NS), str(samples.START_NS + 3))
+    assert '"Big": 9007199254740993' in details["json"]
     assert web.get(base, "/ui/session?identity=nobody").status == 404
     assert web.get(base, "/ui/session").status == 400
     assert web.get(base, "/ui/plot?identity=nobody").status == 404
@@ -184,7 +189,7 @@ def test_one_session(client: redis.Redis, sessions: rta_writers.SessionClient, s
 
 
 def test_a_plot_follows_the_stream(client: redis.Redis, sessions: rta_writers.SessionClient, site: Supervisor) -> None:
-    """Lowest and highest of each step as counted by hand, of this session alone, and more as it comes."""
+    """The lowest and highest value of each step, of this session alone, and more as samples are added."""
     base = web.address(site)
     session, other = sessions.session("run-1", stream="plot"), sessions.session("run-2", stream="plot")
     times = samples.START_NS + np.arange(1000, dtype=np.int64) * 10_000_000
@@ -192,26 +197,26 @@ def test_a_plot_follows_the_stream(client: redis.Redis, sessions: rta_writers.Se
     append(client, session, [1, 2, 7], times[:600], values[:600])
     append(client, other, [1, 2, 7], times, values + 100)
     client.xadd("stream:plot", {"id": str(session.target.stream_session_id), "data": b"junk"})
-    with watching(base, "/ui/plot?identity=run-1&channels=2,7&steps=100&window_s=10") as page:
-        first = page.until(lambda news: news.get("tracks"))
+    with sse_client.connect(base, "/ui/plot?identity=run-1&channels=2,7&steps=100&window_s=10") as page:
+        first = page.until(lambda update: update.get("tracks"))
         assert (first["named"], first["chosen"], first["undecodable"]) == ([1, 2, 7], [2, 7], 1)
         assert sorted(first["tracks"]) == ["2", "7"]
         append(client, session, [1, 2, 7], times, values)
-        more = page.until(lambda news: news.get("tracks"))
-    seen: dict[str, dict[int, tuple[float, float]]] = {"2": {}, "7": {}}
-    for news in (first, more):
-        for channel, track in news["tracks"].items():
-            seen[channel].update(zip(track["at"], zip(track["low"], track["high"], strict=True), strict=True))
+        more = page.until(lambda update: update.get("tracks"))
+    plotted: dict[str, dict[int, tuple[float, float]]] = {"2": {}, "7": {}}
+    for update in (first, more):
+        for channel, track in update["tracks"].items():
+            plotted[channel].update(zip(track["at"], zip(track["low"], track["high"], strict=True), strict=True))
     numbers = times // 100_000_000
-    right = {int(n): (values[numbers == n].min(), values[numbers == n].max()) for n in np.unique(numbers)}
-    window = {number: pair for number, pair in right.items() if number > more["last"] - 100}
-    assert more["last"] == max(right)
-    for found in seen.values():
-        assert {number: pair for number, pair in found.items() if number > more["last"] - 100} == window
+    expected = {int(n): (values[numbers == n].min(), values[numbers == n].max()) for n in np.unique(numbers)}
+    window = {number: pair for number, pair in expected.items() if number > more["last"] - 100}
+    assert more["last"] == max(expected)
+    for steps in plotted.values():
+        assert {number: pair for number, pair in steps.items() if number > more["last"] - 100} == window
 
 
 def append(client: redis.Redis, session: rta_writers.Session, channels: list[int], times: Any, values: Any) -> None:
-    """Samples of some channels; rows that stand there already are passed by."""
+    """Appends the same samples for each channel; rows that were appended already are skipped."""
     columns = (np.repeat(np.array(channels, np.uint32), len(times)), np.tile(times, len(channels)))
     bursts = list(encode.encode_doubles(*columns, np.tile(values, len(channels))))
     appender = ExactlyOnceAppender(client, session.target, unit=f"u{len(times)}", epoch=0)
@@ -219,15 +224,15 @@ def append(client: redis.Redis, session: rta_writers.Session, channels: list[int
     appender.close()
 
 
-def test_a_redis_that_is_away_is_said(own: server.EmbeddedServer, site: Supervisor) -> None:
-    """What was known stays, with the reason; after it is back all is well."""
-    with watching(web.address(site), "/ui/events") as page:
+def test_an_outage_of_redis_is_shown(redis_server: server.EmbeddedServer, site: Supervisor) -> None:
+    """The last snapshot stays, with the problem, until Redis answers again."""
+    with sse_client.connect(web.address(site), "/ui/events") as page:
         page.next()
-        os.kill(own.pid, signal.SIGSTOP)
+        os.kill(redis_server.pid, signal.SIGSTOP)
         try:
-            told = page.until(lambda news: news.get("rest", {}).get("problem"))
+            outage = page.until(lambda update: update.get("rest", {}).get("problem"))
         finally:
-            os.kill(own.pid, signal.SIGCONT)
-        assert "Redis" in told["rest"]["problem"]
-        assert "gone" not in told
-        page.until(lambda news: news.get("rest", {}).get("problem") == "")
+            os.kill(redis_server.pid, signal.SIGCONT)
+        assert "Redis" in outage["rest"]["problem"]
+        assert "gone" not in outage
+        page.until(lambda update: update.get("rest", {}).get("problem") == "")

@@ -153,8 +153,8 @@ def test_a_killed_supervisor_loses_no_change(url: str, client: redis.Redis, rece
     sessions = rta_writers.SessionClient(url, timeout_s=60)
     with supervisors.running(url, killing, "tests.support.killable_supervisor") as first:
         session = sessions.session("run-1", stream="rig")
-        send(client, control_pb2.CloseSession(request_id="c", identity="run-1", state="closed"), lane="req")
-        wait_until(lambda: first.process.poll() is not None, what="the death of the first supervisor")
+        send(client, control_pb2.CloseSession(request_id="c", identity="run-1", state="closed"), kind="req")
+        wait_until(lambda: first.process.poll() is not None, what="its death")
         with posting(url, webhook_environment(receiver, TIMEOUT_S="0.1")):
             assert session.close().state == "closed"
             wait_until(lambda: ("run-1", "closed") in receiver.states(), what="the post")

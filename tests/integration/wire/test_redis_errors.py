@@ -46,16 +46,16 @@ def connect(own: server.EmbeddedServer, **options: Any) -> redis.Redis:
     return redis.Redis.from_url(own.url, socket_timeout=options.pop("socket_timeout", 5), retry=retry, **options)
 
 
-def met(call: Callable[[], object], code: str, sort: FailureKind) -> redis_errors.ClassifiedError:
-    """The call fails, and the table says what it should of the error."""
+def assert_classified(call: Callable[[], object], code: str, kind: FailureKind) -> redis_errors.ClassifiedError:
+    """Checks that a call fails, and that its error is classified with this code and kind."""
     with pytest.raises((redis.exceptions.RedisError, OSError)) as caught:
         call()
-    found = redis_errors.classify(caught.value)
-    assert found is not None
-    assert (found.code, found.kind) == (code, sort), repr(caught.value)
-    assert found.meaning in str(found)
+    classified = redis_errors.classify(caught.value)
+    assert classified is not None
+    assert (classified.code, classified.kind) == (code, kind), repr(caught.value)
+    assert classified.meaning in str(classified)
     SEEN.add(code)
-    return found
+    return classified
 
 
 @contextlib.contextmanager
@@ -67,8 +67,8 @@ def configured(admin: redis.Redis, **options: str) -> Iterator[None]:
     try:
         yield
     finally:
-        for some in before.values():
-            for name, value in some.items():
+        for setting in before.values():
+            for name, value in setting.items():
                 admin.config_set(name, value)
 
 
@@ -78,25 +78,25 @@ def test_full(admin: redis.Redis) -> None:
         "#!lua name=t\nredis.register_function('t', function(k) return redis.call('INCR', k[1]) end)", True
     )
     with configured(admin, maxmemory="1"):
-        met(lambda: admin.set("a", 1), "OOM", FailureKind.NOT_DONE)
-        met(lambda: admin.fcall("t", 1, "a"), "OOM", FailureKind.NOT_DONE)
+        assert_classified(lambda: admin.set("a", 1), "OOM", FailureKind.NOT_DONE)
+        assert_classified(lambda: admin.fcall("t", 1, "a"), "OOM", FailureKind.NOT_DONE)
         pipe = admin.pipeline(transaction=True)
         pipe.set("a", 1)
-        met(pipe.execute, "OOM", FailureKind.NOT_DONE)
+        assert_classified(pipe.execute, "OOM", FailureKind.NOT_DONE)
     assert admin.get("a") is None
 
 
 def test_a_transaction_that_was_discarded(admin: redis.Redis) -> None:
     """What was queued before the mistake is not done either."""
-    line: Any = admin.connection_pool.get_connection()
-    for words in (("MULTI",), ("SET", "a", 1)):
-        line.send_command(*words)
-        line.read_response()
-    line.send_command("NOSUCH")
-    met(line.read_response, "ERR", FailureKind.PERMANENT)
-    line.send_command("EXEC")
-    met(line.read_response, "EXECABORT", FailureKind.NOT_DONE)
-    admin.connection_pool.release(line)
+    connection: Any = admin.connection_pool.get_connection()
+    for command in (("MULTI",), ("SET", "a", 1)):
+        connection.send_command(*command)
+        connection.read_response()
+    connection.send_command("NOSUCH")
+    assert_classified(connection.read_response, "ERR", FailureKind.PERMANENT)
+    connection.send_command("EXEC")
+    assert_classified(connection.read_response, "EXECABORT", FailureKind.NOT_DONE)
+    admin.connection_pool.release(connection)
     assert admin.get("a") is None
     aborted = redis.exceptions.ExecAbortError("Transaction discarded because of: OOM command not allowed")
     assert redis_errors.classify(aborted).code == "OOM"  # type: ignore[union-attr]
@@ -105,22 +105,22 @@ def test_a_transaction_that_was_discarded(admin: redis.Redis) -> None:
 def test_mistakes_of_ours(own: server.EmbeddedServer, admin: redis.Redis) -> None:
     """What will fail however often it is tried."""
     admin.set("text", "x")
-    met(lambda: admin.lpush("text", 1), "WRONGTYPE", FailureKind.PERMANENT)
-    met(lambda: admin.execute_command("XADD"), "ERR", FailureKind.PERMANENT)
-    met(lambda: admin.evalsha("0" * 40, 0), "NOSCRIPT", FailureKind.PERMANENT)
-    met(lambda: admin.execute_command("HELLO", 9), "NOPROTO", FailureKind.PERMANENT)
-    met(lambda: admin.fcall("nobody", 0), "NOFUNCTION", FailureKind.NOT_DONE)
-    met(lambda: admin.xreadgroup("g", "c", {"s": ">"}), "NOGROUP", FailureKind.NOT_DONE)
+    assert_classified(lambda: admin.lpush("text", 1), "WRONGTYPE", FailureKind.PERMANENT)
+    assert_classified(lambda: admin.execute_command("XADD"), "ERR", FailureKind.PERMANENT)
+    assert_classified(lambda: admin.evalsha("0" * 40, 0), "NOSCRIPT", FailureKind.PERMANENT)
+    assert_classified(lambda: admin.execute_command("HELLO", 9), "NOPROTO", FailureKind.PERMANENT)
+    assert_classified(lambda: admin.fcall("nobody", 0), "NOFUNCTION", FailureKind.NOT_DONE)
+    assert_classified(lambda: admin.xreadgroup("g", "c", {"s": ">"}), "NOGROUP", FailureKind.NOT_DONE)
     admin.acl_setuser("small", enabled=True, passwords=[f"+{PASSWORD}"], commands=["+get"], keys=["a"])
     with connect(own, username="small", password=PASSWORD) as small:
-        met(lambda: small.get("b"), "NOPERM", FailureKind.PERMANENT)
-        met(lambda: small.set("a", 1), "NOPERM", FailureKind.PERMANENT)
+        assert_classified(lambda: small.get("b"), "NOPERM", FailureKind.PERMANENT)
+        assert_classified(lambda: small.set("a", 1), "NOPERM", FailureKind.PERMANENT)
     with connect(own, username="small", password=PASSWORD + "x") as stranger:
-        met(stranger.ping, "WRONGPASS", FailureKind.PERMANENT)
+        assert_classified(stranger.ping, "WRONGPASS", FailureKind.PERMANENT)
     with configured(admin, requirepass="secret"):
         try:
             with connect(own) as stranger:
-                met(stranger.ping, "NOAUTH", FailureKind.PERMANENT)
+                assert_classified(stranger.ping, "NOAUTH", FailureKind.PERMANENT)
         finally:
             admin.acl_setuser("default", nopass=True, enabled=True)
 
@@ -128,25 +128,25 @@ def test_mistakes_of_ours(own: server.EmbeddedServer, admin: redis.Redis) -> Non
 def test_what_passes_by_itself(own: server.EmbeddedServer, admin: redis.Redis) -> None:
     """Replicas, disks and connections that are missing now."""
     with configured(admin, min_replicas_to_write="1"):
-        met(lambda: admin.set("a", 1), "NOREPLICAS", FailureKind.NOT_DONE)
+        assert_classified(lambda: admin.set("a", 1), "NOREPLICAS", FailureKind.NOT_DONE)
     with configured(admin, replica_serve_stale_data="no"):
         admin.replicaof("127.0.0.1", "1")
         try:
-            met(lambda: admin.get("a"), "MASTERDOWN", FailureKind.NOT_DONE)
+            assert_classified(lambda: admin.get("a"), "MASTERDOWN", FailureKind.NOT_DONE)
             admin.config_set("replica-serve-stale-data", "yes")
-            met(lambda: admin.set("a", 1), "READONLY", FailureKind.NOT_DONE)
+            assert_classified(lambda: admin.set("a", 1), "READONLY", FailureKind.NOT_DONE)
         finally:
             admin.replicaof("NO", "ONE")
     (own.directory / "folder" / "x").mkdir(parents=True)
     with configured(admin, save="1000 1000", dbfilename="folder"):
-        met(admin.save, "ERR", FailureKind.PERMANENT)
+        assert_classified(admin.save, "ERR", FailureKind.PERMANENT)
         admin.bgsave()
         wait_until(lambda: admin.info("persistence")["rdb_last_bgsave_status"] == "err", what="a save that failed")
-        met(lambda: admin.set("a", 1), "MISCONF", FailureKind.NOT_DONE)
+        assert_classified(lambda: admin.set("a", 1), "MISCONF", FailureKind.NOT_DONE)
         admin.config_set("dbfilename", "dump.rdb")
         admin.save()
     with configured(admin, maxclients=str(len(admin.client_list()))), connect(own) as one_too_many:
-        met(one_too_many.ping, "MAXCLIENTS", FailureKind.NOT_DONE)
+        assert_classified(one_too_many.ping, "MAXCLIENTS", FailureKind.NOT_DONE)
     assert admin.get("a") is None
 
 
@@ -157,7 +157,7 @@ def test_a_busy_server(own: server.EmbeddedServer, admin: redis.Redis) -> None:
         script.start()
         with connect(own) as caller:
             wait_until(lambda: _code(caller.ping) == "BUSY", what="a busy server")
-            met(lambda: caller.set("a", 1), "BUSY", FailureKind.NOT_DONE)
+            assert_classified(lambda: caller.set("a", 1), "BUSY", FailureKind.NOT_DONE)
             caller.script_kill()
         script.join()
     for number in range(50):
@@ -179,44 +179,44 @@ def test_a_waiting_command_that_is_ended(own: server.EmbeddedServer, admin: redi
             target=lambda: wait_until(lambda: admin.client_unblock(number, error=True), what="a client that waits")
         )
         end.start()
-        met(lambda: waiter.blpop(["nothing"], timeout=4), "UNBLOCKED", FailureKind.NOT_DONE)
+        assert_classified(lambda: waiter.blpop(["nothing"], timeout=4), "UNBLOCKED", FailureKind.NOT_DONE)
         end.join()
 
 
 def test_connections(own: server.EmbeddedServer, admin: redis.Redis) -> None:
     """Nobody there, cut before and after sending, and silence: only the first is certain."""
     gone = redis.Redis(port=server.free_port(), retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0))
-    met(gone.ping, "CONNECT", FailureKind.NOT_DONE)
+    assert_classified(gone.ping, "CONNECT", FailureKind.NOT_DONE)
     nowhere = redis.Redis(unix_socket_path="/nonexistent/socket", retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0))
-    met(nowhere.ping, "CONNECT", FailureKind.NOT_DONE)
-    met(
+    assert_classified(nowhere.ping, "CONNECT", FailureKind.NOT_DONE)
+    assert_classified(
         lambda: socket.create_connection(("127.0.0.1", gone.connection_pool.connection_kwargs["port"])),
         "CONNECT",
         FailureKind.NOT_DONE,
     )
     with connect(own, max_connections=1) as narrow:
-        line = narrow.connection_pool.get_connection()
-        met(narrow.ping, "POOL", FailureKind.NOT_DONE)
-        narrow.connection_pool.release(line)
+        connection = narrow.connection_pool.get_connection()
+        assert_classified(narrow.ping, "POOL", FailureKind.NOT_DONE)
+        narrow.connection_pool.release(connection)
     with connect(own) as cut:
-        line = cut.connection_pool.get_connection()
-        line.send_command("CLIENT", "ID")
-        admin.client_kill_filter(_id=line.read_response())
-        line.send_command("INCR", "before")
-        met(line.read_response, "RESET", FailureKind.UNKNOWN)
+        connection = cut.connection_pool.get_connection()
+        connection.send_command("CLIENT", "ID")
+        admin.client_kill_filter(_id=connection.read_response())
+        connection.send_command("INCR", "before")
+        assert_classified(connection.read_response, "RESET", FailureKind.UNKNOWN)
     assert admin.get("before") is None
     with proxy.between(str(own.socket_path)) as between:
         retry = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
         with redis.Redis.from_url(between.url, retry=retry) as far:
             far.ping()
             between.swallow_reply_to(b"after")
-            met(lambda: far.incr("after"), "RESET", FailureKind.UNKNOWN)
+            assert_classified(lambda: far.incr("after"), "RESET", FailureKind.UNKNOWN)
     assert admin.get("after") == b"1"
     with connect(own, socket_timeout=0.2) as hasty:
         hasty.ping()
         os.kill(own.pid, signal.SIGSTOP)
         try:
-            met(lambda: hasty.incr("silent"), "TIMEOUT", FailureKind.UNKNOWN)
+            assert_classified(lambda: hasty.incr("silent"), "TIMEOUT", FailureKind.UNKNOWN)
         finally:
             os.kill(own.pid, signal.SIGCONT)
     wait_until(lambda: admin.get("silent") == b"1", what="a command that was thought lost")
@@ -235,27 +235,27 @@ def test_a_cluster() -> None:
             )
             port = running.port
         one, two = nodes
-        met(lambda: one.set("a", 1), "CLUSTERDOWN", FailureKind.NOT_DONE)
-        met(lambda: one.mset({"a": 1, "b": 1}), "CROSSSLOT", FailureKind.PERMANENT)
+        assert_classified(lambda: one.set("a", 1), "CLUSTERDOWN", FailureKind.NOT_DONE)
+        assert_classified(lambda: one.mset({"a": 1, "b": 1}), "CROSSSLOT", FailureKind.PERMANENT)
         one.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
         one.execute_command("CLUSTER", "MEET", "127.0.0.1", port, bus)
         wait_until(lambda: "cluster_state:ok" in _info(one) and "cluster_state:ok" in _info(two), what="a cluster")
         wait_until(lambda: _code(lambda: one.set("{a}1", 1)) is None, what="a cluster that takes writes")
-        met(lambda: two.set("a", 1), "MOVED", FailureKind.NOT_DONE)
+        assert_classified(lambda: two.set("a", 1), "MOVED", FailureKind.NOT_DONE)
         slot = one.execute_command("CLUSTER", "KEYSLOT", "a")
         one.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", two.execute_command("CLUSTER", "MYID"))
-        met(lambda: one.get("{a}2"), "ASK", FailureKind.NOT_DONE)
-        met(lambda: one.mget("{a}1", "{a}2"), "TRYAGAIN", FailureKind.NOT_DONE)
+        assert_classified(lambda: one.get("{a}2"), "ASK", FailureKind.NOT_DONE)
+        assert_classified(lambda: one.mget("{a}1", "{a}2"), "TRYAGAIN", FailureKind.NOT_DONE)
 
 
 def test_protected_mode_and_tls_by_their_words() -> None:
     """Not provoked here: protected mode needs another host, and TLS another server: see test_tls.py."""
     denied = redis.exceptions.ResponseError("DENIED Redis is running in protected mode")
-    met(lambda: _raise(denied), "DENIED", FailureKind.PERMANENT)
+    assert_classified(lambda: _raise(denied), "DENIED", FailureKind.PERMANENT)
     refused = redis.exceptions.ConnectionError(
         "Error 1 connecting to localhost:6379. [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"
     )
-    met(lambda: _raise(refused), "TLS", FailureKind.PERMANENT)
+    assert_classified(lambda: _raise(refused), "TLS", FailureKind.PERMANENT)
 
 
 def test_every_row_was_met() -> None:

@@ -13,7 +13,7 @@ Make = Callable[..., ExactlyOnceAppender]
 
 
 def put(appender: ExactlyOnceAppender, *counts: int, first: int = 0) -> Totals:
-    """One group per count, one row per burst."""
+    """Append a group of rows per count, with one row per burst, and give the totals."""
     for count in counts:
         append_rows(appender, count, first)
         first += count

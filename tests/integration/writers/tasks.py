@@ -14,10 +14,10 @@ START_NS = 1_700_000_000_000_000_000
 
 
 def long(rows: int, *, first: int = 0, session: bool = False) -> pa.RecordBatch:
-    at = np.arange(first, first + rows)
-    columns: dict[str, Any] = {"channel": at % 7, "time": START_NS + at, "value": at / 4}
+    numbers = np.arange(first, first + rows)
+    columns: dict[str, Any] = {"channel": numbers % 7, "time": START_NS + numbers, "value": numbers / 4}
     if session:
-        columns["session"] = [f"car-{n % 3}" for n in at.tolist()]
+        columns["session"] = [f"car-{n % 3}" for n in numbers.tolist()]
     return pa.record_batch(columns)
 
 
@@ -33,10 +33,10 @@ def write(
 
 
 def run(settings: WriteOptions, *batches: pa.RecordBatch, unit: str = "job/0", epoch: int = 0) -> TaskResult:
-    writing = Task(settings, batches[0].schema, unit=unit, epoch=epoch)
+    task = Task(settings, batches[0].schema, unit=unit, epoch=epoch)
     try:
         for batch in batches:
-            writing.write(batch)
-        return writing.finish()
+            task.write(batch)
+        return task.finish()
     finally:
-        writing.close()
+        task.close()

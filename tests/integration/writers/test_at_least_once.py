@@ -13,7 +13,7 @@ from tests.support import proxy, samples
 def test_at_least_once_sends_again_where_a_reply_is_lost(
     shared_server: server.EmbeddedServer, client: redis.Redis, target: Target
 ) -> None:
-    """It can't know what became of the group: each burst stands there, and those twice whose answer was lost."""
+    """A group whose reply was lost is sent again: each burst is in the stream, and those of the group are twice."""
     with proxy.between(str(shared_server.socket_path)) as broken, redis_client.connect(broken.url) as through:
         writer = AtLeastOnceAppender(through, target, unit="u", epoch=0)
         for first in range(0, 32, 8):

@@ -38,19 +38,19 @@ def test_a_partition_that_vanished_is_found_at_the_commit(target: Target) -> Non
 
 def test_a_session_that_a_replay_does_not_name_is_missed(sessions: rta_writers.SessionClient) -> None:
     """The first attempt wrote to three sessions; a replay in another run of the driver names none or two of them."""
-    first = pa.record_batch({"session": ["a", "b", "c"], "channel": [1, 1, 1], "time": [1, 2, 3], "value": [1.0] * 3})
-    killed = rta_writers.sessions(sessions, stream="rig")
-    run(WriteOptions.parse(killed.options), first, unit="job/0", epoch=4)
-    killed._heartbeats.request_stop()
+    rows = pa.record_batch({"session": ["a", "b", "c"], "channel": [1, 1, 1], "time": [1, 2, 3], "value": [1.0] * 3})
+    killed_group = rta_writers.sessions(sessions, stream="rig")
+    run(WriteOptions.parse(killed_group.options), rows, unit="job/0", epoch=4)
+    killed_group._heartbeats.request_stop()
     with rta_writers.sessions(sessions, stream="rig") as group:
         settings = WriteOptions.parse(group.options)
-        kept = run(settings, first.slice(0, 2), unit="job/0", epoch=4)
+        replay = run(settings, rows.slice(0, 2), unit="job/0", epoch=4)
         with pytest.raises(errors.RowsChanged, match="session 'c'"):
-            commit.commit(settings, [kept], epoch=4)
+            commit.commit(settings, [replay], epoch=4)
         with pytest.raises(errors.RowsChanged, match="session 'a'"):
             commit.commit(settings, [TaskResult("job/0", 4)], epoch=4)
         commit.commit(settings, [TaskResult("job/0", 5)], epoch=5)
-        commit.commit(settings, [run(settings, first, unit="job/0", epoch=4)], epoch=4)
+        commit.commit(settings, [run(settings, rows, unit="job/0", epoch=4)], epoch=4)
 
 
 def test_rows_name_their_sessions(
@@ -64,14 +64,14 @@ def test_rows_name_their_sessions(
         run(settings, long(3000, session=True), long(3000, first=3000, session=True))
         assert group.identities() == ["car-0", "car-1", "car-2"]
     for number, identity in enumerate(sorted(group.ended)):
-        place: Any = client.hget(f"sessions:{identity}", "streamSessionId")
-        found = stream_content.samples(client, "rig", int(place))
-        assert found == sorted((n % 7, START_NS + n, n / 4) for n in range(6000) if n % 3 == number)
+        stream_session_id: Any = client.hget(f"sessions:{identity}", "streamSessionId")
+        samples = stream_content.samples(client, "rig", int(stream_session_id))
+        assert samples == sorted((n % 7, START_NS + n, n / 4) for n in range(6000) if n % 3 == number)
         assert (group.ended[identity].state, group.ended[identity].totals.samples) == ("closed", 2000)
 
 
 def test_a_null_session_is_refused(url: str) -> None:
-    """A row that belongs nowhere fails its task."""
+    """A row without a session fails its task."""
     batch = pa.record_batch({"channel": [1], "time": [1], "value": [1.0], "session": pa.array([None], pa.string())})
     with pytest.raises(errors.BadSamples, match="the session is null"):
         run(WriteOptions.parse({"redisUrl": url, "stream": "rig"}), batch)

@@ -35,19 +35,19 @@ def test_bursts_stand_in_the_stream_in_order(client: redis.Redis, appender: Make
 def test_a_retried_task_changes_nothing(client: redis.Redis, appender: Make) -> None:
     """A second attempt finds its bursts there, drops them, and reports the same totals."""
     first = put(appender(), 10, 10)
-    again = appender()
-    assert put(again, 10, 10) == first
-    assert again.duplicate_rows == 20
+    retry_appender = appender()
+    assert put(retry_appender, 10, 10) == first
+    assert retry_appender.duplicate_rows == 20
     assert values(client) == list(map(float, range(20)))
 
 
 def test_a_retry_goes_on_where_the_first_attempt_ended(client: redis.Redis, appender: Make) -> None:
     """Only what is missing is added, even where the first attempt stopped in the middle of a group."""
     put(appender(), 4, 1)
-    again = appender()
-    totals = put(again, 4, 4, 1)
+    retry_appender = appender()
+    totals = put(retry_appender, 4, 4, 1)
     assert values(client) == list(map(float, range(9)))
-    assert (totals.bursts, again.duplicate_rows) == (9, 5)
+    assert (totals.bursts, retry_appender.duplicate_rows) == (9, 5)
 
 
 def test_epochs_follow_each_other_and_old_ones_are_dropped(client: redis.Redis, appender: Make) -> None:
@@ -60,21 +60,21 @@ def test_epochs_follow_each_other_and_old_ones_are_dropped(client: redis.Redis, 
 
 def test_units_do_not_disturb_each_other(client: redis.Redis, appender: Make) -> None:
     """Two units write the same session at the same time, each with its own mark."""
-    one, other = appender("one"), appender("other")
+    first, second = appender("one"), appender("other")
     for n in range(0, 40, 8):
-        append_rows(one, 8, n)
-        append_rows(other, 8, 100 + n)
-    assert (one.totals().bursts, other.totals().bursts) == (40, 40)
-    assert one.duplicate_rows == other.duplicate_rows == 0
-    one.close()
-    other.close()
+        append_rows(first, 8, n)
+        append_rows(second, 8, 100 + n)
+    assert (first.totals().bursts, second.totals().bursts) == (40, 40)
+    assert first.duplicate_rows == second.duplicate_rows == 0
+    first.close()
+    second.close()
     assert sorted(values(client)) == [*map(float, range(40)), *map(float, range(100, 140))]
 
 
 def test_a_frozen_twin_that_wakes_up_adds_nothing(client: redis.Redis, appender: Make) -> None:
-    """A writer watches, stops, its twin writes everything; when it goes on, its transaction fails as a whole."""
+    """A writer watches the mark and freezes, another attempt writes all rows; then its transaction fails as a whole."""
     frozen = appender()
-    frozen._read_mark()
+    frozen._watch()
     put(appender(), 10)
     assert put(frozen, 10).bursts == 10
     assert (frozen.duplicate_rows, frozen.aborted_transactions) == (10, 1)
@@ -82,9 +82,9 @@ def test_a_frozen_twin_that_wakes_up_adds_nothing(client: redis.Redis, appender:
 
 
 def test_a_frozen_twin_goes_on_where_the_other_stopped(client: redis.Redis, appender: Make) -> None:
-    """Its twin wrote half of its group and died: the other half is added, and only that."""
+    """Another attempt wrote half of the group and died: the other half is added, and only that."""
     frozen = appender()
-    frozen._read_mark()
+    frozen._watch()
     put(appender(), 4)
     assert put(frozen, 10).bursts == 10
     assert values(client) == list(map(float, range(10)))
@@ -93,7 +93,7 @@ def test_a_frozen_twin_goes_on_where_the_other_stopped(client: redis.Redis, appe
 def test_a_close_in_between_refuses_the_burst(client: redis.Redis, appender: Make, target: Target) -> None:
     """The gate is shut after the writer looked at it and before it sends: nothing gets in behind the last entry."""
     writer = appender()
-    writer._read_mark()
+    writer._watch()
     client.set(target.keys.gate("rig", 7), "sealed", ex=60)
     with pytest.raises(errors.SessionClosed):
         put(writer, 1)
@@ -102,7 +102,7 @@ def test_a_close_in_between_refuses_the_burst(client: redis.Redis, appender: Mak
 
 
 def test_an_unknown_session_is_refused(client: redis.Redis, appender: Make, target: Target) -> None:
-    """No gate, no session."""
+    """A session without a gate does not exist, and nothing is written to it."""
     client.delete(target.keys.gate("rig", 7))
     with pytest.raises(errors.UnknownSession):
         put(appender(), 1)
@@ -121,7 +121,7 @@ def test_a_gap_is_refused_with_the_mark(client: redis.Redis, appender: Make, tar
 
 
 def test_a_loss_after_the_last_row_is_noticed_at_the_end(client: redis.Redis, appender: Make, target: Target) -> None:
-    """Nothing more is appended, and still what was acknowledged and is gone is no success."""
+    """Rows that were acknowledged and are gone are an error at the end, even if nothing more is appended."""
     writer = appender()
     append_rows(writer, 3, 0)
     writer.flush()
@@ -136,7 +136,7 @@ def test_a_loss_after_the_last_row_is_noticed_at_the_end(client: redis.Redis, ap
 def test_a_lost_reply_is_not_a_lost_or_doubled_burst(
     shared_server: server.EmbeddedServer, client: redis.Redis, target: Target, word: bytes
 ) -> None:
-    """The server did what was asked, the connection broke before it said so: the mark tells the truth."""
+    """The connection breaks after a transaction and before its reply: the mark says that it took place."""
     with proxy.between(str(shared_server.socket_path)) as broken, redis_client.connect(broken.url) as through:
         writer = ExactlyOnceAppender(through, target, unit="u", epoch=0)
         for first in range(0, 64, 8):
@@ -152,7 +152,7 @@ def test_a_lost_reply_is_not_a_lost_or_doubled_burst(
 def test_a_full_server_is_waited_for_and_then_named(
     monkeypatch: pytest.MonkeyPatch, client: redis.Redis, appender: Make
 ) -> None:
-    """Memory full ends in its own error after the writer's patience, and nothing is half-written."""
+    """A full server is waited for until the timeout, then it is an error of its own; nothing is half-written."""
     monkeypatch.setattr(retry, "OUT_OF_MEMORY_TIMEOUT_S", 0.3)
     client.config_set("maxmemory", 1)
     try:
@@ -165,7 +165,7 @@ def test_a_full_server_is_waited_for_and_then_named(
 
 
 def test_a_server_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch, target: Target) -> None:
-    """Past the patience the error says where nobody answered, and that trying again may help."""
+    """After the timeout the error names the address, and says that trying again may help."""
     monkeypatch.setattr(retry, "OUTAGE_TIMEOUT_S", 0.3)
     with redis_client.connect("unix:///nonexistent/socket") as nowhere:
         with pytest.raises(errors.RedisUnreachable) as caught:
@@ -183,16 +183,16 @@ def test_twins_in_any_order_write_once(shared_server: server.EmbeddedServer, dat
         open_gate(client, target)
         total = data.draw(st.integers(1, 40))
         twins = [ExactlyOnceAppender(client, target, unit="u", epoch=0) for _ in range(2)]
-        at = [0, 0]
+        rows = [0, 0]
         ends = [data.draw(st.integers(0, total)), total]  # the first may die on the way
-        while left := [which for which in (0, 1) if at[which] < ends[which]]:
-            which = data.draw(st.sampled_from(left))
+        while unfinished := [index for index in (0, 1) if rows[index] < ends[index]]:
+            index = data.draw(st.sampled_from(unfinished))
             if data.draw(st.booleans()):
-                twins[which].flush()
-                twins[which]._read_mark()
-            count = data.draw(st.integers(1, ends[which] - at[which]))
-            append_rows(twins[which], count, at[which])
-            at[which] += count
+                twins[index].flush()
+                twins[index]._watch()
+            count = data.draw(st.integers(1, ends[index] - rows[index]))
+            append_rows(twins[index], count, rows[index])
+            rows[index] += count
         for twin in twins:
             twin.flush()
             twin.close()

@@ -23,13 +23,13 @@ def test_a_running_task_reports_every_second(
     monkeypatch.setattr(progress, "REPORT_EVERY_S", 0.0)
     session = sessions.session("run-1", stream="rig")
     settings = WriteOptions.parse(session.options)
-    writing = Task(settings, long(1).schema, unit="job/0", epoch=0)
-    writing.write(long(1000))
-    writing.write(long(1000, first=1000))
+    task = Task(settings, long(1).schema, unit="job/0", epoch=0)
+    task.write(long(1000))
+    task.write(long(1000, first=1000))
     end: Any = wait_until(lambda: client.hget("sessions:run-1", keys.T_END), what="a time range")
     assert int(end) >= START_NS + 999
-    writing.finish()
-    writing.close()
+    task.finish()
+    task.close()
     session.close()
 
 
@@ -39,18 +39,18 @@ def test_a_commit_can_wait_for_the_supervisor(
 ) -> None:
     """With wait=true the session shows exact totals when the commit returns."""
     session = sessions.session("run-1", stream="rig")
-    settings, outcome = write(session.target, long(500), delivery=delivery, wait="true")
-    commit.commit(settings, [outcome], epoch=0)
+    settings, result = write(session.target, long(500), delivery=delivery, wait="true")
+    commit.commit(settings, [result], epoch=0)
     assert folded(client, "run-1").samples == 500
     session.close()
 
 
-@pytest.mark.parametrize("shown", [None, "1 4 9 9 - -"])
-def test_waiting_in_vain_is_reported(client: redis.Redis, target: Target, shown: str | None) -> None:
-    """Nobody folds, or less than was written: the error says that the rows are safe."""
-    settings, outcome = write(target, long(5), wait="true", waitTimeoutS="0.1")
-    if shown is not None:
-        client.hset(target.keys.session_state("run"), keys.unit_field("job/0"), shown)
+@pytest.mark.parametrize("totals", [None, "1 4 9 9 - -"])
+def test_waiting_in_vain_is_reported(client: redis.Redis, target: Target, totals: str | None) -> None:
+    """The supervisor has not folded all rows in time: the error says that they are in the stream."""
+    settings, result = write(target, long(5), wait="true", waitTimeoutS="0.1")
+    if totals is not None:
+        client.hset(target.keys.session_state("run"), keys.unit_field("job/0"), totals)
         client.expire(target.keys.session_state("run"), 60)
     with pytest.raises(errors.NotFolded, match="The rows stand in the stream"):
-        commit.commit(settings, [outcome], epoch=0)
+        commit.commit(settings, [result], epoch=0)

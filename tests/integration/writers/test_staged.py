@@ -18,13 +18,13 @@ from tests.support import stream_content
 
 
 def stage(target: Target, *rows: int, epoch: int = 0, **options: str) -> tuple[WriteOptions, list[TaskResult]]:
-    settings, outcomes = WriteOptions.parse({**target.options(), "delivery": "staged", **options}), []
+    settings, results = WriteOptions.parse({**target.options(), "delivery": "staged", **options}), []
     first = 0
     for partition, count in enumerate(rows):
         batches = [long(count, first=first)]
-        outcomes.append(run(settings, *batches, unit=f"job/{partition}", epoch=epoch))
+        results.append(run(settings, *batches, unit=f"job/{partition}", epoch=epoch))
         first += count
-    return settings, outcomes
+    return settings, results
 
 
 def waiting_keys(client: redis.Redis) -> list[bytes]:
@@ -32,10 +32,10 @@ def waiting_keys(client: redis.Redis) -> list[bytes]:
 
 
 def test_staged_rows_appear_with_the_commit(client: redis.Redis, target: Target) -> None:
-    """Nothing can be seen before it, everything after it, and nothing is left beside the stream."""
-    settings, outcomes = stage(target, 1000, 2000, groupRows="300")
+    """Before the commit no row is in the stream, after it every row is, and no staged key is left."""
+    settings, results = stage(target, 1000, 2000, groupRows="300")
     assert client.exists("stream:rig") == 0
-    commit.commit(settings, outcomes, epoch=0)
+    commit.commit(settings, results, epoch=0)
     assert stream_content.samples(client, "rig", 7) == expected(3000)
     assert waiting_keys(client) == []
 
@@ -44,46 +44,46 @@ def test_a_repeated_commit_with_other_rows_adds_nothing(client: redis.Redis, tar
     """The first commit of an epoch decides, whatever a replay computes, and when its manifest has expired too."""
     manifest = target.keys.manifest("rig", 7, "job", 0)
     for rows in ((1000, 2000), (10, 20, 30), (40, 50, 60)):
-        settings, outcomes = stage(target, *rows)
-        commit.commit(settings, outcomes, epoch=0)
+        settings, results = stage(target, *rows)
+        commit.commit(settings, results, epoch=0)
         if rows == (10, 20, 30):
             assert client.delete(manifest) == 1
     assert stream_content.samples(client, "rig", 7) == expected(3000)
     assert waiting_keys(client) == []
-    settings, outcomes = stage(target, 5, epoch=1)
-    commit.commit(settings, outcomes, epoch=1)
+    settings, results = stage(target, 5, epoch=1)
+    commit.commit(settings, results, epoch=1)
     assert len(stream_content.samples(client, "rig", 7)) == 3005
 
 
-@pytest.mark.parametrize("others_rows", [(7, 8, 9), ()])
+@pytest.mark.parametrize("other_rows", [(7, 8, 9), ()])
 @pytest.mark.parametrize("moves", [0, 1, 2, 3])
 def test_a_commit_that_was_cut_off_goes_on_with_what_it_began(
-    monkeypatch: pytest.MonkeyPatch, client: redis.Redis, target: Target, moves: int, others_rows: tuple[int, ...]
+    monkeypatch: pytest.MonkeyPatch, client: redis.Redis, target: Target, moves: int, other_rows: tuple[int, ...]
 ) -> None:
-    """It died between any two moves; the replay staged other rows, which are not mixed in, or none."""
+    """A commit dies between any two moves; a replay that staged other rows, or none, completes it without them."""
     monkeypatch.setattr(staged, "BURSTS_PER_MOVE", 2)
 
     class Killed(Exception):
         """The driver is gone."""
 
-    settings, outcomes = stage(target, 30_000, 30_000)
-    move = staged._read_bursts
-    done: list[int] = []
+    settings, results = stage(target, 30_000, 30_000)
+    read_bursts = staged._read_bursts
+    moved: list[int] = []
 
     def killed_later(*args: Any) -> Any:
-        if len(done) == moves:
+        if len(moved) == moves:
             raise Killed
-        done.append(1)
-        return move(*args)
+        moved.append(1)
+        return read_bursts(*args)
 
     with monkeypatch.context() as patch:
         patch.setattr(staged, "_read_bursts", killed_later)
         with pytest.raises(Killed):
-            commit.commit(settings, outcomes, epoch=0)
+            commit.commit(settings, results, epoch=0)
     # Another release may move more at a time.
     monkeypatch.setattr(staged, "BURSTS_PER_MOVE", 3)
-    settings, others = stage(target, *others_rows)
-    commit.commit(settings, others or [TaskResult("job/0", 0)], epoch=0)
+    settings, other_results = stage(target, *other_rows)
+    commit.commit(settings, other_results or [TaskResult("job/0", 0)], epoch=0)
     assert stream_content.samples(client, "rig", 7) == expected(60_000)
     assert waiting_keys(client) == []
 
@@ -91,48 +91,48 @@ def test_a_commit_that_was_cut_off_goes_on_with_what_it_began(
 def test_of_two_committers_the_first_decides(
     monkeypatch: pytest.MonkeyPatch, client: redis.Redis, target: Target
 ) -> None:
-    """A twin of the driver wrote its manifest after we had looked for one: its attempts count, not ours."""
+    """Another driver wrote its manifest after we had looked for one: its attempts are moved, not ours."""
     settings, theirs = stage(target, 1000, 2000)
     _, ours = stage(target, 50)
     manifest = target.keys.manifest("rig", 7, "job", 0)
-    parts = [share.staged for outcome in theirs for share in outcome.shares]
-    ask = connection_pipeline.Pipeline.execute
+    attempts = [part.staged for result in theirs for part in result.shares]
+    execute = connection_pipeline.Pipeline.execute
 
-    def ask_too_early(self: connection_pipeline.Pipeline, calls: Any) -> list[Any]:
-        if calls == [("GET", manifest)] and not client.exists(manifest):
-            client.set(manifest, msgspec.json.encode(parts), ex=60)
+    def execute_too_early(self: connection_pipeline.Pipeline, commands: Any) -> list[Any]:
+        if commands == [("GET", manifest)] and not client.exists(manifest):
+            client.set(manifest, msgspec.json.encode(attempts), ex=60)
             return [None]
-        return ask(self, calls)
+        return execute(self, commands)
 
-    monkeypatch.setattr(connection_pipeline.Pipeline, "execute", ask_too_early)
+    monkeypatch.setattr(connection_pipeline.Pipeline, "execute", execute_too_early)
     commit.commit(settings, ours, epoch=0)
     assert stream_content.samples(client, "rig", 7) == expected(3000)
 
 
 def test_staged_rows_that_expired_are_reported(client: redis.Redis, target: Target) -> None:
-    """A commit without its rows fails: it does not write fewer."""
-    settings, outcomes = stage(target, 1000)
+    """A commit whose staged bursts have expired fails: it does not write fewer rows."""
+    settings, results = stage(target, 1000)
     client.delete(*waiting_keys(client))
     with pytest.raises(errors.StagedLost, match="Raise option 'stagedTtlS'"):
-        commit.commit(settings, outcomes, epoch=0)
+        commit.commit(settings, results, epoch=0)
 
 
 def test_what_a_failed_attempt_staged_is_removed(client: redis.Redis, target: Target) -> None:
-    """It would wait for its TTL otherwise."""
+    """An attempt that failed leaves no staged key that would take memory until its TTL."""
     settings = WriteOptions.parse({**target.options(), "delivery": "staged"})
-    writing = Task(settings, long(1).schema, unit="job/0", epoch=0)
-    writing.write(long(GROUP_ROWS))
-    writing.flush()
+    task = Task(settings, long(1).schema, unit="job/0", epoch=0)
+    task.write(long(GROUP_ROWS))
+    task.flush()
     assert len(waiting_keys(client)) == 1
-    writing.abort()
-    writing.close()
+    task.abort()
+    task.close()
     assert waiting_keys(client) == []
 
 
 def test_what_an_epoch_staged_that_is_given_up_is_removed(client: redis.Redis, target: Target) -> None:
-    """Of all its tasks; nothing of it can be seen."""
-    settings, outcomes = stage(target, 10, 20)
+    """Aborting an epoch removes the staged keys of all its tasks, and nothing of it is in the stream."""
+    settings, results = stage(target, 10, 20)
     assert len(waiting_keys(client)) == 2
-    commit.abort(settings, [*outcomes, TaskResult("job/2", 0)])
+    commit.abort(settings, [*results, TaskResult("job/2", 0)])
     assert waiting_keys(client) == []
     assert client.exists("stream:rig") == 0

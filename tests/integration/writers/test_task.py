@@ -25,7 +25,7 @@ def test_names_of_channels_are_mapped(client: redis.Redis, target: Target) -> No
 
 
 def test_an_unknown_name_is_refused_with_its_row(client: redis.Redis, target: Target) -> None:
-    """Nothing is dropped."""
+    """A row of an unknown channel fails the task and is not dropped."""
     batch = pa.record_batch({"channel": ["rpm", "sped"], "time": [1, 2], "value": [1.0, 2.0]})
     with pytest.raises(errors.BadSamples, match="row 1 in 'job/0': channel 'sped' is not in option 'channels'"):
         write(target, batch, channels="rpm=10")
@@ -35,24 +35,24 @@ def test_an_unknown_name_is_refused_with_its_row(client: redis.Redis, target: Ta
 def test_wide_form_and_long_form_store_the_same_samples(client: redis.Redis, target: Target) -> None:
     """A column per channel, with types and kinds by name; a null is no sample."""
     rows = 5_000
-    at = np.arange(rows)
+    numbers = np.arange(rows)
     batch = pa.record_batch(
         {
-            "time": pa.array(START_NS + at * 1000, pa.timestamp("ns")),
-            "a": pa.array(at / 2),
-            "b": pa.array((at % 100).astype(np.int16), mask=at % 5 == 0),
-            "c": pa.array(at.astype(np.int64)),
+            "time": pa.array(START_NS + numbers * 1000, pa.timestamp("ns")),
+            "a": pa.array(numbers / 2),
+            "b": pa.array((numbers % 100).astype(np.int16), mask=numbers % 5 == 0),
+            "c": pa.array(numbers.astype(np.int64)),
         }
     )
     options = {"channels": "a=1,b=2,c=3", "sampleType": "b=int16,c=int64", "kind": "c=periodic"}
     settings = WriteOptions.parse({**target.options(), **options})
-    outcome = run(settings, batch)
+    result = run(settings, batch)
     layouts = settings.layout_plan()
-    wanted = [(1, START_NS + n * 1000, n / 2) for n in range(rows)]
-    wanted += [(2, START_NS + n * 1000, n % 100) for n in range(rows) if n % 5]
-    wanted += [(3, START_NS + n * 1000, n) for n in range(rows)]
-    assert stream_content.samples(client, "rig", 7, layouts) == sorted(wanted)
-    assert outcome.effort.samples == len(wanted)
+    samples = [(1, START_NS + n * 1000, n / 2) for n in range(rows)]
+    samples += [(2, START_NS + n * 1000, n % 100) for n in range(rows) if n % 5]
+    samples += [(3, START_NS + n * 1000, n) for n in range(rows)]
+    assert stream_content.samples(client, "rig", 7, layouts) == sorted(samples)
+    assert result.effort.samples == len(samples)
     assert layouts.layout(3).kind is layout.Kind.PERIODIC
 
 
@@ -67,13 +67,13 @@ def test_events_keep_their_columns_and_widen_the_time_range(client: redis.Redis,
             "raw_data": [[1.5, 2.5], None],
         }
     )
-    _, outcome = write(target, batch)
-    found = stream_content.events(client, "rig", 7)
-    assert [(one.event_definition_id, one.timestamp, one.app_name, list(one.raw_data)) for one in found] == [
+    _, result = write(target, batch)
+    events = stream_content.events(client, "rig", 7)
+    assert [(event.event_definition_id, event.timestamp, event.app_name, list(event.raw_data)) for event in events] == [
         (5, START_NS, "rig", [1.5, 2.5]),
         (6, START_NS + 1, "", []),
     ]
-    assert outcome.shares[0].totals.time_range_ns == (START_NS, START_NS + 1)
+    assert result.shares[0].totals.time_range_ns == (START_NS, START_NS + 1)
 
 
 def test_row_data_comes_from_arrays(client: redis.Redis, target: Target) -> None:
@@ -88,17 +88,17 @@ def test_row_data_comes_from_arrays(client: redis.Redis, target: Target) -> None
 
 
 @pytest.mark.parametrize(
-    ("channels", "values", "words"),
+    ("channels", "values", "message"),
     [
         ([[1], [1, 2]], [[0.5], [1.5]], "row 1 in .*: 2 channels and 1 values"),
         ([[1], None], [[0.5], None], "row 1 in .*: null channels and null values"),
         ([[1], [2, -1]], [[0.5], [1.5, 2.5]], "row 1 in .*: the channel does not fit uint32: -1"),
     ],
 )
-def test_bad_row_data_is_refused_with_its_row(target: Target, channels: Any, values: Any, words: str) -> None:
+def test_bad_row_data_is_refused_with_its_row(target: Target, channels: Any, values: Any, message: str) -> None:
     """The row is that of the frame, not that of the flattened arrays."""
     batch = pa.record_batch({"time": [1, 2], "channels": channels, "values": values})
-    with pytest.raises(errors.BadSamples, match=words):
+    with pytest.raises(errors.BadSamples, match=message):
         write(target, batch)
 
 
@@ -116,10 +116,10 @@ def test_an_attempt_that_was_cut_short_is_completed_by_the_next(client: redis.Re
     """Wherever the first attempt ended, each row stands there once afterwards."""
     rows = GROUP_ROWS + 30_000
     write(target, long(cut))
-    _, outcome = write(target, long(rows))
+    _, result = write(target, long(rows))
     assert stream_content.samples(client, "rig", 7) == expected(rows)
-    assert outcome.effort.duplicate_rows == cut
-    assert outcome.shares[0].totals.samples == rows
+    assert result.effort.duplicate_rows == cut
+    assert result.shares[0].totals.samples == rows
 
 
 @pytest.mark.parametrize("changed", [long(3000, first=1), long(3000).slice(1), long(2000), long(1500)])
@@ -142,7 +142,7 @@ def test_other_rows_in_a_group_before_the_last_are_noticed(client: redis.Redis, 
 
 
 def test_rows_in_another_order_within_what_stands_there_are_the_same_rows(client: redis.Redis, target: Target) -> None:
-    """Only which rows stand there matters."""
+    """A fingerprint does not depend on the order of rows: the same rows in another order are accepted."""
     write(target, long(2500))
     write(target, long(2500).take(list(reversed(range(2500)))))
     assert stream_content.samples(client, "rig", 7) == expected(2500)
@@ -151,14 +151,14 @@ def test_rows_in_another_order_within_what_stands_there_are_the_same_rows(client
 def test_at_least_once_writes_again(client: redis.Redis, target: Target) -> None:
     """The control: the same second attempt doubles every row, and the totals say so."""
     write(target, long(1000), delivery="at-least-once", groupRows="300")
-    _, outcome = write(target, long(1000), delivery="at-least-once")
+    _, result = write(target, long(1000), delivery="at-least-once")
     assert stream_content.samples(client, "rig", 7) == sorted(expected(1000) * 2)
-    assert outcome.shares[0].totals.samples == 2000
+    assert result.shares[0].totals.samples == 2000
 
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once", "staged"])
 def test_a_closed_session_is_refused(client: redis.Redis, target: Target, delivery: str) -> None:
-    """In every delivery, before anything is written."""
+    """A closed session is refused in every delivery, before anything is written."""
     client.set(target.keys.gate("rig", 7), "sealed", ex=60)
     with pytest.raises(errors.SessionClosed):
         write(target, long(10), delivery=delivery)
@@ -167,20 +167,20 @@ def test_a_closed_session_is_refused(client: redis.Redis, target: Target, delive
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once", "staged"])
 def test_a_close_in_the_middle_of_a_task_is_noticed(client: redis.Redis, target: Target, delivery: str) -> None:
-    """Rows that come after it fail the task, in every delivery."""
+    """Rows after a close fail the task, in every delivery."""
     settings = WriteOptions.parse({**target.options(), "delivery": delivery})
-    writing = Task(settings, long(1).schema, unit="job/0", epoch=0)
-    writing.write(long(10))
-    writing.flush()
+    task = Task(settings, long(1).schema, unit="job/0", epoch=0)
+    task.write(long(10))
+    task.flush()
     client.set(target.keys.gate("rig", 7), "sealed", ex=60)
-    writing.write(long(10, first=10))
+    task.write(long(10, first=10))
     with pytest.raises(errors.SessionClosed):
-        writing.finish()
-    writing.close()
+        task.finish()
+    task.close()
 
 
 def test_partitions_can_be_written_from_dicts_and_batches(client: redis.Redis, target: Target) -> None:
-    """What `foreachPartition` gives, outside of Spark: the job names the unit."""
+    """`write_partition` takes dicts and batches outside of Spark, where the option `job` names the unit."""
     options = {**target.options(), "job": "nightly"}
     rows = [{"channel": 1, "time": n, "value": float(n)} for n in range(10)]
     rta_writers.write_partition(iter(rows), **options)

@@ -1,4 +1,4 @@
-"""How figures and text look to people."""
+"""How commands print text, sizes, durations and times."""
 
 import unicodedata
 
@@ -10,10 +10,10 @@ from rta_supervisor.cli import output
 
 
 @hypothesis.given(strategies.text())
-def test_no_text_moves_the_cursor(text: str) -> None:
-    """Whatever a name holds, what is shown is one line of visible characters, and plain names stay as they are."""
+def test_escaped_text_is_one_visible_line(text: str) -> None:
+    """Any text becomes one line of visible characters, and text of visible characters stays as it is."""
     safe = output.escape(text)
-    assert all(unicodedata.category(one)[0] not in "CZ" or one == " " for one in safe)
+    assert all(unicodedata.category(char)[0] not in "CZ" or char == " " for char in safe)
     if text.isprintable():
         assert safe == text
 
@@ -23,7 +23,7 @@ def test_no_text_moves_the_cursor(text: str) -> None:
     [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 * 2**20, "5 MiB"), (300 * 2**30, "300 GiB"), (None, "-")],
 )
 def test_sizes(number: int | None, text: str) -> None:
-    """Bytes in the unit that a person would choose."""
+    """Bytes in the largest unit of which there is at least one."""
     assert output.size(number) == text
 
 
@@ -32,7 +32,7 @@ def test_sizes(number: int | None, text: str) -> None:
     [(-1, "0.0 s"), (0.44, "0.4 s"), (59.6, "60 s"), (180, "3 min"), (7300, "2 h"), (7 * 86400, "7 d")],
 )
 def test_durations(seconds: float, text: str) -> None:
-    """Rounded to one unit, never negative."""
+    """A duration in one unit; a negative one is 0."""
     assert output.duration(seconds) == text
 
 
@@ -45,6 +45,6 @@ def test_durations(seconds: float, text: str) -> None:
         (2**63 - 1, "2262-04-11T23:47:16.854775807Z"),
     ],
 )
-def test_moments_keep_every_nanosecond(at_ns: int, text: str) -> None:
-    """Before 1970 too."""
+def test_times_have_every_nanosecond(at_ns: int, text: str) -> None:
+    """A time in nanoseconds is printed with nine digits of the second, also before 1970."""
     assert output.format_time_ns(at_ns) == text

@@ -13,14 +13,14 @@ numbers = st.integers(0, (datetime.date(9999, 12, 31) - datetime.date(1970, 1, 1
 
 
 @given(st.lists(st.tuples(sources, numbers), max_size=30))
-def test_days_are_counted_together_and_what_is_gone_gives_its_place(some: list[tuple[str, int]]) -> None:
-    """As many labels as sources, however many days; what came through a stream that is gone stays in the sum."""
+def test_days_are_counted_together_and_streams_that_are_gone_make_room(days: list[tuple[str, int]]) -> None:
+    """There are as many labels as sources, however many days; the counts of a stream that is gone stay in the sum."""
     counts = counters.Counts()
-    for source, number in some:
+    for source, number in days:
         counts.add_reported(day_streams.Day(source, number).stream, (1, 2, 3, 4))
-    assert counts.streams.keys() == {source for source, _ in some}
+    assert counts.streams.keys() == {source for source, _ in days}
     before = counts.history_sums()
-    kept = [day_streams.Day(source, number).stream for source, number in some[: len(some) // 2]]
+    kept = [day_streams.Day(source, number).stream for source, number in days[: len(days) // 2]]
     counts.merge_gone_streams(kept)
-    assert counts.streams.keys() - {counters.OTHER} == {source for source, _ in some[: len(some) // 2]}
+    assert counts.streams.keys() - {counters.OTHER} == {source for source, _ in days[: len(days) // 2]}
     assert counts.history_sums() == before

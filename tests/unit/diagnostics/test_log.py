@@ -1,4 +1,4 @@
-"""What the log looks like: for machines, for the journal, for people; whatever the names in it are."""
+"""The format of the log for machines, the journal and people, whatever values the fields have."""
 
 import io
 import json
@@ -22,7 +22,7 @@ HOSTILE = ["\x1b[2J\x1b]0;owned\x07", "a\nfake: line", "\r\u202egnp.exe", "\u202
 
 
 @pytest.fixture(autouse=True)
-def put_back() -> Iterator[None]:
+def reset_log() -> Iterator[None]:
     yield
     structlog.reset_defaults()
 
@@ -32,41 +32,46 @@ class Terminal(io.StringIO):
         return True
 
 
-def said(
-    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, how: str, *, secrets: list[str] | None = None, **fields: Any
+def logged(
+    monkeypatch: pytest.MonkeyPatch,
+    stream: io.StringIO,
+    log_format: str,
+    *,
+    secrets: list[str] | None = None,
+    **fields: Any,
 ) -> str:
     monkeypatch.setattr(sys, "stdout", stream)
-    monkeypatch.setattr(log, "_repeats", LogLimiter(lambda: 0.0))
-    log.configure(settings.LogSettings(format=how), secrets or [])
+    monkeypatch.setattr(log, "_limiter", LogLimiter(lambda: 0.0))
+    log.configure(settings.LogSettings(format=log_format), secrets or [])
     log.get().warning("session_opened", **fields)
     return stream.getvalue()
 
 
 @pytest.mark.parametrize("identity", HOSTILE)
 def test_no_name_leaves_its_field(monkeypatch: pytest.MonkeyPatch, identity: str) -> None:
-    """One line of ASCII for machines, one without anything that a terminal obeys for people."""
-    line = said(monkeypatch, io.StringIO(), "json", session=identity)
+    """Hostile values give one line of ASCII for machines, and one line without control characters for people."""
+    line = logged(monkeypatch, io.StringIO(), "json", session=identity)
     assert line.count("\n") == 1
     assert line.isascii()
     assert not CONTROL.search(line[:-1])
     assert json.loads(line)["session"] == identity
     colours = re.compile(r"\x1b\[[0-9;]*m")
-    text = colours.sub("", said(monkeypatch, Terminal(), "auto", session=identity, more=[identity, {"x": identity}]))
+    text = colours.sub("", logged(monkeypatch, Terminal(), "auto", session=identity, more=[identity, {"x": identity}]))
     assert text.count("\n") == 1
     assert not CONTROL.search(text[:-1])
 
 
 @given(st.text())
 def test_printable_keeps_what_can_be_read(text: str) -> None:
-    """And nothing else."""
-    shown = log.printable(text)
-    assert shown.isprintable()
+    """The result is printable, and a printable text is not changed."""
+    escaped = log.printable(text)
+    assert escaped.isprintable()
     if text.isprintable():
-        assert shown == text
+        assert escaped == text
 
 
 def test_a_traceback_shows_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines of code and the error, not what the variables held."""
+    """A traceback has lines of code and the error, and no values of variables."""
     monkeypatch.setattr(sys, "stdout", out := Terminal())
     log.configure(settings.LogSettings(format="console"))
     payload = "what a writer" + " sent"
@@ -84,25 +89,27 @@ def test_a_traceback_shows_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_secrets_are_hidden_wherever_they_turn_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In fields, in lists, inside other text."""
-    line = said(monkeypatch, io.StringIO(), "json", secrets=["hush-hush"], error="no hush-hush!", all=["hush-hush", 5])
+    """Secrets are hidden as fields, in lists and inside other texts."""
+    line = logged(
+        monkeypatch, io.StringIO(), "json", secrets=["hush-hush"], error="no hush-hush!", all=["hush-hush", 5]
+    )
     assert "hush" not in line
     assert json.loads(line)["error"] == "no ***!"
 
 
 def test_long_things_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With how long they were."""
-    found = json.loads(said(monkeypatch, io.StringIO(), "json", reason="x" * 5000, sessions=list(range(5000))))
-    assert found["reason"].endswith("... (5000 characters)")
-    assert found["sessions"][-1] == "... (5000 in all)"
+    """Long texts and lists are cut, and end with how long they were."""
+    event = json.loads(logged(monkeypatch, io.StringIO(), "json", reason="x" * 5000, sessions=list(range(5000))))
+    assert event["reason"].endswith("... (5000 characters)")
+    assert event["sessions"][-1] == "... (5000 in all)"
 
 
 def test_the_journal_gets_priorities(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    """Only where it is the journal that reads: systemd names the file."""
+    """Lines begin with a priority only if the journal reads the file, which systemd names."""
     with (tmp_path / "journal").open("w+") as journal:
-        found = os.fstat(journal.fileno())
+        status = os.fstat(journal.fileno())
         monkeypatch.setattr(sys, "stdout", journal)
-        for stream in (f"{found.st_dev}:{found.st_ino}", "1:1", ""):
+        for stream in (f"{status.st_dev}:{status.st_ino}", "1:1", ""):
             monkeypatch.setenv("JOURNAL_STREAM", stream)
             log.configure(settings.LogSettings(format="auto"))
             log.get(n=stream).warning("redis_unavailable")
@@ -114,8 +121,8 @@ def test_the_journal_gets_priorities(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not for those that ask for none."""
-    assert "\x1b[" in said(monkeypatch, Terminal(), "auto")
-    assert "\x1b[" not in said(monkeypatch, io.StringIO(), "console")
+    """Colours are for terminals, unless NO_COLOR is set."""
+    assert "\x1b[" in logged(monkeypatch, Terminal(), "auto")
+    assert "\x1b[" not in logged(monkeypatch, io.StringIO(), "console")
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[" not in said(monkeypatch, Terminal(), "auto")
+    assert "\x1b[" not in logged(monkeypatch, Terminal(), "auto")

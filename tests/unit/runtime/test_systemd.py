@@ -22,15 +22,15 @@ def test_a_listener_that_reads_nothing_holds_up_nobody(tmp_path: Path, monkeypat
 def test_a_listener_that_is_gone_is_complained_about_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And once more after it was there again."""
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "s"))
-    with structlog.testing.capture_logs() as said:
+    with structlog.testing.capture_logs() as events:
         for _ in range(3):
             assert not systemd.notify("WATCHDOG=1")
-        assert [one["event"] for one in said] == ["notify_failed"]
+        assert [event["event"] for event in events] == ["notify_failed"]
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
             listener.bind(str(tmp_path / "s"))
             assert systemd.notify("WATCHDOG=1")
         assert not systemd.notify("WATCHDOG=1")
-    assert [one["event"] for one in said] == ["notify_failed", "notify_failed"]
+    assert [event["event"] for event in events] == ["notify_failed", "notify_failed"]
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from rta_supervisor.settings import redaction, settings
 
 
 @given(st.text(), st.text(min_size=redaction.MIN_SECRET_CHARS))
-def test_secrets_are_known_and_hidden(user: str, password: str) -> None:
-    """A token, and the password inside an address, whatever characters they have."""
-    word = "".join(one for one in password if one not in "/ \t\n@:" and one.isprintable())
-    name = "".join(one for one in user if one.isalnum())
+def test_secrets_are_recognised_and_hidden(user: str, password: str) -> None:
+    """A token, and the password inside a URL, whatever characters they have."""
+    word = "".join(char for char in password if char not in "/ \t\n@:" and char.isprintable())
+    name = "".join(char for char in user if char.isalnum())
     if len(word) < redaction.MIN_SECRET_CHARS or word in name or word in "redis://***@host":
         return
     url = f"redis://{name}:{word}@host:1/0"

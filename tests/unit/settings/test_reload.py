@@ -12,8 +12,8 @@ OLD: dict[str, dict[str, Any]] = msgspec.to_builtins(settings.Settings())
 NAMES = [(section, name) for section, values in OLD.items() for name in values if values[name] != {}]
 
 
-def other(value: Any) -> Any:
-    """A value that is not the same."""
+def different(value: Any) -> Any:
+    """Another value of the same type."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, str):
@@ -22,11 +22,11 @@ def other(value: Any) -> Any:
 
 
 @given(st.sets(st.sampled_from(NAMES)))
-def test_each_change_is_taken_or_named(changed: set[tuple[str, str]]) -> None:
-    """Whatever changes: what can be taken is in effect, the rest is as it was and is named."""
+def test_each_change_is_applied_or_needs_a_restart(changed: set[tuple[str, str]]) -> None:
+    """Reloadable settings have their new value; all others keep the old one and are named as waiting for a restart."""
     document = msgspec.to_builtins(settings.Settings())
     for section, name in changed:
-        document[section][name] = other(document[section][name])
+        document[section][name] = different(document[section][name])
     new = msgspec.convert(document, settings.Settings, strict=False)
     change = reload.compare(settings.Settings(), new)
     assert set(change.applied) | set(change.needs_restart) == {f"{section}.{name}" for section, name in changed}
@@ -37,7 +37,7 @@ def test_each_change_is_taken_or_named(changed: set[tuple[str, str]]) -> None:
         assert effective[section][name] == source[section][name]
 
 
-def test_what_can_be_reloaded_is_there() -> None:
-    """Each name in the list is a setting or a section, so that none is spelt wrongly."""
-    known = {*OLD, *(f"{section}.{name}" for section, name in NAMES)}
-    assert set(reload.RELOADABLE) <= known
+def test_reloadable_settings_exist() -> None:
+    """Each reloadable name is that of a setting or a section, so that none is spelt wrongly."""
+    names = {*OLD, *(f"{section}.{name}" for section, name in NAMES)}
+    assert set(reload.RELOADABLE) <= names

@@ -12,18 +12,18 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_the_configuration_file_shows_every_key_with_its_default() -> None:
-    """The file that we ship is the defaults, no more and no less."""
+    """The file that we ship holds every setting with its default, and nothing else."""
     path = ROOT / "conf" / "supervisor.toml"
     assert settings.load(path, environ={}) == settings.Settings()
-    shown = msgspec.toml.decode(path.read_bytes())
-    known = msgspec.to_builtins(settings.Settings())
-    assert {name: set(section) for name, section in shown.items()} == {
-        name: set(section) for name, section in known.items()
+    file = msgspec.toml.decode(path.read_bytes())
+    defaults = msgspec.to_builtins(settings.Settings())
+    assert {name: set(section) for name, section in file.items()} == {
+        name: set(section) for name, section in defaults.items()
     }
 
 
 def test_the_last_source_wins(tmp_path: Path) -> None:
-    """File, then environment, then command line."""
+    """A value on the command line counts more than one in the environment, and that more than one in the file."""
     path = tmp_path / "x.toml"
     path.write_text('[redis]\nurl = "redis://file"\ntimeout_s = 1.5\n[node]\nttl_s = 90\n')
     environ = {"RTA_REDIS__URL": "redis://environment", "RTA_NODE__TTL_S": "99", "OTHER": "x"}
@@ -106,19 +106,19 @@ def test_values_that_two_sections_exclude_are_refused(values: dict[str, int], wh
 
 
 def test_a_missing_configuration_file_is_named(tmp_path: Path) -> None:
-    """The error holds the path."""
+    """The error for a file that does not exist holds its path."""
     with pytest.raises(errors.BadConfiguration, match=r"gone\.toml"):
         settings.load(tmp_path / "gone.toml", environ={})
 
 
 def test_trimming_of_a_source_holds_for_its_days() -> None:
-    """Unless a day has limits of its own."""
-    own = {
+    """A day has the limits of its source, unless it has its own."""
+    streams = {
         "rig": settings.StreamTrimSettings(max_entries=70),
         "rig.20260102": settings.StreamTrimSettings(max_entries=20),
     }
-    trim = settings.TrimSettings(max_entries=10, streams=own)
-    found = {
+    trim = settings.TrimSettings(max_entries=10, streams=streams)
+    max_entries = {
         name: trim.limits_for(name).max_entries for name in ("rig", "rig.20260101", "rig.20260102", "rig.x", "other")
     }
-    assert found == {"rig": 70, "rig.20260101": 70, "rig.20260102": 20, "rig.x": 10, "other": 10}
+    assert max_entries == {"rig": 70, "rig.20260101": 70, "rig.20260102": 20, "rig.x": 10, "other": 10}

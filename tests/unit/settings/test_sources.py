@@ -21,8 +21,8 @@ def problems(tmp_path: Path, text: str, environ: dict[str, str] | None = None) -
     path.write_text(text)
     with pytest.raises(errors.BadConfiguration) as caught:
         settings.load(path, environ or {})
-    found: list[tuple[str, str]] = caught.value.facts["problems"]
-    return [(where.replace(f"{tmp_path}/", ""), reason.replace(f"{tmp_path}/", "")) for where, reason in found]
+    listed: list[tuple[str, str]] = caught.value.facts["problems"]
+    return [(where.replace(f"{tmp_path}/", ""), reason.replace(f"{tmp_path}/", "")) for where, reason in listed]
 
 
 def toml(value: Any) -> str:
@@ -38,7 +38,7 @@ def test_each_value_knows_its_line(
     expected: dict[tuple[str, ...], int] = {}
     for section in sorted({section for section, _ in chosen}):
         lines += [*filler, f"[{section}] # here"]
-        for name in [name for one, name in chosen if one == section]:
+        for name in [name for table, name in chosen if table == section]:
             lines += [*filler, f"  {name} = {toml(DEFAULTS[section][name])}  # why"]
             expected[section, name] = len(lines)
     path = tmp_path_factory.getbasetemp() / "lines.toml"
@@ -51,7 +51,7 @@ def test_each_value_knows_its_line(
 
 
 def test_everything_that_is_wrong_is_named(tmp_path: Path) -> None:
-    """All at once, each with its line or variable and the nearest name that there is."""
+    """All wrong settings at once, each with its line or variable and the setting whose name is nearest."""
     text = '[redis]\nulr = "x"\n\ntimeout_s = "5"\n[sesion]\nopen_ttl_s = 5\n[trim.streams."a.b"]\nmax_entrys = 1\n'
     assert problems(tmp_path, text, {"RTA_NODE__TTL": "5", "RTA_HTTP__PORT": "many"}) == [
         ("s.toml:2: redis.ulr", "there is no such setting. Did you mean redis.url?"),
@@ -86,7 +86,7 @@ def test_everything_that_is_wrong_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_impossible_times_are_named_with_their_line(tmp_path: Path, name: str, value: float) -> None:
-    """What can't work together is refused before anything starts."""
+    """An impossible time is refused with the line on which it is set."""
     section, key = name.split(".")
     [(where, reason)] = problems(tmp_path, f"# settings\n[{section}]\n{key} = {toml(value)}\n")
     assert where == f"s.toml:3: {name}"
@@ -94,7 +94,7 @@ def test_impossible_times_are_named_with_their_line(tmp_path: Path, name: str, v
 
 
 def test_the_other_side_of_a_relation_is_named_too(tmp_path: Path) -> None:
-    """Who shortened one time learns which default it is at odds with."""
+    """A time that is too short for a default is named with the line on which it is set."""
     [(where, reason)] = problems(tmp_path, "[control]\nretry_s = 5.0\nexpire_s = 20.0\n")
     assert where == "session.close_grace_s"
     assert reason.endswith("(control.expire_s is set at s.toml:3)")
@@ -116,7 +116,7 @@ def test_a_credential_is_a_setting_that_no_file_shows(tmp_path: Path) -> None:
 
 
 def test_a_table_where_a_value_should_be(tmp_path: Path) -> None:
-    """And the other way round."""
+    """A table in place of a value and a value in place of a table are each named with their line."""
     [(where, _)] = problems(tmp_path, "[redis.url]\nx = 1\n")
     assert where == "s.toml:2: redis.url.x"
     [(where, _)] = problems(tmp_path, "redis = 5\n")
@@ -124,5 +124,5 @@ def test_a_table_where_a_value_should_be(tmp_path: Path) -> None:
 
 
 def test_dotted_names_are_quoted_where_they_have_to_be() -> None:
-    """As they would stand in the file."""
+    """A name that has a dot is quoted, as in the file."""
     assert sources.dotted(("trim", "streams", "rig-4", "a.b")) == 'trim.streams.rig-4."a.b"'

@@ -7,7 +7,7 @@ from rta_wire import keys
 
 
 @pytest.mark.parametrize(
-    ("call", "key"),
+    ("command", "key"),
     [
         (("FCALL", "rtas_keep_1", 2, "stream:rig", "rtas:gate:{stream:rig}:1", 1), "stream:rig"),
         (("XREADGROUP", "GROUP", "g", "c", "COUNT", 1, "BLOCK", 5, "STREAMS", "rtas:req:p", ">"), "rtas:req:p"),
@@ -16,6 +16,6 @@ from rta_wire import keys
         (("HGET", "sessions:a", "json"), "sessions:a"),
     ],
 )
-def test_a_command_goes_to_the_slot_of_its_key(call: tuple[str | int | bytes, ...], key: str) -> None:
-    """Wherever in the command the key stands."""
-    assert cluster.slot_of(call) == keys.key_slot(key)
+def test_a_command_goes_to_the_slot_of_its_key(command: tuple[str | int | bytes, ...], key: str) -> None:
+    """The slot is that of the key, wherever in the command it stands."""
+    assert cluster.slot_of(command) == keys.key_slot(key)

@@ -9,8 +9,8 @@ import redis
 from rta_supervisor.transport import paging
 
 
-async def test_slices_give_everything_in_order() -> None:
-    """However many slices there are, and the first error comes out as it is."""
+async def test_results_of_all_pages_come_in_order() -> None:
+    """Results come in order, however many pages there are, and the first error is raised as it is."""
 
     async def double(items: Any) -> list[int]:
         await anyio.lowlevel.checkpoint()

@@ -49,9 +49,11 @@ def layouts(draw: st.DrawFn, type_: layout.SampleType | None = None) -> layout.L
 
 
 def plans(type_: layout.SampleType | None = None) -> st.SearchStrategy[layout.Plan]:
-    """Layouts for some of the channels, all of one type if one is given."""
+    """Layouts for some of the channels, all of one type if one is source."""
     named = st.dictionaries(channel_ids, layouts(type_))
-    return st.builds(lambda some, default: layout.Plan(some.items(), default=default), named, layouts(type_))
+    return st.builds(
+        lambda named_layouts, default: layout.Plan(named_layouts.items(), default=default), named, layouts(type_)
+    )
 
 
 def bits(dtype: np.dtype[Any], count: int) -> st.SearchStrategy[npt.NDArray[Any]]:
@@ -82,38 +84,38 @@ def rows(draw: st.DrawFn, dtype: np.dtype[Any], *, bits_of: bool = True, most: i
     )
 
 
-Found = dict[int, list[tuple[int, bytes]]]
+SamplesByChannel = dict[int, list[tuple[int, bytes]]]
 """For each channel its times and the bytes of its samples, in order."""
 
 
-def wanted(given: Rows, layouts_: layout.Plan, group_rows: int) -> Found:
+def wanted(source: Rows, layouts_: layout.Plan, group_rows: int) -> SamplesByChannel:
     """What must come out: within each group of rows, each channel in time order, equal times as they came."""
-    found: Found = {}
-    for first in range(0, len(given.channels), group_rows):
-        group: Found = {}
-        for row in range(first, min(first + group_rows, len(given.channels))):
-            if given.valid[row]:
-                channel = int(given.channels[row])
-                sample = given.values[row].astype(layouts_.layout(channel).type.dtype).tobytes()
-                group.setdefault(channel, []).append((int(given.times[row]), sample))
+    by_channel: SamplesByChannel = {}
+    for first in range(0, len(source.channels), group_rows):
+        group: SamplesByChannel = {}
+        for row in range(first, min(first + group_rows, len(source.channels))):
+            if source.valid[row]:
+                channel = int(source.channels[row])
+                sample = source.values[row].astype(layouts_.layout(channel).type.dtype).tobytes()
+                group.setdefault(channel, []).append((int(source.times[row]), sample))
         for channel, samples in group.items():
-            found.setdefault(channel, []).extend(sorted(samples, key=lambda one: one[0]))
-    return found
+            by_channel.setdefault(channel, []).extend(sorted(samples, key=lambda sample: sample[0]))
+    return by_channel
 
 
-def parsed(datas: Iterable[bytes], layouts_: layout.Plan) -> Found:
+def parsed(datas: Iterable[bytes], layouts_: layout.Plan) -> SamplesByChannel:
     """Decodes with nothing but LZ4, plain protobuf classes and Python's integers."""
-    found: Found = {}
+    by_channel: SamplesByChannel = {}
     for data in datas:
         raw = lz4.block.decompress(data, uncompressed_size=limits.BURST_MAX_BYTES)
         message = stream_pb2.StreamDataBurst.FromString(raw)
         assert message.SerializeToString() == raw, "protobuf would have written other bytes"
         for item in message.data:
-            add(found, item, layouts_)
-    return found
+            add(by_channel, item, layouts_)
+    return by_channel
 
 
-def add(found: Found, item: stream_pb2.StreamData, layouts_: layout.Plan) -> None:
+def add(by_channel: SamplesByChannel, item: stream_pb2.StreamData, layouts_: layout.Plan) -> None:
     """The samples of one message."""
     kind = item.WhichOneof("data")
     if kind == "timestamped_data":
@@ -121,25 +123,25 @@ def add(found: Found, item: stream_pb2.StreamData, layouts_: layout.Plan) -> Non
         assert stamped.timestamp_deltas[0] == 0
         time = stamped.start_timestamp
         stamps = [time := time + delta * stamped.timestamp_deltas_scale for delta in stamped.timestamp_deltas]
-        _put(found, stamped.channel_id, stamps, stamped.buffer)
+        _put(by_channel, stamped.channel_id, stamps, stamped.buffer)
     elif kind == "periodic_data":
         even = item.periodic_data
         stamps = [even.start_timestamp + k * even.interval for k in range(even.samples)]
-        _put(found, even.channel_id, stamps, even.buffer)
+        _put(by_channel, even.channel_id, stamps, even.buffer)
     elif kind == "row_data":
         spot = 0
         for channel in item.row_data.channel_ids:
             width = layouts_.layout(channel).type.dtype.itemsize
             sample = item.row_data.buffer[spot : spot + width]
-            found.setdefault(channel, []).append((item.row_data.timestamp, sample))
+            by_channel.setdefault(channel, []).append((item.row_data.timestamp, sample))
             spot += width
         assert spot == len(item.row_data.buffer)
     else:
         raise AssertionError(kind)
 
 
-def _put(found: Found, channel: int, stamps: list[int], buffer: bytes) -> None:
+def _put(by_channel: SamplesByChannel, channel: int, stamps: list[int], buffer: bytes) -> None:
     width, rest = divmod(len(buffer), len(stamps))
     assert rest == 0
     samples = [buffer[k * width : (k + 1) * width] for k in range(len(stamps))]
-    found.setdefault(channel, []).extend(zip(stamps, samples, strict=True))
+    by_channel.setdefault(channel, []).extend(zip(stamps, samples, strict=True))

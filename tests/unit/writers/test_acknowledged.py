@@ -5,15 +5,15 @@ from rta_writers.write import acknowledged
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    """The oldest units are forgotten, and what was so long ago that its mark may have expired is no loss."""
+    """The oldest units are dropped, and rows so old that their mark may have expired are no loss."""
     now_s = 0.0
-    memory = acknowledged.AcknowledgedUnits(lambda: now_s)
-    places = [acknowledged.UnitKey("url", "run", "marks", str(unit)) for unit in range(acknowledged.UNITS_MAX + 1)]
-    for place in places:
-        memory.record(place, 1, 1)
-    assert memory.pop_missing(places[0], Mark(), epoch=2) is None
-    assert memory.pop_missing(places[1], Mark(1, 1, Totals()), epoch=2) is None
-    assert memory.pop_missing(places[1], Mark(), epoch=2) == acknowledged.AcknowledgedRows(1, 1, 0.0)
-    assert memory.pop_missing(places[1], Mark(), epoch=2) is None, "told once"
+    units = acknowledged.AcknowledgedUnits(lambda: now_s)
+    unit_keys = [acknowledged.UnitKey("url", "run", "marks", str(unit)) for unit in range(acknowledged.UNITS_MAX + 1)]
+    for key in unit_keys:
+        units.record(key, 1, 1)
+    assert units.pop_missing(unit_keys[0], Mark(), epoch=2) is None
+    assert units.pop_missing(unit_keys[1], Mark(1, 1, Totals()), epoch=2) is None
+    assert units.pop_missing(unit_keys[1], Mark(), epoch=2) == acknowledged.AcknowledgedRows(1, 1, 0.0)
+    assert units.pop_missing(unit_keys[1], Mark(), epoch=2) is None, "given once"
     now_s = acknowledged.KEEP_S
-    assert memory.pop_missing(places[2], Mark(), epoch=2) is None
+    assert units.pop_missing(unit_keys[2], Mark(), epoch=2) is None

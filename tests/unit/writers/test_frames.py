@@ -14,7 +14,7 @@ LONG = {"channel": pa.int32(), "time": pa.int64(), "value": pa.float64()}
 
 
 @pytest.mark.parametrize(
-    ("given", "columns", "form"),
+    ("options", "columns", "form"),
     [
         ({}, LONG, frames.LongEncoder),
         ({}, {**LONG, "time": pa.timestamp("us", "UTC"), "value": pa.decimal128(9, 2)}, frames.LongEncoder),
@@ -30,14 +30,14 @@ LONG = {"channel": pa.int32(), "time": pa.int64(), "value": pa.float64()}
     ],
 )
 def test_the_form_follows_from_the_columns(
-    given: dict[str, str], columns: dict[str, pa.DataType], form: type[frames.FrameEncoder]
+    options: dict[str, str], columns: dict[str, pa.DataType], form: type[frames.FrameEncoder]
 ) -> None:
     """No option is needed where the columns say it."""
-    assert type(frames.choose_encoder(WriteOptions.parse({**SESSION, **given}), pa.schema(columns))) is form
+    assert type(frames.choose_encoder(WriteOptions.parse({**SESSION, **options}), pa.schema(columns))) is form
 
 
 @pytest.mark.parametrize(
-    ("given", "columns", "words"),
+    ("options", "columns", "message"),
     [
         ({}, {"chanel": pa.int32(), "time": pa.int64(), "value": pa.float64()}, "needs a column 'channel'.*'chanel'"),
         ({}, {**LONG, "channel": pa.string()}, "Column 'channel' is string, not an integer.*channels"),
@@ -50,14 +50,14 @@ def test_the_form_follows_from_the_columns(
         ({"channels": "a=1"}, {"time": pa.int64(), "a": pa.float64(), "b": pa.int8()}, "'b'.*give it an id"),
     ],
 )
-def test_wrong_columns_are_named(given: dict[str, str], columns: dict[str, pa.DataType], words: str) -> None:
+def test_wrong_columns_are_named(options: dict[str, str], columns: dict[str, pa.DataType], message: str) -> None:
     """The sentence names the column and what it should be."""
-    with pytest.raises(errors.Usage, match=words):
-        frames.choose_encoder(WriteOptions.parse({**SESSION, **given}), pa.schema(columns))
+    with pytest.raises(errors.Usage, match=message):
+        frames.choose_encoder(WriteOptions.parse({**SESSION, **options}), pa.schema(columns))
 
 
 def test_rows_without_a_session_option_need_a_session_column() -> None:
-    """Somebody has to say where the rows go."""
+    """A frame without a column `session` is refused where the options name none."""
     options = WriteOptions.parse({"redisUrl": "redis://localhost", "stream": "rig"})
     with pytest.raises(errors.Usage, match="needs a column 'session'"):
         frames.choose_encoder(options, pa.schema(LONG))

@@ -20,7 +20,7 @@ TIME, CHANNEL, SESSION, NUMBER = ("time",), ("channel",), ("session",), ("stream
 
 
 @pytest.mark.parametrize(
-    ("filters", "left"),
+    ("filters", "expected"),
     [
         ([GreaterThan(TIME, 5), LessThan(TIME, 9)], RowFilter(start_ns=6, end_ns=8)),
         ([GreaterThanOrEqual(TIME, 5), LessThanOrEqual(TIME, 9)], RowFilter(start_ns=5, end_ns=9)),
@@ -35,18 +35,18 @@ TIME, CHANNEL, SESSION, NUMBER = ("time",), ("channel",), ("session",), ("stream
         ),
     ],
 )
-def test_filters_together_leave_what_fits_all_of_them(filters: list[Filter], left: RowFilter) -> None:
+def test_filters_together_leave_what_fits_all_of_them(filters: list[Filter], expected: RowFilter) -> None:
     """Bounds are inclusive, and each filter can only narrow them."""
-    bounds = RowFilter()
-    for one in filters:
-        found = push_filter(bounds, one)
-        assert found is not None
-        bounds = found
-    assert bounds == left
+    row_filter = RowFilter()
+    for spark_filter in filters:
+        narrowed = push_filter(row_filter, spark_filter)
+        assert narrowed is not None
+        row_filter = narrowed
+    assert row_filter == expected
 
 
 @pytest.mark.parametrize(
-    "one",
+    "spark_filter",
     [
         EqualNullSafe(SESSION, None),
         IsNotNull(SESSION),
@@ -56,6 +56,6 @@ def test_filters_together_leave_what_fits_all_of_them(filters: list[Filter], lef
         EqualTo(("status_text",), "up"),
     ],
 )
-def test_what_bounds_can_not_say_is_left_to_spark(one: Filter) -> None:
+def test_what_bounds_can_not_say_is_left_to_spark(spark_filter: Filter) -> None:
     """A filter that is taken over and not kept would let rows through, or lose those of sessions without a name."""
-    assert push_filter(RowFilter(), one) is None
+    assert push_filter(RowFilter(), spark_filter) is None

@@ -7,7 +7,7 @@ from rta_writers.options import read as options_read
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("options", "message"),
     [
         ({}, "set option 'session' or 'stream'"),
         ({"stream": "rig", "startingOffset": "now"}, "'startingOffset' is 'now': it is earliest, latest or the id"),
@@ -15,7 +15,7 @@ from rta_writers.options import read as options_read
         ({"stream": "rig", "form": "sample"}, "Did you mean 'samples'"),
     ],
 )
-def test_a_wrong_option_of_a_reader_is_named(given: dict[str, str], words: str) -> None:
+def test_a_wrong_option_of_a_reader_is_named(options: dict[str, str], message: str) -> None:
     """Readers know options of their own and say so."""
-    with pytest.raises(errors.Usage, match=words):
-        options_read.ReadOptions.parse({"redisUrl": "redis://localhost", **given})
+    with pytest.raises(errors.Usage, match=message):
+        options_read.ReadOptions.parse({"redisUrl": "redis://localhost", **options})

@@ -7,7 +7,7 @@ from rta_writers.connection import redis_client
 
 @pytest.mark.parametrize("url", ["redis://127.0.0.1:1/2", "redis+sentinel://127.0.0.1:1/main/2"])
 def test_options_of_the_url_count(url: str) -> None:
-    """They win over ours; what the URL does not say stays as we have it."""
+    """Options in the query of a URL override our defaults, and no others."""
     with redis_client.connect(f"{url}?socket_timeout=0.7") as client:
         chosen = client.connection_pool.connection_kwargs
     assert (chosen["socket_timeout"], chosen["socket_connect_timeout"], chosen["db"]) == (
@@ -18,7 +18,7 @@ def test_options_of_the_url_count(url: str) -> None:
 
 
 def test_sentinels_are_asked_for_no_database() -> None:
-    """They have none. Their answers are awaited as long as those of the master."""
+    """Sentinels have no databases. Their timeout is that of the master."""
     with redis_client.connect("redis+sentinel://u:p@127.0.0.1:1/main/2?socket_timeout=0.7") as client:
         discovery = client.discovery
         connections = [

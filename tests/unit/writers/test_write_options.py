@@ -10,7 +10,7 @@ SESSION = {"redisUrl": "redis://localhost", "session": "run-1", "stream": "rig",
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("options", "message"),
     [
         ({"delivry": "staged"}, "no option 'delivry'. Did you mean 'delivery'"),
         ({"quux": "1"}, "It knows burstBytes, channels"),
@@ -31,18 +31,18 @@ SESSION = {"redisUrl": "redis://localhost", "session": "run-1", "stream": "rig",
         ({"sessionProperties": "[]"}, "Option 'sessionProperties' is '\\[\\]': it is a JSON object"),
     ],
 )
-def test_a_wrong_option_is_named(given: dict[str, str], words: str) -> None:
+def test_a_wrong_option_is_named(options: dict[str, str], message: str) -> None:
     """The sentence names the option, and the nearest valid one where there is one."""
-    with pytest.raises(errors.RtaError, match=words):
-        WriteOptions.parse({**SESSION, **given})
+    with pytest.raises(errors.RtaError, match=message):
+        WriteOptions.parse({**SESSION, **options})
 
 
 @pytest.mark.parametrize("missing", ["redisUrl", "stream", "streamSessionId"])
 def test_a_missing_option_is_named(missing: str) -> None:
     """The sentence tells where the options come from."""
-    given = {name: value for name, value in SESSION.items() if name != missing}
+    options = {name: value for name, value in SESSION.items() if name != missing}
     with pytest.raises(errors.Usage, match=rf"'{missing}'.*session\.options"):
-        WriteOptions.parse(given)
+        WriteOptions.parse(options)
 
 
 def test_names_are_found_in_any_case_and_sparks_own_are_passed_over() -> None:
@@ -56,7 +56,7 @@ def test_names_are_found_in_any_case_and_sparks_own_are_passed_over() -> None:
 
 
 def test_layouts_come_from_names_ids_and_a_default() -> None:
-    """A channel's own words go before those for all."""
+    """Options of a channel override those for all channels."""
     options = WriteOptions.parse(
         {
             **SESSION,
@@ -66,8 +66,8 @@ def test_layouts_come_from_names_ids_and_a_default() -> None:
             "intervalNs": "speed=1000",
         }
     )
-    made = options.layout_plan()
-    assert made.default == layout.Layout(layout.SampleType.FLOAT)
-    assert made.layout(1) == layout.Layout(layout.SampleType.INT16)
-    assert made.layout(2) == layout.Layout(layout.SampleType.FLOAT, layout.Kind.PERIODIC, 1000)
-    assert made.layout(9) == layout.Layout(layout.SampleType.DOUBLE)
+    plan = options.layout_plan()
+    assert plan.default == layout.Layout(layout.SampleType.FLOAT)
+    assert plan.layout(1) == layout.Layout(layout.SampleType.INT16)
+    assert plan.layout(2) == layout.Layout(layout.SampleType.FLOAT, layout.Kind.PERIODIC, 1000)
+    assert plan.layout(9) == layout.Layout(layout.SampleType.DOUBLE)

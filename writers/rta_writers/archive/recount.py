@@ -1,4 +1,4 @@
-"""What a stream holds of sessions, counted anew from its entries."""
+"""What a stream holds of sessions, counted again from its entries, to compare with the files that were written."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -7,12 +7,12 @@ import pyarrow as pa
 
 from rta_wire import content_digest, entry_ids, errors
 from rta_wire.codec import decode
-from rta_wire.stream import cursor
-from rta_writers.archive import parquet
+from rta_wire.stream.cursor import StreamEntry
+from rta_writers.archive import rows as archive_rows
 
 
 class SessionRecount(msgspec.Struct, frozen=True):
-    """What a stream, or a part of it, holds of one session."""
+    """What a stream, or a range of it, holds of one session."""
 
     entries: int = 0
     size_bytes: int = 0
@@ -24,11 +24,11 @@ class SessionRecount(msgspec.Struct, frozen=True):
     problem: str = ""
 
     def sum_of(self, other: "SessionRecount") -> "SessionRecount":
-        """Two parts of a stream together."""
+        """The recount of two ranges together."""
         if not self.entries or not other.entries:
             return self if self.entries else other
-        first = min(self, other, key=lambda one: entry_ids.parse(one.first_id))
-        last = max(self, other, key=lambda one: entry_ids.parse(one.last_id))
+        first = min(self, other, key=lambda recount: entry_ids.parse(recount.first_id))
+        last = max(self, other, key=lambda recount: entry_ids.parse(recount.last_id))
         return SessionRecount(
             self.entries + other.entries,
             self.size_bytes + other.size_bytes,
@@ -42,31 +42,36 @@ class SessionRecount(msgspec.Struct, frozen=True):
 
 
 def recount_sessions(
-    batches: Iterable[pa.RecordBatch], wanted: Mapping[int, parquet.SessionLayout]
+    batches: Iterable[pa.RecordBatch], sessions: Mapping[int, archive_rows.SessionLayout]
 ) -> dict[int, SessionRecount]:
-    """What entries hold, by session. Those of a batch are of one session."""
-    found: dict[int, SessionRecount] = {}
+    """What entries hold, by stream session id. The entries of a batch are of one session."""
+    recounts: dict[int, SessionRecount] = {}
     for batch in batches:
-        some = list(parquet.stream_entries([batch]))
-        if some and (number := some[0].stream_session_id) in wanted:
-            found[number] = found.get(number, SessionRecount()).sum_of(_counted(some, wanted[number]))
-    return found
+        entries = list(archive_rows.stream_entries([batch]))
+        if entries and (number := entries[0].stream_session_id) in sessions:
+            earlier = recounts.get(number, SessionRecount())
+            recounts[number] = earlier.sum_of(_recount(entries, sessions[number]))
+    return recounts
 
 
-def _counted(some: Sequence[cursor.StreamEntry], wanted: parquet.SessionLayout) -> SessionRecount:
-    seen = SessionRecount(len(some), sum(len(one.data) for one in some), some[0].id, some[-1].id)
+def _recount(entries: Sequence[StreamEntry], session: archive_rows.SessionLayout) -> SessionRecount:
+    size_bytes = sum(len(entry.data) for entry in entries)
+    recount = SessionRecount(len(entries), size_bytes, entries[0].id, entries[-1].id)
     try:
-        opening = decode.burst(some[0].data, wanted.framing)
-        decoded = parquet.decoded_bursts(some, wanted)
+        opening = decode.burst(entries[0].data, session.framing)
+        decoded = session.decode(entries)
     except errors.RtaError as error:
-        return msgspec.structs.replace(seen, problem=str(error))
+        return msgspec.structs.replace(recount, problem=str(error))
     samples = content_digest.Digest()
-    for kind, columns_ in decoded.samples.items():
-        samples = samples.sum_of(parquet.Samples.of(kind, columns_).digest())
-    told = ((e.event_definition_id, e.timestamp, e.app_name, e.status_text, e.raw_data) for e in decoded.events)
+    for sample_type, columns in decoded.samples.items():
+        samples = samples.sum_of(archive_rows.LongSamples.from_columns(sample_type, columns).digest())
+    events = (
+        (event.event_definition_id, event.timestamp, event.app_name, event.status_text, event.raw_data)
+        for event in decoded.events
+    )
     return msgspec.structs.replace(
-        seen,
+        recount,
         begins_with_json=bool(opening.data) and bool(opening.data[0].session_json),
         samples=samples,
-        events=content_digest.of_events(told),
+        events=content_digest.of_events(events),
     )

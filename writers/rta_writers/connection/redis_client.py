@@ -34,15 +34,10 @@ def connect(url: str) -> redis.Redis:
     """A client for the URL. It connects when it is first used; that of a Cluster asks for the slots at once."""
     resolved = credentials.resolve_url(url)
     address = redis_url.parse(resolved.url)
-    options: dict[str, Any] = {
-        "socket_timeout": TIMEOUT_S,
-        "socket_connect_timeout": TIMEOUT_S,
+    options = resolved.client_options(TIMEOUT_S) | {
         "retry": redis.retry.Retry(redis.backoff.NoBackoff(), 0),
         "maint_notifications_config": redis.maint_notifications.MaintNotificationsConfig(enabled=False),
         "legacy_responses": False,
-        # CLIENT SETINFO is not sent: an ACL that allows it keeps a Redis 7.0 from starting.
-        "driver_info": None,
-        **resolved.options,
     }
     try:
         if address.mode is redis_url.RedisMode.SENTINEL:

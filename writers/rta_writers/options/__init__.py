@@ -1,1 +1,4 @@
-"""Options of the data source, parsed once: what to write, what to read, and which session."""
+"""Options of the data source: their names, what each may be, and the values that they are parsed into.
+
+Pure: nothing here connects to Redis or imports Spark.
+"""

@@ -1,4 +1,4 @@
-"""Options that say how channels travel: for writers, readers and the archive job."""
+"""Options that say how samples are stored, for writers, readers and the archive job."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,7 +14,7 @@ LAYOUT_PARSERS: Final[dict[str, parse.ValueParser]] = {
     "intervalNs": parse.per_channel(parse.integer(0, limits.TIME_NS_MAX)),
     "framing": parse.one_of(burst.Framing),
 }
-"""How samples are stored: common to readers and writers."""
+"""Options that readers and writers share: types and kinds of samples by channel, and the framing of bursts."""
 
 
 def build_layouts(
@@ -24,29 +24,32 @@ def build_layouts(
     intervals_ns: Mapping[str, int],
     default_kind: layout.Kind = layout.Kind.TIMESTAMPED,
 ) -> layout.Plan:
-    """A plan from tables by channel, where a channel is a name among `channels` or an id."""
-    tables: dict[str, Mapping[str, Any]] = {"sampleType": types, "kind": kinds, "intervalNs": intervals_ns}
-    by_channel: dict[int | None, dict[str, Any]] = {None: {"kind": default_kind}}
-    for option, field in (("kind", "kind"), ("sampleType", "type"), ("intervalNs", "interval_ns")):
-        for name, value in tables[option].items():
-            channel = None if name == parse.EVERY_CHANNEL else _channel(name, channels, option)
-            by_channel.setdefault(channel, {})[field] = value
-    rest = by_channel.pop(None)
-    named = []
-    for channel, own in by_channel.items():
-        merged = {**rest, **own}
-        if merged["kind"] is not layout.Kind.PERIODIC and "interval_ns" not in own:
+    """The layouts of all channels, from tables by channel: a name among `channels`, an id, or `*` for all others."""
+    tables: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
+        ("kind", "kind", kinds),
+        ("sampleType", "type", types),
+        ("intervalNs", "interval_ns", intervals_ns),
+    )
+    default: dict[str, Any] = {"kind": default_kind}
+    by_channel: dict[int, dict[str, Any]] = {}
+    for option, field, table in tables:
+        for name, value in table.items():
+            is_default = name == parse.EVERY_CHANNEL
+            fields = default if is_default else by_channel.setdefault(_channel_id(name, channels, option), {})
+            fields[field] = value
+    layouts = []
+    for channel, fields in by_channel.items():
+        merged = {**default, **fields}
+        if merged["kind"] is not layout.Kind.PERIODIC and "interval_ns" not in fields:
             merged.pop("interval_ns", None)
-        named.append((channel, layout.Layout(**merged)))
+        layouts.append((channel, layout.Layout(**merged)))
     try:
-        return layout.Plan(
-            [(channel, one) for channel, one in named if channel is not None], default=layout.Layout(**rest)
-        )
+        return layout.Plan(layouts, default=layout.Layout(**default))
     except errors.BadSamples as error:
         raise errors.Usage(reason=f"Options 'kind' and 'intervalNs': {error.facts['reason']}") from error
 
 
-def _channel(name: str, channels: Mapping[str, int], option: str) -> int:
+def _channel_id(name: str, channels: Mapping[str, int], option: str) -> int:
     if name in channels:
         return channels[name]
     if name.isdecimal() and int(name) <= limits.CHANNEL_ID_MAX:

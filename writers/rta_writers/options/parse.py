@@ -1,4 +1,4 @@
-"""Options as Spark hands them over: texts under names without case. Each is turned into its type or refused by name."""
+"""Parses options as Spark hands them over, as texts under names in any case. A wrong one is refused by its name."""
 
 import difflib
 import enum
@@ -11,59 +11,64 @@ import msgspec
 from rta_wire import errors
 
 ValueParser = Callable[[str], Any]
-Named = TypeVar("Named", bound=enum.StrEnum)
+"""Turns the text of an option into its value. Raises ValueError with what it should be."""
 
-SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
-"""Options that Spark takes for itself and hands on nevertheless."""
+Choice = TypeVar("Choice", bound=enum.StrEnum)
 
-_TRUE_AND_FALSE: Final = {"true": True, "false": False}
+SPARK_OPTIONS: Final = frozenset({"checkpointlocation", "queryname"})
+"""Options that Spark uses itself and passes on to the data source nevertheless."""
+
+EVERY_CHANNEL: Final = "*"
+_BOOLEANS: Final = {"true": True, "false": False}
 
 
-def parse_options(given: Mapping[str, str], known: Mapping[str, ValueParser]) -> dict[str, Any]:
-    """The options that were given, by their proper names. An unknown name or a wrong value is an error."""
-    proper = {name.lower(): name for name in known}
-    found = {}
-    for name, text in given.items():
+def parse_options(options: Mapping[str, str], parsers: Mapping[str, ValueParser]) -> dict[str, Any]:
+    """Values by the proper names of their options. An unknown name or a wrong value is an error."""
+    proper_names = {name.lower(): name for name in parsers}
+    values = {}
+    for name, value in options.items():
         folded = name.lower()
-        if folded in SPARKS_OWN:
+        if folded in SPARK_OPTIONS:
             continue
-        if folded not in proper:
-            raise errors.Usage(reason=f"Format 'rta' has no option {name!r}.{suggest(name, known)}")
-        option = proper[folded]
+        if folded not in proper_names:
+            raise errors.Usage(reason=f"Format 'rta' has no option {name!r}.{suggest(name, parsers)}")
+        option = proper_names[folded]
         try:
-            found[option] = known[option](text)
+            values[option] = parsers[option](value)
         except ValueError as error:
-            raise errors.Usage(reason=f"Option {option!r} is {text!r}: {error}") from error
-    return found
+            raise errors.Usage(reason=f"Option {option!r} is {value!r}: {error}") from error
+    return values
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
-    """A hint at the name that was meant, or at all of them where none is near."""
-    by_folded = {one.lower(): one for one in known}
-    close = difflib.get_close_matches(name.lower(), by_folded, n=1)
-    if close:
-        return f" Did you mean {by_folded[close[0]]!r}?"
+def suggest(name: str, choices: Iterable[str]) -> str:
+    """A sentence with the choice that is nearest to a wrong name, or with all of them where none is near."""
+    by_folded = {choice.lower(): choice for choice in choices}
+    nearest = difflib.get_close_matches(name.lower(), by_folded, n=1)
+    if nearest:
+        return f" Did you mean {by_folded[nearest[0]]!r}?"
     return f" It knows {', '.join(sorted(by_folded.values()))}."
 
 
-def text(given: str) -> str:
-    if not given:
+def text(value: str) -> str:
+    """Any text but an empty one."""
+    if not value:
         raise ValueError("it is empty")
-    return given
+    return value
 
 
-def boolean(given: str) -> bool:
-    if given.lower() not in _TRUE_AND_FALSE:
+def boolean(value: str) -> bool:
+    """`true` or `false`, in any case."""
+    if value.lower() not in _BOOLEANS:
         raise ValueError("it is true or false")
-    return _TRUE_AND_FALSE[given.lower()]
+    return _BOOLEANS[value.lower()]
 
 
 def integer(lowest: int, highest: int) -> ValueParser:
-    """A whole number within bounds."""
+    """A parser of whole numbers within bounds."""
 
-    def parse(given: str) -> int:
+    def parse(value: str) -> int:
         try:
-            number = int(given)
+            number = int(value)
         except ValueError:
             raise ValueError("it is a whole number") from None
         if not lowest <= number <= highest:
@@ -73,9 +78,10 @@ def integer(lowest: int, highest: int) -> ValueParser:
     return parse
 
 
-def seconds(given: str) -> float:
+def seconds(value: str) -> float:
+    """A finite number of seconds above 0."""
     try:
-        number = float(given)
+        number = float(value)
     except ValueError:
         raise ValueError("it is a number of seconds") from None
     if not (math.isfinite(number) and number > 0):
@@ -83,63 +89,61 @@ def seconds(given: str) -> float:
     return number
 
 
-def one_of(kind: type[Named]) -> Callable[[str], Named]:
-    """One of the words of an enumeration."""
+def one_of(choices: type[Choice]) -> Callable[[str], Choice]:
+    """A parser of the values of an enumeration, in any case."""
 
-    def parse(given: str) -> Named:
+    def parse(value: str) -> Choice:
         try:
-            return kind(given.lower())
+            return choices(value.lower())
         except ValueError:
-            hint = suggest(given, [one.value for one in kind])
-            raise ValueError(f"it is one of {', '.join(kind)}.{hint}") from None
+            hint = suggest(value, [choice.value for choice in choices])
+            raise ValueError(f"it is one of {', '.join(choices)}.{hint}") from None
 
     return parse
 
 
-def table(value: ValueParser) -> ValueParser:
-    """Names with a value each, as a JSON object or as `name=value, name=value`."""
+def table(parse_value: ValueParser) -> ValueParser:
+    """A parser of names with a value each, as a JSON object or as `name=value, name=value`."""
 
-    def parse(given: str) -> dict[str, Any]:
-        pairs = _object(given) if given.lstrip().startswith("{") else _listed(given)
-        return {name: value(text) for name, text in pairs.items()}
-
-    return parse
-
-
-EVERY_CHANNEL: Final = "*"
-
-
-def per_channel(value: ValueParser) -> ValueParser:
-    """One value for all channels, or a table of channels with `*` for all others."""
-    whole = table(value)
-
-    def parse(given: str) -> dict[str, Any]:
-        if "=" in given or given.lstrip().startswith("{"):
-            named: dict[str, Any] = whole(given)
-            return named
-        return {EVERY_CHANNEL: value(given)}
+    def parse(value: str) -> dict[str, Any]:
+        pairs = _json_pairs(value) if value.lstrip().startswith("{") else _listed_pairs(value)
+        return {name: parse_value(text) for name, text in pairs.items()}
 
     return parse
 
 
-def json_object(given: str) -> dict[str, Any]:
+def per_channel(parse_value: ValueParser) -> ValueParser:
+    """A parser of one value for all channels, or of a table of channels with `*` for all others."""
+    parse_table = table(parse_value)
+
+    def parse(value: str) -> dict[str, Any]:
+        if "=" in value or value.lstrip().startswith("{"):
+            by_channel: dict[str, Any] = parse_table(value)
+            return by_channel
+        return {EVERY_CHANNEL: parse_value(value)}
+
+    return parse
+
+
+def json_object(value: str) -> dict[str, Any]:
+    """A JSON object with values of any kind."""
     try:
-        return msgspec.json.decode(given, type=dict[str, Any])
+        return msgspec.json.decode(value, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise ValueError(f"it is a JSON object ({error})") from error
 
 
-def _object(given: str) -> dict[str, str]:
-    return {name: value if isinstance(value, str) else str(value) for name, value in json_object(given).items()}
+def _json_pairs(value: str) -> dict[str, str]:
+    return {name: text if isinstance(text, str) else str(text) for name, text in json_object(value).items()}
 
 
-def _listed(given: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for part in given.split(","):
-        name, equals, value = part.partition("=")
-        if not (equals and name.strip() and value.strip()):
+def _listed_pairs(value: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for part in value.split(","):
+        name, equals, text = part.partition("=")
+        if not (equals and name.strip() and text.strip()):
             raise ValueError("it is a JSON object, or name=value with commas between")
-        if name.strip() in found:
+        if name.strip() in pairs:
             raise ValueError(f"it names {name.strip()!r} twice")
-        found[name.strip()] = value.strip()
-    return found
+        pairs[name.strip()] = text.strip()
+    return pairs

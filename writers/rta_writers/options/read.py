@@ -1,4 +1,4 @@
-"""Options of a reader, parsed once."""
+"""Options of a reader: which there are, what each may be, and the values that they are parsed into."""
 
 import enum
 import re
@@ -10,42 +10,34 @@ import msgspec
 from rta_wire import errors, keys
 from rta_wire.codec import burst
 from rta_wire.codec import layout as codec_layout
+from rta_writers.options import layout as options_layout
 from rta_writers.options import parse as options_parse
-from rta_writers.options.layout import LAYOUT_PARSERS, build_layouts
-from rta_writers.options.target import TARGET_PARSERS
+from rta_writers.options import target as options_target
 
 PARTITIONS_MAX: Final = 256
-
-
 ENTRIES_PER_TRIGGER_MAX: Final = 10_000_000
-
-
 EARLIEST: Final = "earliest"
-
-
 LATEST: Final = "latest"
-
-
 _ENTRY_ID: Final = re.compile(r"\d{1,20}-\d{1,20}")
 
 
 class ReadForm(enum.StrEnum):
-    """What is read."""
+    """What a row of a read is: a sample, an event, or a whole entry of the stream."""
 
     SAMPLES = "samples"
     EVENTS = "events"
     ENTRIES = "entries"
 
 
-def _offset(given: str) -> str:
-    if given in (EARLIEST, LATEST) or _ENTRY_ID.fullmatch(given):
-        return given
+def _offset(value: str) -> str:
+    if value in (EARLIEST, LATEST) or _ENTRY_ID.fullmatch(value):
+        return value
     raise ValueError("it is earliest, latest or the id of an entry, like 1700000000000-0")
 
 
 READ_PARSERS: Final[dict[str, options_parse.ValueParser]] = {
-    **TARGET_PARSERS,
-    **LAYOUT_PARSERS,
+    **options_target.TARGET_PARSERS,
+    **options_layout.LAYOUT_PARSERS,
     "form": options_parse.one_of(ReadForm),
     "failOnDataLoss": options_parse.boolean,
     "startingOffset": _offset,
@@ -53,9 +45,23 @@ READ_PARSERS: Final[dict[str, options_parse.ValueParser]] = {
     "maxEntriesPerTrigger": options_parse.integer(1, ENTRIES_PER_TRIGGER_MAX),
 }
 
+_KEY_FIELDS: Final = {"prefix": "keyPrefix", "session_template": "sessionTemplate"}
+_FIELDS: Final = {
+    "redis_url": "redisUrl",
+    "session": "session",
+    "stream": "stream",
+    "framing": "framing",
+    "form": "form",
+    "fail_on_data_loss": "failOnDataLoss",
+    "starting_offset": "startingOffset",
+    "partitions": "partitions",
+    "max_entries_per_trigger": "maxEntriesPerTrigger",
+}
+"""The option for each field of `ReadOptions` that takes its value as it is."""
+
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a read asked for: all of a stream, or one session in it."""
+    """What to read, all of a stream or one session of it, and how. Plain values that go from the driver to tasks."""
 
     redis_url: str
     session: str | None = None
@@ -70,35 +76,20 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_entries_per_trigger: int | None = None
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> Self:
-        found = options_parse.parse_options(given, READ_PARSERS)
-        if "redisUrl" not in found:
+    def parse(cls, options: Mapping[str, str]) -> Self:
+        """The options of a Spark reader, complete and consistent, or an error that names the wrong one."""
+        values = options_parse.parse_options(options, READ_PARSERS)
+        if "redisUrl" not in values:
             raise errors.Usage(reason="Format 'rta' needs the option 'redisUrl'")
-        if "session" not in found and "stream" not in found:
+        if "session" not in values and "stream" not in values:
             raise errors.Usage(reason="Format 'rta' reads a session or a stream: set option 'session' or 'stream'")
-        if "session" in found:
-            keys.check_identity(found["session"])
-        if "stream" in found:
-            keys.check_stream_name(found["stream"])
-        names = {
-            field: found[option]
-            for field, option in {"prefix": "keyPrefix", "session_template": "sessionTemplate"}.items()
-            if option in found
-        }
-        layout = [found.get(option, {}) for option in ("channels", "sampleType", "kind", "intervalNs")]
-        simple = {
-            "redis_url": "redisUrl",
-            "session": "session",
-            "stream": "stream",
-            "framing": "framing",
-            "form": "form",
-            "fail_on_data_loss": "failOnDataLoss",
-            "starting_offset": "startingOffset",
-            "partitions": "partitions",
-            "max_entries_per_trigger": "maxEntriesPerTrigger",
-        }
+        if "session" in values:
+            keys.check_identity(values["session"])
+        if "stream" in values:
+            keys.check_stream_name(values["stream"])
+        tables = (values.get(option, {}) for option in ("channels", "sampleType", "kind", "intervalNs"))
         return cls(
-            names=keys.Keys(**names),
-            layouts=build_layouts(layout[0], layout[1], layout[2], layout[3]),
-            **{field: found[option] for field, option in simple.items() if option in found},
+            names=keys.Keys(**{field: values[option] for field, option in _KEY_FIELDS.items() if option in values}),
+            layouts=options_layout.build_layouts(*tables),
+            **{field: values[option] for field, option in _FIELDS.items() if option in values},
         )

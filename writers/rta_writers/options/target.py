@@ -1,4 +1,4 @@
-"""Which session a writer appends to, as plain options: they are all that crosses from the driver to a task."""
+"""The session that a writer appends to, and the options that name it."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ import msgspec
 from rta_wire import keys
 from rta_writers.options import parse
 
-OPTION_OF: Final = {
+OPTION_NAMES: Final = {
     "redis_url": "redisUrl",
     "identity": "session",
     "stream": "stream",
@@ -16,11 +16,22 @@ OPTION_OF: Final = {
     "key_prefix": "keyPrefix",
     "session_template": "sessionTemplate",
 }
-"""Fields of a target, and what they are called among the options of a Spark reader or writer."""
+"""The option of a Spark reader or writer for each field of a target."""
+
+TARGET_PARSERS: Final[dict[str, parse.ValueParser]] = {
+    "redisUrl": parse.text,
+    "session": parse.text,
+    "stream": parse.text,
+    "streamSessionId": parse.integer(0, 2**63 - 1),
+    "principal": parse.text,
+    "keyPrefix": parse.text,
+    "sessionTemplate": parse.text,
+}
+"""Options that readers and writers share: which Redis, which session, which stream."""
 
 
 class Target(msgspec.Struct, frozen=True):
-    """An open session and the Redis that it lives in."""
+    """An open session and the Redis that it is in: plain values that go from the driver to tasks."""
 
     redis_url: str
     identity: str
@@ -36,16 +47,4 @@ class Target(msgspec.Struct, frozen=True):
 
     def options(self) -> dict[str, str]:
         """For `.options(**…)` of a Spark reader or writer."""
-        return {option: str(getattr(self, field)) for field, option in OPTION_OF.items()}
-
-
-TARGET_PARSERS: Final[dict[str, parse.ValueParser]] = {
-    "redisUrl": parse.text,
-    "session": parse.text,
-    "stream": parse.text,
-    "streamSessionId": parse.integer(0, 2**63 - 1),
-    "principal": parse.text,
-    "keyPrefix": parse.text,
-    "sessionTemplate": parse.text,
-}
-"""Where the data is: common to readers and writers."""
+        return {option: str(getattr(self, field)) for field, option in OPTION_NAMES.items()}

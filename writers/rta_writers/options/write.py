@@ -1,4 +1,4 @@
-"""Options of a writer: which there are, what each may be, and what they mean together. Checked before any task."""
+"""Options of a writer: which there are, what each may be, and the values that they are parsed into."""
 
 import enum
 from collections.abc import Mapping
@@ -11,26 +11,6 @@ from rta_wire.codec import burst, encode, layout
 from rta_writers.options import layout as options_layout
 from rta_writers.options import parse
 from rta_writers.options import target as options_target
-from rta_writers.options.target import Target
-
-
-class DeliveryGuarantee(enum.StrEnum):
-    """What is promised of a row that is tried more than once; docs/writers.md says what each asks of the job."""
-
-    EXACTLY_ONCE = "exactly-once"
-    AT_LEAST_ONCE = "at-least-once"
-    STAGED = "staged"
-
-
-class Form(enum.StrEnum):
-    """What a row of the frame is."""
-
-    AUTO = "auto"
-    LONG = "long"
-    WIDE = "wide"
-    EVENTS = "events"
-    ROWS = "rows"
-
 
 GROUP_ROWS: Final = 2 * limits.ENCODE_GROUP_ROWS
 """Rows that are encoded and sent together. More than suits the codec alone: beside a JVM, each group costs more."""
@@ -40,7 +20,27 @@ STAGED_TTL_S: Final = 24 * 3600
 STAGED_TTL_MAX_S: Final = 30 * 24 * 3600
 
 
-_WRITING: Final[dict[str, parse.ValueParser]] = {
+class DeliveryGuarantee(enum.StrEnum):
+    """How often a row is written that is tried more than once; docs/writers.md says what each asks of the job."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+    STAGED = "staged"
+
+
+class Form(enum.StrEnum):
+    """What a row of the frame is: docs/writers.md has the columns of each."""
+
+    AUTO = "auto"
+    LONG = "long"
+    WIDE = "wide"
+    EVENTS = "events"
+    ROWS = "rows"
+
+
+WRITE_PARSERS: Final[dict[str, parse.ValueParser]] = {
+    **options_target.TARGET_PARSERS,
+    **options_layout.LAYOUT_PARSERS,
     "delivery": parse.one_of(DeliveryGuarantee),
     "form": parse.one_of(Form),
     "wait": parse.boolean,
@@ -56,11 +56,9 @@ _WRITING: Final[dict[str, parse.ValueParser]] = {
     "stagedTtlS": parse.integer(60, STAGED_TTL_MAX_S),
 }
 
-WRITE_PARSERS: Final = {**options_target.TARGET_PARSERS, **options_layout.LAYOUT_PARSERS, **_WRITING}
-
 
 class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a job asked for. Without a session the frame names one in each row."""
+    """What a job asked for. Without a session the frame names one in each row. Plain values that go to tasks."""
 
     redis_url: str
     stream: str
@@ -89,18 +87,18 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     staged_ttl_s: int = STAGED_TTL_S
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> Self:
-        """What `.options(…)` gave, complete and consistent, or an error that names the option."""
-        found = parse.parse_options(given, WRITE_PARSERS)
-        for needed in ("redisUrl", "stream"):
-            if needed not in found:
+    def parse(cls, options: Mapping[str, str]) -> Self:
+        """The options of a Spark writer, complete and consistent, or an error that names the wrong one."""
+        values = parse.parse_options(options, WRITE_PARSERS)
+        for required in ("redisUrl", "stream"):
+            if required not in values:
                 raise errors.Usage(
-                    reason=f"Format 'rta' needs the option {needed!r}. "
+                    reason=f"Format 'rta' needs the option {required!r}. "
                     "Pass those of an open session: .options(**session.options)"
                 )
-        made = cls(**{_field(option): value for option, value in found.items()})
-        made._check()
-        return made
+        parsed = cls(**{_field_name(option): value for option, value in values.items()})
+        parsed._check()
+        return parsed
 
     def _check(self) -> None:
         keys.check_stream_name(self.stream)
@@ -113,6 +111,7 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         if self.session is not None:
             keys.check_identity(self.session)
         if self.job is not None:
+            # The longest name of a unit of the job.
             keys.check_unit(f"{self.job}/{limits.CHANNEL_ID_MAX}")
         keys.Keys(prefix=self.key_prefix, session_template=self.session_template)
         ids = list(self.channels.values())
@@ -124,9 +123,9 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def keys(self) -> keys.Keys:
         return keys.Keys(prefix=self.key_prefix, session_template=self.session_template)
 
-    def target(self, identity: str, stream_session_id: int, stream: str = "") -> Target:
-        """A session in the Redis of these options. `stream`: the one that it is in, where that was not asked for."""
-        return Target(
+    def target(self, identity: str, stream_session_id: int, stream: str = "") -> options_target.Target:
+        """A session in the Redis of these options. `stream` is the one that it is in, where that is another one."""
+        return options_target.Target(
             self.redis_url,
             identity,
             stream or self.stream,
@@ -141,7 +140,7 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return options_layout.build_layouts(self.channels, self.sample_type, self.kind, self.interval_ns, default_kind)
 
     def encode_options(self) -> encode.Options:
-        """How bursts are made."""
+        """Sizes, compression and framing of bursts, for the encoder."""
         return encode.Options(
             target_bytes=self.burst_bytes,
             group_rows=self.group_rows,
@@ -151,5 +150,5 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         )
 
 
-def _field(option: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in option)
+def _field_name(option: str) -> str:
+    return "".join(f"_{character.lower()}" if character.isupper() else character for character in option)

@@ -1,10 +1,10 @@
-"""What writers did, counted by Spark: tasks send notes through an accumulator, the driver adds them up and shows them.
+"""Counters of writers: tasks send theirs through an accumulator of Spark, the driver adds them up and shows them.
 
-Attempts that failed are not in it; what they wrote shows up as duplicates in the attempt that succeeded.
+Attempts that failed are not counted; what they wrote is counted as duplicates by the attempt that succeeded.
 """
 
 import collections
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -13,91 +13,90 @@ from pyspark.accumulators import AccumulatorParam
 from rta_writers.write.result import TaskStats
 
 EPOCHS_KEPT: Final = 100
-"""As many as Spark keeps of a query's progress."""
+"""Epochs of all queries whose counters are kept, as many as Spark keeps of a query's progress."""
 
 
 class TaskMetrics(msgspec.Struct, frozen=True):
-    """What one task did, and in which query of Spark's."""
+    """Counters of one task, and the query that it belongs to."""
 
     stats: TaskStats
     execution: int | None = None
-    """Spark's number of the query execution, as its UI shows it."""
+    """Spark's number of the execution, as its UI shows it."""
 
     query: str | None = None
     epoch: int = 0
 
 
 class TaskMetricsParam(AccumulatorParam[tuple[TaskMetrics, ...]]):
-    """Collects notes in a task, and hands them on when they reach the driver."""
+    """How an accumulator adds: collects counters in a task, and passes them to a function on the driver."""
 
-    def __init__(self, take: Callable[[TaskMetrics], None] | None = None) -> None:
-        self._take = take
+    def __init__(self, on_task: Callable[[TaskMetrics], None] | None = None) -> None:
+        self._on_task = on_task
 
     def zero(self, value: tuple[TaskMetrics, ...]) -> tuple[TaskMetrics, ...]:  # noqa: ARG002 - Spark's name
         return ()
 
     def addInPlace(self, value1: tuple[TaskMetrics, ...], value2: tuple[TaskMetrics, ...]) -> tuple[TaskMetrics, ...]:  # noqa: N802 - Spark's name
-        if self._take is None:
+        if self._on_task is None:
             return value1 + value2
-        for note in value2:
-            self._take(note)
+        for task in value2:
+            self._on_task(task)
         return ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What takes the notes stays on the driver."""
+        """Pickled without the function, which stays on the driver."""
         return TaskMetricsParam, ()
 
 
 class Metrics:
-    """Counters of all writes through one registration. It can be pickled into tasks, where it can only be added to."""
+    """Counters of all writes through one registration. In tasks it can only be added to; the driver reads it."""
 
     def __init__(self, context: Any, show: Callable[[int, TaskStats], None] | None = None) -> None:
         self._sum = TaskStats()
         self._show = show
         self._epochs: collections.OrderedDict[tuple[str, int], TaskStats] = collections.OrderedDict()
-        self._notes = context.accumulator((), TaskMetricsParam(self._take))
+        self._accumulator = context.accumulator((), TaskMetricsParam(self._add_task))
 
-    def add(self, note: TaskMetrics) -> None:
-        """In a task."""
-        self._notes.add((note,))
+    def add(self, task: TaskMetrics) -> None:
+        """Send the counters of a task to the driver."""
+        self._accumulator.add((task,))
 
     def effort(self) -> TaskStats:
-        """On the driver: all tasks so far."""
+        """The sum over all tasks so far, on the driver."""
         return self._sum
 
     def as_dict(self) -> dict[str, float]:
-        """Names and numbers, with the compression ratio."""
+        """Counters of all tasks so far by name, with the compression ratio."""
         return stats_dict(self._sum)
 
     def progress(self, query: Any) -> list[dict[str, Any]]:
         """The recent progress of a streaming query as Spark gives it, with our counters of each epoch as `rta`."""
         return [
-            {**one, "rta": stats_dict(self._epochs.get((str(query.id), int(one["batchId"])), TaskStats()))}
-            for one in query.recentProgress
+            {**epoch, "rta": stats_dict(self._epochs.get((str(query.id), int(epoch["batchId"])), TaskStats()))}
+            for epoch in query.recentProgress
         ]
 
-    def _take(self, note: TaskMetrics) -> None:
-        self._sum = sum_stats(self._sum, note.stats)
-        if note.query is not None:
-            epoch = note.query, note.epoch
-            self._epochs[epoch] = sum_stats(self._epochs.get(epoch, TaskStats()), note.stats)
+    def _add_task(self, task: TaskMetrics) -> None:
+        self._sum = sum_stats(self._sum, task.stats)
+        if task.query is not None:
+            epoch = task.query, task.epoch
+            self._epochs[epoch] = sum_stats(self._epochs.get(epoch, TaskStats()), task.stats)
             if len(self._epochs) > EPOCHS_KEPT:
                 self._epochs.popitem(last=False)
-        if note.execution is not None and self._show is not None:
-            self._show(note.execution, note.stats)
+        if task.execution is not None and self._show is not None:
+            self._show(task.execution, task.stats)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_notes": self._notes}
+        return {"_accumulator": self._accumulator}
 
 
-def sum_stats(one: TaskStats, other: TaskStats) -> TaskStats:
-    sums: Sequence[int] = [
-        a + b for a, b in zip(msgspec.structs.astuple(one), msgspec.structs.astuple(other), strict=True)
-    ]
-    return TaskStats(*sums)
+def sum_stats(first: TaskStats, second: TaskStats) -> TaskStats:
+    """The sums of all counters."""
+    pairs = zip(msgspec.structs.astuple(first), msgspec.structs.astuple(second), strict=True)
+    return TaskStats(*(a + b for a, b in pairs))
 
 
-def stats_dict(effort: TaskStats) -> dict[str, float]:
-    """Names and numbers, with the compression ratio."""
-    ratio = effort.raw_bytes / effort.stored_bytes if effort.stored_bytes else 0.0
-    return {**msgspec.structs.asdict(effort), "ratio": ratio}
+def stats_dict(stats: TaskStats) -> dict[str, float]:
+    """Counters by name, with the compression ratio."""
+    ratio = stats.raw_bytes / stats.stored_bytes if stats.stored_bytes else 0.0
+    return {**msgspec.structs.asdict(stats), "ratio": ratio}

@@ -1,4 +1,4 @@
-"""Filters of a query that reach the reader."""
+"""Filters of a query that the reader applies instead of Spark."""
 
 from typing import Any, Final
 
@@ -19,56 +19,58 @@ from rta_writers.read import batches
 from rta_writers.read.batches import RowFilter
 
 _TIME: Final = ("time",)
-
-
 _NEVER_NULL: Final = {
-    ("time",),
+    _TIME,
     ("channel",),
     ("value",),
     (batches.STREAM_SESSION_ID,),
     ("event_definition_id",),
     ("entry",),
 }
+_SET_FIELDS: Final = {
+    ("channel",): "channels",
+    (batches.SESSION,): "sessions",
+    (batches.STREAM_SESSION_ID,): "stream_session_ids",
+}
+"""The field of a row filter that has the wanted values of a column."""
 
 
-def push_filter(bounds: RowFilter, one: Filter) -> RowFilter | None:
-    """Bounds that a filter leaves, or None where they can't express it."""
-    column = getattr(one, "attribute", None)
-    if isinstance(one, IsNotNull):
-        return bounds if column in _NEVER_NULL else None
-    if isinstance(one, EqualNullSafe) and one.value is None:
+def push_filter(row_filter: RowFilter, spark_filter: Filter) -> RowFilter | None:
+    """The row filter with one of Spark's added, or None where it can't express that."""
+    column = getattr(spark_filter, "attribute", None)
+    if isinstance(spark_filter, IsNotNull):
+        return row_filter if column in _NEVER_NULL else None
+    if isinstance(spark_filter, EqualNullSafe) and spark_filter.value is None:
         return None
     if column == _TIME:
-        return _at_times(bounds, one)
-    field = {
-        ("channel",): "channels",
-        (batches.SESSION,): "sessions",
-        (batches.STREAM_SESSION_ID,): "stream_session_ids",
-    }.get(tuple(column or ()))
-    wanted: frozenset[Any] | None = None
-    if isinstance(one, (EqualTo, EqualNullSafe)):
-        wanted = frozenset([one.value])
-    elif isinstance(one, In):
-        wanted = frozenset(one.value)
-    if field is None or wanted is None:
+        return _push_time(row_filter, spark_filter)
+    field = _SET_FIELDS.get(tuple(column or ()))
+    values: frozenset[Any] | None = None
+    if isinstance(spark_filter, (EqualTo, EqualNullSafe)):
+        values = frozenset([spark_filter.value])
+    elif isinstance(spark_filter, In):
+        values = frozenset(spark_filter.value)
+    if field is None or values is None:
         return None
-    before: frozenset[Any] | None = getattr(bounds, field)
-    return msgspec.structs.replace(bounds, **{field: wanted if before is None else wanted & before})
+    earlier: frozenset[Any] | None = getattr(row_filter, field)
+    return msgspec.structs.replace(row_filter, **{field: values if earlier is None else values & earlier})
 
 
-def _at_times(bounds: RowFilter, one: Filter) -> RowFilter | None:
+def _push_time(row_filter: RowFilter, spark_filter: Filter) -> RowFilter | None:
     if not isinstance(
-        one, (EqualTo, EqualNullSafe, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)
-    ) or not isinstance(one.value, int):
+        spark_filter, (EqualTo, EqualNullSafe, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)
+    ) or not isinstance(spark_filter.value, int):
         return None
-    start: int | None = None
-    end: int | None = None
-    if isinstance(one, (EqualTo, EqualNullSafe)):
-        start = end = one.value
-    elif isinstance(one, (GreaterThan, GreaterThanOrEqual)):
-        start = one.value + isinstance(one, GreaterThan)
+    start_ns: int | None = None
+    end_ns: int | None = None
+    if isinstance(spark_filter, (EqualTo, EqualNullSafe)):
+        start_ns = end_ns = spark_filter.value
+    elif isinstance(spark_filter, (GreaterThan, GreaterThanOrEqual)):
+        start_ns = spark_filter.value + isinstance(spark_filter, GreaterThan)
     else:
-        end = one.value - isinstance(one, LessThan)
-    starts = [ns for ns in (bounds.start_ns, start) if ns is not None]
-    ends = [ns for ns in (bounds.end_ns, end) if ns is not None]
-    return msgspec.structs.replace(bounds, start_ns=max(starts) if starts else None, end_ns=min(ends) if ends else None)
+        end_ns = spark_filter.value - isinstance(spark_filter, LessThan)
+    starts = [ns for ns in (row_filter.start_ns, start_ns) if ns is not None]
+    ends = [ns for ns in (row_filter.end_ns, end_ns) if ns is not None]
+    return msgspec.structs.replace(
+        row_filter, start_ns=max(starts) if starts else None, end_ns=min(ends) if ends else None
+    )

@@ -1,6 +1,6 @@
 """Sends our packages to executors that have nothing of ours installed.
 
-Two files go out: the pure Python packages as a zip on the path of every task, and the compiled ones that they need as
+Two files are sent: the pure Python packages as a zip on the path of every task, and the compiled ones that they need as
 an archive, since Python can't import those from a zip. Executors need the interpreter and the platform of the driver,
 and what PySpark itself needs of them: numpy and pyarrow.
 """
@@ -22,11 +22,11 @@ log: Final = logging.getLogger("rta_writers")
 
 PACKAGES: Final = ("rta_wire", "rta_writers", "pyspark_rta")
 COMPILED: Final = ("hiredis", "lz4", "msgspec", "protobuf", "redis")
-"""Distributions that go into the archive."""
+"""Distributions that go into the archive, beside the Python packages that need them."""
 
 
 def ship(spark: Any) -> None:
-    """Call it once, before `register`: every executor of this Spark session can import us then."""
+    """Send the packages to every executor of a Spark session. To be called once, before `register`."""
     folder = Path(tempfile.mkdtemp(prefix="rta-ship-"))
     code, archive = pack(folder)
     spark.sparkContext.addPyFile(str(code))
@@ -35,32 +35,32 @@ def ship(spark: Any) -> None:
 
 
 def pack(folder: Path) -> tuple[Path, Path]:
-    """The zip for `--py-files` and the archive for `--archives`, made in a folder."""
+    """Write the zip for `--py-files` and the archive for `--archives` into a folder, and give their paths."""
     code = folder / "rta_writers.zip"
-    with zipfile.ZipFile(code, "w", zipfile.ZIP_DEFLATED) as made:
+    with zipfile.ZipFile(code, "w", zipfile.ZIP_DEFLATED) as code_zip:
         for package in PACKAGES:
-            root = _root(package)
+            root = _package_folder(package)
             for path in sorted(root.rglob("*")):
                 if path.is_file() and "__pycache__" not in path.parts:
-                    made.write(path, Path(package) / path.relative_to(root))
+                    code_zip.write(path, Path(package) / path.relative_to(root))
     archive = folder / f"{shipped.FOLDER}.tar.gz"
-    with tarfile.open(archive, "w:gz", compresslevel=1) as packed:
-        for path, name in _files(COMPILED):
-            packed.add(path, name)
+    with tarfile.open(archive, "w:gz", compresslevel=1) as compiled:
+        for path, name in _distribution_files(COMPILED):
+            compiled.add(path, name)
     return code, archive
 
 
-def _root(package: str) -> Path:
+def _package_folder(package: str) -> Path:
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         raise errors.Unavailable(what=f"Package {package}", reason="it is not installed on the driver")
     return Path(spec.origin).parent
 
 
-def _files(distributions: Iterable[str]) -> Iterable[tuple[Path, str]]:
+def _distribution_files(distributions: Iterable[str]) -> Iterable[tuple[Path, str]]:
     for distribution in distributions:
         for file in importlib.metadata.files(distribution) or ():
             path = Path(str(file.locate()))
-            outside = ".." in file.parts or "__pycache__" in file.parts
-            if not outside and path.is_file():
+            is_skipped = ".." in file.parts or "__pycache__" in file.parts
+            if not is_skipped and path.is_file():
                 yield path, str(file)

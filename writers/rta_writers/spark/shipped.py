@@ -1,4 +1,4 @@
-"""Finds the packages that `ship` sent along, on executors that have nothing of ours installed. Imports nothing."""
+"""Finds the packages that `ship` sent, on executors that have nothing of ours installed. Imports none of them."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ FOLDER: Final = "rta_shipped"
 
 
 def activate() -> None:
-    """Make shipped packages importable. What is installed goes first."""
+    """Append the shipped packages to the path. Installed ones come before them."""
     for entry in list(sys.path):
         folder = str(Path(entry or ".") / FOLDER)
         if folder not in sys.path and Path(folder).is_dir():

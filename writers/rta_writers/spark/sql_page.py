@@ -1,10 +1,10 @@
 """Our counters on the SQL page of Spark's UI, beside the node that writes.
 
-Spark has no metrics of their own for data sources in Python. But what its page shows comes from events that any program
-on the driver may post: a plan whose nodes name metrics, and values. We post the plan of the running execution with ours
-added to its uppermost node, once, and the values of each task that has ended. The page, the REST API and the event log
-take them as they take Spark's own, and add them up. Events go over as JSON, as the event log holds them: the end of a
-task waits for what is posted, and each call to the JVM takes a millisecond of a busy machine.
+Spark has no metrics for data sources in Python. But what its page shows comes from events that any program on the
+driver may post: a plan whose nodes name metrics, and values. We post the plan of the running execution once, with our
+metrics added to its uppermost node, and the values of each task that has ended. The page, the REST API and the event
+log take them as they take Spark's own, and add them up. Events are passed as JSON, the form of the event log: the end
+of a task waits for what is posted, and each call to the JVM takes a millisecond of a busy machine.
 """
 
 import collections
@@ -18,7 +18,7 @@ from rta_writers.write.result import TaskStats
 
 log: Final = logging.getLogger("rta_writers")
 
-VALUES: Final = "org.apache.spark.sql.execution.ui.SparkListenerDriverAccumUpdates"
+VALUES_EVENT: Final = "org.apache.spark.sql.execution.ui.SparkListenerDriverAccumUpdates"
 
 EXECUTIONS_KEPT: Final = 100
 TENTHS: Final = 10
@@ -36,31 +36,31 @@ METRIC_TYPES: Final = (
 """Names and Spark's types of the metrics, in the order of `values`."""
 
 
-def values(effort: TaskStats) -> tuple[int, ...]:
-    """What is shown of an effort."""
-    tenths = round(TENTHS * effort.raw_bytes / effort.stored_bytes) if effort.stored_bytes else 0
+def values(stats: TaskStats) -> tuple[int, ...]:
+    """The values of the metrics, in the order of `METRIC_TYPES`."""
+    ratio_tenths = round(TENTHS * stats.raw_bytes / stats.stored_bytes) if stats.stored_bytes else 0
     return (
-        effort.samples,
-        effort.bursts,
-        effort.raw_bytes,
-        effort.stored_bytes,
-        tenths,
-        effort.retries,
-        effort.duplicate_rows,
+        stats.samples,
+        stats.bursts,
+        stats.raw_bytes,
+        stats.stored_bytes,
+        ratio_tenths,
+        stats.retries,
+        stats.duplicate_rows,
     )
 
 
 class Jvm:
-    """The few things of Spark's that are called, looked up once."""
+    """Functions and classes of Spark's JVM that are called, looked up once."""
 
     def __init__(self, spark: Any) -> None:
         context = spark.sparkContext
         jvm = context._jvm  # noqa: SLF001 - there is no other way to the page
         sql = jvm.org.apache.spark.sql.execution
-        self.running = sql.SQLExecution.getQueryExecution
-        self.plan_of = sql.SparkPlanInfo.fromSparkPlan
+        self.query_execution = sql.SQLExecution.getQueryExecution
+        self.plan_info = sql.SparkPlanInfo.fromSparkPlan
         self.plan_event = sql.ui.SparkListenerSQLAdaptiveExecutionUpdate
-        self.formatted = sql.ExplainMode.fromString("formatted")
+        self.formatted_mode = sql.ExplainMode.fromString("formatted")
         self.to_json = jvm.org.apache.spark.util.JsonProtocol.sparkEventToJsonString
         self.from_json = jvm.org.apache.spark.util.JsonProtocol.sparkEventFromJson
         self.new_id = jvm.org.apache.spark.util.AccumulatorContext.newId
@@ -68,44 +68,47 @@ class Jvm:
 
 
 class SqlPage:
-    """Posts events through the driver's gateway to the JVM. Where that has no such events, says so once and rests."""
+    """Posts events to the JVM of the driver. Where that Spark has no such events, logs it once and posts no more."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
         self._jvm: Jvm | None = None
-        self._ids: list[int] = []
-        self._announced: collections.deque[int] = collections.deque(maxlen=EXECUTIONS_KEPT)
-        self._resting = False
+        self._metric_ids: list[int] = []
+        self._posted_plans: collections.deque[int] = collections.deque(maxlen=EXECUTIONS_KEPT)
+        self._is_disabled = False
 
-    def show(self, execution: int, effort: TaskStats) -> None:
-        """What one more task of an execution did, while that runs: Spark takes nothing for one that has ended."""
-        if self._resting:
+    def show(self, execution: int, stats: TaskStats) -> None:
+        """Add the counters of one task of an execution, while that runs: Spark takes none for one that has ended."""
+        if self._is_disabled:
             return
         try:
             jvm = self._jvm = self._jvm or Jvm(self._spark)
-            if execution in self._announced or self._announce(jvm, execution):
-                pairs = list(zip(self._ids, values(effort), strict=True))
-                self._post(jvm, {"Event": VALUES, "executionId": execution, "accumUpdates": pairs})
+            if execution in self._posted_plans or self._post_plan(jvm, execution):
+                pairs = list(zip(self._metric_ids, values(stats), strict=True))
+                self._post(jvm, {"Event": VALUES_EVENT, "executionId": execution, "accumUpdates": pairs})
         except (Py4JError, TypeError, KeyError) as error:
-            # TypeError is what calling a class gives that this Spark does not have, KeyError a plan in another form.
-            # The counters themselves go on.
-            self._resting = True
+            # A class that this Spark does not have raises TypeError when it is called, a plan in another form KeyError.
+            # The counters of the driver go on.
+            self._is_disabled = True
             log.warning("Spark's UI can't show what is written: %r", error)
 
-    def _announce(self, jvm: Jvm, execution: int) -> bool:
-        query = jvm.running(execution)
+    def _post_plan(self, jvm: Jvm, execution: int) -> bool:
+        """Post the plan of an execution with our metrics. False where it does not run any more."""
+        query = jvm.query_execution(execution)
         if query is None:
             return False
-        if not self._ids:
-            self._ids = [jvm.new_id() for _ in METRIC_TYPES]
-        plan = jvm.plan_of(query.executedPlan())
-        event = msgspec.json.decode(jvm.to_json(jvm.plan_event(execution, query.explainString(jvm.formatted), plan)))
+        if not self._metric_ids:
+            self._metric_ids = [jvm.new_id() for _ in METRIC_TYPES]
+        plan = jvm.plan_info(query.executedPlan())
+        event = msgspec.json.decode(
+            jvm.to_json(jvm.plan_event(execution, query.explainString(jvm.formatted_mode), plan))
+        )
         event["sparkPlanInfo"]["metrics"] += [
-            {"name": name, "accumulatorId": number, "metricType": kind}
-            for number, (name, kind) in zip(self._ids, METRIC_TYPES, strict=True)
+            {"name": name, "accumulatorId": metric_id, "metricType": metric_type}
+            for metric_id, (name, metric_type) in zip(self._metric_ids, METRIC_TYPES, strict=True)
         ]
         self._post(jvm, event)
-        self._announced.append(execution)
+        self._posted_plans.append(execution)
         return True
 
     def _post(self, jvm: Jvm, event: dict[str, Any]) -> None:

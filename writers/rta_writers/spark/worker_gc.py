@@ -1,4 +1,4 @@
-"""Python processes of Spark that serve many tasks and triggers, one after another."""
+"""Keeps the garbage collector cheap in Python processes of Spark, which serve many tasks one after another."""
 
 import functools
 import gc
@@ -7,7 +7,7 @@ import os
 
 @functools.cache
 def freeze_gc() -> None:
-    """Once in each process: what is imported by now stays, and the collector need not look at it ever again.
+    """Exclude what is imported by now from garbage collection. Works once in each process.
 
     Spark collects all garbage after each task, plan and commit. With our packages, redis and pyarrow that took about
     50 ms of a core each time, four times in a trigger on two cores.

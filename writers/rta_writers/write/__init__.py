@@ -1,1 +1,4 @@
-"""Rows to bursts to XADD, in the delivery that was asked for, and the progress that is reported."""
+"""Rows to bursts in a stream: encoded, appended with the delivery that was asked for, reported and committed.
+
+Knows Arrow batches and sessions. What Spark calls is in `spark`; bursts and messages are made by `rta_wire`.
+"""

@@ -1,7 +1,7 @@
-"""What this process was told is in the stream, by unit. A mark that says less means that Redis lost rows.
+"""Rows that Redis acknowledged to this process, by unit. A mark that says less means that Redis lost them.
 
-Within an epoch an attempt knows its own rows. The next epoch of a unit starts from nothing, and what was lost of the
-one before it would be nobody's gap: no report of it may have come through before Redis lost it.
+Within an epoch an attempt counts its own rows. The next epoch of a unit counts from 0, so what Redis lost of the one
+before would be noticed by nobody: perhaps no report of it reached the supervisor.
 """
 
 import time
@@ -17,7 +17,7 @@ KEEP_S: Final = 24 * 3600
 
 
 class UnitKey(NamedTuple):
-    """One unit of one session."""
+    """A unit of a session."""
 
     redis_url: str
     identity: str
@@ -26,7 +26,7 @@ class UnitKey(NamedTuple):
 
 
 class AcknowledgedRows(NamedTuple):
-    """Rows of an epoch that stood in the stream at a time."""
+    """Rows of an epoch that were in the stream at a time."""
 
     epoch: int
     rows: int
@@ -34,32 +34,35 @@ class AcknowledgedRows(NamedTuple):
 
 
 class AcknowledgedUnits:
-    """The last that was acknowledged of each unit, as many units as fit."""
+    """The last acknowledged rows of each unit, for a bounded number of units."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self._units: OrderedDict[UnitKey, AcknowledgedRows] = OrderedDict()
 
-    def record(self, place: UnitKey, epoch: int, rows: int) -> None:
-        self._units[place] = AcknowledgedRows(epoch, rows, self._clock_s())
-        self._units.move_to_end(place)
+    def record(self, key: UnitKey, epoch: int, rows: int) -> None:
+        """Note that the first `rows` rows of an epoch are in the stream."""
+        self._units[key] = AcknowledgedRows(epoch, rows, self._clock_s())
+        self._units.move_to_end(key)
         if len(self._units) > UNITS_MAX:
             self._units.popitem(last=False)
 
     def clear(self) -> None:
-        """Everything: who emptied the server on purpose has no loss to be told of."""
+        """Remove all units, for a server that was emptied on purpose."""
         self._units.clear()
 
-    def pop_missing(self, place: UnitKey, mark: Mark, *, epoch: int) -> AcknowledgedRows | None:
-        """What was acknowledged of a unit and is not there. Told once: whoever goes on after that knows.
+    def pop_missing(self, key: UnitKey, mark: Mark, *, epoch: int) -> AcknowledgedRows | None:
+        """Rows that were acknowledged and that the mark does not have, None where there are none.
 
-        Not of `epoch` itself: an attempt at it writes its rows anew, or finds the gap by itself."""
-        known = self._units.get(place)
-        if known is None or known.epoch == epoch or mark.rows_done(known.epoch) >= known.rows:
+        Gives them once: the caller reports the loss, and goes on after that. Rows of `epoch` itself are not looked at:
+        an attempt at it writes them anew, or finds the gap by itself.
+        """
+        rows = self._units.get(key)
+        if rows is None or rows.epoch == epoch or mark.rows_done(rows.epoch) >= rows.rows:
             return None
-        del self._units[place]
-        return known if self._clock_s() - known.at_s < KEEP_S else None
+        del self._units[key]
+        return rows if self._clock_s() - rows.at_s < KEEP_S else None
 
 
 acknowledged_units: Final = AcknowledgedUnits()
-"""Of this process."""
+"""The acknowledged units of this process."""

@@ -1,88 +1,89 @@
-"""Appends that happen at least once: plain XADD, many at a time. What is tried again is written again."""
+"""Appends that happen at least once: XADD without a transaction. Rows that are tried again are written again."""
 
 import redis
 
 from rta_wire import keys
+from rta_wire.codec.burst import Burst
 from rta_wire.control.totals import Mark, Totals
-from rta_writers.connection import pipeline as connection_pipeline
+from rta_writers.connection.pipeline import Command
 from rta_writers.control import resolve
 from rta_writers.options.target import Target
 from rta_writers.write import sink
-from rta_writers.write.sink import SinkBase
 
 
-class AtLeastOnceAppender(SinkBase):
-    """Appends the rows of one unit in one epoch without looking back. Nothing fails where a twin writes the same."""
+class AtLeastOnceAppender(sink.Sink):
+    """Appends the rows of one unit in one epoch. Another attempt at the same rows does not make it fail."""
 
     def __init__(self, client: redis.Redis, target: Target, *, unit: str, epoch: int) -> None:
         super().__init__(client, target)
         self._unit = keys.check_unit(unit)
         self._epoch = epoch
-        self._totals: Totals | None = None
-        self._group: sink.PendingGroup | None = None
-        self._pending_replies: int | None = None
+        self._unit_totals: Totals | None = None
+        self._group_rows = 0
+        self._group_bursts: list[Burst] | None = None
         self._group_totals = Totals()
+        self._pending_replies: int | None = None
 
     def append(
         self,
         rows: int,
-        encode: sink.Encode,
-        fingerprint: sink.Fingerprint = sink.no_fingerprint,
+        encode_rows: sink.EncodeRows,
+        fingerprint_rows: sink.FingerprintRows = sink.no_fingerprint,  # noqa: ARG002 - rows are not compared
     ) -> None:
-        """The next rows. Those before them stand in the stream when this returns."""
-        bursts = list(encode(0))
+        bursts = list(encode_rows(0))
         self.flush()
-        self._group = sink.PendingGroup(rows, lambda _: bursts, fingerprint)
+        self._group_rows, self._group_bursts = rows, bursts
         self._pipeline.with_retries(self._send_group, self._reset)
 
     def flush(self) -> None:
-        """Everything that was appended stands in the stream when this returns."""
-        if self._group is not None:
+        if self._group_bursts is not None:
             self._pipeline.with_retries(self._complete, self._reset)
 
     def known_totals(self) -> Totals:
-        return self._totals or Totals()
+        return self._unit_totals or Totals()
 
     def totals(self) -> Totals:
-        """What attempts of the unit have written, this one included; twins at the same time count once."""
+        """What all attempts at the unit have written, this one included; attempts at the same time count once."""
         self.flush()
-        return self._totals if self._totals is not None else self._pipeline.with_retries(self._read, self._reset)
+        if self._unit_totals is not None:
+            return self._unit_totals
+        return self._pipeline.with_retries(self._read_totals, self._reset)
 
-    def _read(self) -> Totals:
+    def _read_totals(self) -> Totals:
         gate, mark = self._pipeline.execute([("GET", self._gate), ("HGET", self._marks, self._unit)])
         if gate != resolve.GATE_OPEN:
             raise resolve.closed_error(gate, self._target)
         return Totals() if mark is None else Mark.from_text(mark.decode()).totals
 
     def _send_group(self) -> None:
-        assert self._group is not None
-        if self._totals is None:
-            self._totals = self._read()
-        calls: list[connection_pipeline.Command] = []
+        assert self._group_bursts is not None
+        if self._unit_totals is None:
+            self._unit_totals = self._read_totals()
+        commands: list[Command] = []
         self._group_totals = Totals()
-        for burst in self._group.encode(0):
-            entry = (keys.ENTRY_ID, self._target.stream_session_id, keys.ENTRY_DATA, burst.data)
-            calls.append(("XADD", self._stream, "*", *entry))
+        for burst in self._group_bursts:
+            fields = (keys.ENTRY_ID, self._target.stream_session_id, keys.ENTRY_DATA, burst.data)
+            commands.append(("XADD", self._stream, "*", *fields))
             self._group_totals = self._group_totals.with_burst(burst)
-        mark = Mark(self._epoch, self.rows_done + self._group.rows, self._totals.sum_of(self._group_totals))
-        calls += [
+        mark = Mark(self._epoch, self.rows_done + self._group_rows, self._unit_totals.sum_of(self._group_totals))
+        commands += [
             ("HSET", self._marks, self._unit, mark.text()),
             ("EXPIRE", self._marks, sink.MARK_TTL_S),
             ("GET", self._gate),
         ]
-        self._pipeline.send(calls)
-        self._pending_replies = len(calls)
+        self._pipeline.send(commands)
+        self._pending_replies = len(commands)
 
     def _complete(self) -> None:
         if self._pending_replies is None:
             self._send_group()
         count, self._pending_replies = self._pending_replies, None
         assert count is not None
-        assert self._group is not None
         *_, gate = self._pipeline.receive(count)
-        self.rows_done += self._group.rows
+        self.rows_done += self._group_rows
         self.written = self.written.sum_of(self._group_totals)
-        self._group, self._totals = None, self.known_totals().sum_of(self._group_totals)
+        self._unit_totals = self.known_totals().sum_of(self._group_totals)
+        self._group_bursts = None
         if gate != resolve.GATE_OPEN:
             raise resolve.closed_error(gate, self._target)
 

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import itertools
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
@@ -23,20 +22,20 @@ ROWS_PER_BATCH: Final = 65_536
 class BurstWriter:
     """Appends rows to a session, in the forms and with the guarantees of the data source.
 
-    Whoever repeats the same rows under the same `unit` and `epoch` adds nothing: a program that was killed goes on by
+    Writing the same rows again under the same `unit` and `epoch` adds nothing: a program that was killed goes on by
     writing again from the start of its epoch. Without a name the unit is new each time.
     """
 
     def __init__(self, options: Mapping[str, str], *, unit: str | None = None, epoch: int = 0) -> None:
         self._options = WriteOptions.parse(options)
-        self._unit = write_unit.unit_of(unit or uuid.uuid4().hex, 0)
+        self._unit = write_unit.program_unit(unit)
         self._epoch = epoch
         self._task: Task | None = None
         self._schema: pa.Schema | None = None
         resolve.check_open(self._options)
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
-        """Rows with the columns of one of the forms. They may wait for more, for a second at most while more come."""
+        """Write rows with the columns of one of the forms. They may wait for more, a second at most while more come."""
         for batch in rows.to_batches() if isinstance(rows, pa.Table) else [rows]:
             if self._task is None:
                 self._task = Task(self._options, batch.schema, unit=self._unit, epoch=self._epoch)
@@ -46,25 +45,25 @@ class BurstWriter:
             self._task.write(batch)
 
     def samples(self, channels: Any, times_ns: Any, values: Any) -> None:
-        """Samples in long form from three sequences or arrays."""
+        """Write samples in long form from three sequences or arrays."""
         self.write(pa.record_batch({"channel": channels, "time": times_ns, "value": values}))
 
     def flush(self) -> None:
-        """Everything that was written stands in the stream when this returns, and the supervisor was told."""
+        """Wait until all rows are in the stream, and report them to the supervisor."""
         if self._task is not None:
             self._task.flush()
 
     def close(self) -> TaskResult:
-        """Send the rest, commit it, and give back the connection."""
+        """Send the rest, commit it, and close the connection."""
         task, self._task = self._task, None
         if task is None:
             return TaskResult(self._unit, self._epoch)
         try:
-            outcome = task.finish()
+            result = task.finish()
         finally:
             task.close()
-        commit.commit(self._options, [outcome], epoch=self._epoch)
-        return outcome
+        commit.commit(self._options, [result], epoch=self._epoch)
+        return result
 
     def __enter__(self) -> Self:
         return self
@@ -80,7 +79,7 @@ class BurstWriter:
 
 
 def write_partition(rows: Iterable[Any], **options: str) -> TaskResult:
-    """Rows of one partition, from `foreachPartition` or `mapInArrow` on a Spark without the data source.
+    """Write the rows of one partition, from `foreachPartition` or `mapInArrow` on a Spark without the data source.
 
     `rows` are Arrow batches, Spark rows or dicts. The unit is named by the options `job` and `epoch` and by the
     partition of the task; in a streaming query Spark knows the first two. A time without a zone is local time, as
@@ -89,13 +88,12 @@ def write_partition(rows: Iterable[Any], **options: str) -> TaskResult:
     settings = WriteOptions.parse({name: str(value) for name, value in options.items()})
     if settings.delivery is DeliveryGuarantee.STAGED:
         raise errors.Usage(reason="Delivery 'staged' needs a commit on the driver: a partition alone has none")
-    job, epoch, partition = write_unit.unit_from_context(settings)
-    unit = write_unit.unit_of(job, partition)
+    unit = write_unit.partition_unit(settings)
     batches = _batches(iter(rows))
     first = next(batches, None)
     if first is None:
-        return TaskResult(unit, epoch)
-    task = Task(settings, first.schema, unit=unit, epoch=epoch)
+        return TaskResult(unit.name, unit.epoch)
+    task = Task(settings, first.schema, unit=unit.name, epoch=unit.epoch)
     try:
         for batch in itertools.chain([first], batches):
             task.write(batch)
@@ -105,21 +103,22 @@ def write_partition(rows: Iterable[Any], **options: str) -> TaskResult:
 
 
 def _batches(rows: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+    """Arrow batches as they are, or made from rows. The columns of the first batch are those of all."""
     first = next(rows, None)
     if first is None:
         return
-    rest = itertools.chain([first], rows)
+    rows = itertools.chain([first], rows)
     if isinstance(first, pa.RecordBatch):
-        yield from rest
+        yield from rows
         return
     schema: pa.Schema | None = None
-    while some := [_plain(row) for row in itertools.islice(rest, ROWS_PER_BATCH)]:
-        batch = pa.RecordBatch.from_pylist(some, schema=schema)
+    while records := [_record(row) for row in itertools.islice(rows, ROWS_PER_BATCH)]:
+        batch = pa.RecordBatch.from_pylist(records, schema=schema)
         schema = batch.schema
         yield batch
 
 
-def _plain(row: Any) -> dict[str, Any]:
+def _record(row: Any) -> dict[str, Any]:
     fields = row.asDict() if hasattr(row, "asDict") else dict(row)
     return {name: _in_utc(value) for name, value in fields.items()}
 

@@ -6,80 +6,77 @@ from typing import Any
 import redis
 
 from rta_wire import errors, keys
-from rta_wire.control.totals import Mark, Totals
+from rta_wire.control.totals import Mark
 from rta_writers.connection import redis_client, retry
 from rta_writers.options.target import Target
 from rta_writers.options.write import DeliveryGuarantee, WriteOptions
 from rta_writers.write import progress, staged
 from rta_writers.write import unit as write_unit
-from rta_writers.write.result import TaskResult
+from rta_writers.write.progress import UnitTotals
+from rta_writers.write.result import StagedAttempt, TaskResult
 
-UnitTotals = tuple[Target, str, Totals]
 
-
-def commit(options: WriteOptions, outcomes: Sequence[TaskResult], *, epoch: int) -> None:
-    """Everything that the tasks of an epoch have done becomes final."""
-    if not outcomes:
+def commit(options: WriteOptions, results: Sequence[TaskResult], *, epoch: int) -> None:
+    """Make what the tasks of an epoch wrote final."""
+    if not results:
         return
-    job = write_unit.job_of(outcomes[0].unit)
+    job = write_unit.job_of(results[0].unit)
     client = redis_client.shared_client(options.redis_url)
     if options.delivery is DeliveryGuarantee.STAGED:
-        written = _move(client, options, outcomes, job=job, epoch=epoch)
+        written = _move_staged(client, options, results, job=job, epoch=epoch)
     else:
-        written = [(share.target, outcome.unit, share.totals) for outcome in outcomes for share in outcome.shares]
+        written = [UnitTotals(part.target, result.unit, part.totals) for result in results for part in result.shares]
     if options.delivery is DeliveryGuarantee.EXACTLY_ONCE:
-        _compare(client, options, outcomes, job=job, epoch=epoch)
+        _check_marks(client, options, results, job=job, epoch=epoch)
     if options.wait:
         progress.wait_until_folded(client, written, timeout_s=options.wait_timeout_s)
 
 
-def abort(options: WriteOptions, outcomes: Iterable[TaskResult]) -> None:
-    """Nobody will commit what these tasks staged."""
+def abort(options: WriteOptions, results: Iterable[TaskResult]) -> None:
+    """Remove what the tasks of an epoch staged that will not be committed."""
     client = redis_client.shared_client(options.redis_url)
     try:
-        for outcome in outcomes:
-            for share in outcome.shares:
-                if share.staged is not None:
-                    staged.discard(client, share.target, [share.staged])
+        for result in results:
+            for part in result.shares:
+                if part.staged is not None:
+                    staged.discard(client, part.target, part.staged)
     except retry.OUTAGE_ERRORS:
         return  # it expires
 
 
-def _move(
-    client: redis.Redis, options: WriteOptions, outcomes: Sequence[TaskResult], *, job: str, epoch: int
+def _move_staged(
+    client: redis.Redis, options: WriteOptions, results: Sequence[TaskResult], *, job: str, epoch: int
 ) -> list[UnitTotals]:
-    parts: dict[Target, list[staged.StagedAttempt]] = {}
+    attempts: dict[Target, list[StagedAttempt]] = {}
     if options.session is not None and options.stream_session_id is not None:
-        # Asked even where nothing was staged: a commit that was cut off may have left something to move.
-        parts[options.target(options.session, options.stream_session_id)] = []
-    for outcome in sorted(outcomes, key=lambda one: one.unit):
-        for share in outcome.shares:
-            if share.staged is not None:
-                parts.setdefault(share.target, []).append(share.staged)
+        # Even where no task staged anything: a commit that was cut off may have left bursts to move.
+        attempts[options.target(options.session, options.stream_session_id)] = []
+    for result in sorted(results, key=lambda result: result.unit):
+        for part in result.shares:
+            if part.staged is not None:
+                attempts.setdefault(part.target, []).append(part.staged)
     written = []
-    for target, some in parts.items():
-        mover = staged.commit(client, target, some, unit=job, epoch=epoch, ttl_s=options.staged_ttl_s)
-        totals = mover.known_totals()
-        mover.close()
+    for target, staged_attempts in attempts.items():
+        totals = staged.commit(client, target, staged_attempts, unit=job, epoch=epoch, ttl_s=options.staged_ttl_s)
         if totals.bursts:
             progress.send_progress(client, target, job, totals)
-            written.append((target, job, totals))
+            written.append(UnitTotals(target, job, totals))
     return written
 
 
-def _compare(
-    client: redis.Redis, options: WriteOptions, outcomes: Sequence[TaskResult], *, job: str, epoch: int
+def _check_marks(
+    client: redis.Redis, options: WriteOptions, results: Sequence[TaskResult], *, job: str, epoch: int
 ) -> None:
-    """What the tasks wrote has to stand there still, and nothing else of this epoch.
+    """Check that what the tasks wrote is still there, and nothing else of the epoch.
 
-    A unit that wrote in it and is not among its tasks any more: the rows were divided in another way.
+    Where a unit of the job wrote in the epoch and is not among its tasks now, the rows were divided in another way.
     """
     rows: dict[Target, dict[str, int]] = {}
-    for outcome in outcomes:
-        for share in outcome.shares:
-            rows.setdefault(share.target, {})[outcome.unit] = share.rows
+    for result in results:
+        for part in result.shares:
+            rows.setdefault(part.target, {})[result.unit] = part.rows
     if options.session is None:
-        for target in _seen(client, options, job):
+        for target in _sessions_of_job(client, options, job):
             rows.setdefault(target, {})
     else:
         assert options.stream_session_id is not None
@@ -87,33 +84,39 @@ def _compare(
     pipe = client.pipeline(transaction=False)
     for target in rows:
         pipe.hgetall(target.keys.marks(target.stream, target.stream_session_id))
-    answers: Any = pipe.execute()
-    for (target, here), raw in zip(rows.items(), answers, strict=True):
-        marks = {unit.decode(): Mark.from_text(text.decode()) for unit, text in raw.items()}
-        for unit, count in here.items():
-            if (done := marks.get(unit, Mark()).rows_done(epoch)) < count:
-                raise errors.AppendGap(unit=unit, identity=target.identity, epoch=epoch, done=done, row=count)
-        for unit, mark in marks.items():
-            if write_unit.job_of(unit) == job and unit not in here and mark.epoch == epoch and mark.rows:
-                raise errors.RowsChanged(
-                    unit=unit,
-                    identity=target.identity,
-                    epoch=epoch,
-                    how=f"{mark.rows} rows of that partition stand there, and it has none now",
-                )
+    replies: Any = pipe.execute()
+    for (target, rows_by_unit), reply in zip(rows.items(), replies, strict=True):
+        marks = {unit.decode(): Mark.from_text(text.decode()) for unit, text in reply.items()}
+        _check_session(target, rows_by_unit, marks, job=job, epoch=epoch)
 
 
-def _seen(client: redis.Redis, options: WriteOptions, job: str) -> list[Target]:
-    """Sessions that rows of the job ever named, in this run or in one before, and that are still there."""
-    found: Any = client.smembers(options.keys.members(job))
-    identities = sorted(raw.decode() for raw in found)
+def _check_session(
+    target: Target, rows_by_unit: dict[str, int], marks: dict[str, Mark], *, job: str, epoch: int
+) -> None:
+    for unit, count in rows_by_unit.items():
+        if (done := marks.get(unit, Mark()).rows_done(epoch)) < count:
+            raise errors.AppendGap(unit=unit, identity=target.identity, epoch=epoch, done=done, row=count)
+    for unit, mark in marks.items():
+        if write_unit.job_of(unit) == job and unit not in rows_by_unit and mark.epoch == epoch and mark.rows:
+            raise errors.RowsChanged(
+                unit=unit,
+                identity=target.identity,
+                epoch=epoch,
+                how=f"{mark.rows} rows of that partition stand there, and it has none now",
+            )
+
+
+def _sessions_of_job(client: redis.Redis, options: WriteOptions, job: str) -> list[Target]:
+    """Sessions that rows of the job ever named, in this run or an earlier one, and that still exist."""
+    members: Any = client.smembers(options.keys.members(job))
+    identities = sorted(member.decode() for member in members)
     pipe = client.pipeline(transaction=False)
     for identity in identities:
         pipe.hget(options.keys.session_state(identity), keys.STREAM_SESSION_ID)
         pipe.hget(options.keys.session_state(identity), keys.STREAM_NAME)
-    answers: Any = pipe.execute()
+    replies: Any = pipe.execute()
     return [
         options.target(identity, int(number), stream.decode())
-        for identity, number, stream in zip(identities, answers[::2], answers[1::2], strict=True)
+        for identity, number, stream in zip(identities, replies[::2], replies[1::2], strict=True)
         if number is not None
     ]

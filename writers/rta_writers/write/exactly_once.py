@@ -1,143 +1,232 @@
-"""Appends that happen once: each row of a unit stands in the stream once, however often it is tried.
+"""Appends that happen once: each row of a unit is in the stream once, however often it is tried.
 
-A unit's mark says how many rows of an epoch stand in the stream. Mark and bursts change in one transaction. Watched
-keys make it fail where a twin of this writer was faster (the fence changed) or the session was closed in between (the
-gate changed). After a failure, and after a lost connection, the mark tells what stands there, and only the rest is
-encoded and sent. So attempts need the same rows in the same order; they need not cut them into the same bursts. The
-fence holds a fingerprint of the rows that stand there, so that an attempt with other rows is refused and not mixed in.
+The mark of a unit says how many rows of an epoch are in the stream. Mark and bursts change in one transaction. Watched
+keys make it fail where another attempt was faster (the fence changed) or the session was closed in between (the gate
+changed). After a failure, and after a lost connection, the mark says what is there, and only the rest is encoded and
+sent. So attempts need the same rows in the same order; they need not cut them into the same bursts. The fence holds a
+fingerprint of the rows that are there, so that an attempt with other rows is refused and not mixed in.
 """
 
+import enum
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self
 
 import redis
 
 from rta_wire import errors, keys
-from rta_wire.codec.encode import Burst
+from rta_wire.codec.burst import Burst
 from rta_wire.control.totals import EVERY_ROW, Mark, Totals
-from rta_writers.connection import pipeline as connection_pipeline
+from rta_writers.connection.pipeline import Command
 from rta_writers.control import resolve
 from rta_writers.options.target import Target
-from rta_writers.write import acknowledged, sink
-from rta_writers.write.sink import SinkBase
-
-_ALL_BITS: Final = 2**64 - 1
+from rta_writers.write import acknowledged, fingerprint, sink
 
 
-class ExactlyOnceAppender(SinkBase):
+class AppendState(enum.Enum):
+    """What an appender knows of the mark of its unit."""
+
+    UNREAD = "the mark has to be read"
+    WATCHED = "the mark is known, and the keys are watched from the moment that it was read"
+    SENT = "a transaction and the next read of the mark are under way"
+
+
+class AppendEvent(enum.Enum):
+    """What changes the state of an appender."""
+
+    MARK_READ = "the keys were watched and the mark was read"
+    TRANSACTION_SENT = "a transaction is sent, and the next read of the mark behind it"
+    REPLIES_READ = "the replies to both were read, whether the transaction took place or not"
+    CONNECTION_CLOSED = "the connection is closed: only the mark can say what became of a transaction"
+
+
+TRANSITIONS: Final[dict[tuple[AppendState, AppendEvent], AppendState]] = {
+    (AppendState.UNREAD, AppendEvent.MARK_READ): AppendState.WATCHED,
+    (AppendState.WATCHED, AppendEvent.TRANSACTION_SENT): AppendState.SENT,
+    (AppendState.SENT, AppendEvent.REPLIES_READ): AppendState.WATCHED,
+    (AppendState.UNREAD, AppendEvent.CONNECTION_CLOSED): AppendState.UNREAD,
+    (AppendState.WATCHED, AppendEvent.CONNECTION_CLOSED): AppendState.UNREAD,
+    (AppendState.SENT, AppendEvent.CONNECTION_CLOSED): AppendState.UNREAD,
+}
+
+
+class GroupDecision(enum.Enum):
+    """What is done with a group of rows once the mark is known."""
+
+    FINISH = "all of its rows are in the stream"
+    SEND = "its rows are missing, or the last ones are"
+    REFUSE_CHANGED = "other rows are in the stream in their place"
+    REFUSE_CLOSED = "the session takes no bursts"
+    REFUSE_GAP = "rows before it are missing"
+
+
+class WatchedUnit(NamedTuple):
+    """What Redis says of a unit."""
+
+    gate: bytes | None
+    mark: Mark
+    rows: int
+    """Rows of the epoch that are in the stream."""
+    fingerprint: int | None
+    """The fingerprint of these rows, None where it is unknown."""
+
+    @classmethod
+    def from_replies(cls, replies: Sequence[Any], epoch: int) -> Self:
+        """From the replies to the commands that watch a unit."""
+        _, gate, raw_mark, raw_fence = replies
+        mark = Mark() if raw_mark is None else Mark.from_text(raw_mark.decode())
+        fence = (raw_fence or b"").split()
+        stored = int(fence[2]) if len(fence) > 2 and int(fence[0]) == epoch else None
+        return cls(gate, mark, mark.rows_done(epoch), stored)
+
+
+def decide(unit: WatchedUnit, group: sink.RowGroup, first_row: int, fingerprint_before: int) -> GroupDecision:
+    """What to do with a group that begins at `first_row` of the epoch, after rows with `fingerprint_before`."""
+    written = unit.rows - first_row
+    if unit.fingerprint is not None and 0 < written <= group.rows:
+        ours = (fingerprint_before + group.fingerprint_rows(written)) & fingerprint.BITS
+        if ours != unit.fingerprint:
+            return GroupDecision.REFUSE_CHANGED
+    if written >= group.rows:
+        return GroupDecision.FINISH
+    if unit.gate != resolve.GATE_OPEN:
+        return GroupDecision.REFUSE_CLOSED
+    return GroupDecision.SEND if written >= 0 else GroupDecision.REFUSE_GAP
+
+
+class ExactlyOnceAppender(sink.Sink):
     """Appends the rows of one unit in one epoch, group by group. While one is under way the next is encoded."""
 
     def __init__(self, client: redis.Redis, target: Target, *, unit: str, epoch: int) -> None:
         super().__init__(client, target)
         self._unit = keys.check_unit(unit)
         self._epoch = epoch
-        self._mark: Mark | None = None
-        self._stored_fingerprint: int | None = None
-        self._gate_state: bytes | None = None
-        self._group: sink.PendingGroup | None = None
-        self._encoded_ahead: Sequence[Burst] | None = None
-        self._pending_replies: int | None = None
-        self._standing = 0
-        self._group_totals = Totals()
-        self._fingerprint = self._next_fingerprint = 0
-        self._known = Totals()
-        self._place = acknowledged.UnitKey(target.redis_url, target.identity, self._marks, self._unit)
-        self._fence = target.keys.fence(target.stream, target.stream_session_id, self._unit)
+        self._state = AppendState.UNREAD
+        self._watched: WatchedUnit | None = None
+        self._known_totals = Totals()
+        self._fingerprint = 0
+        self._group: sink.RowGroup | None = None
+        self._group_fingerprint = 0
+        self._group_bursts: Sequence[Burst] | None = None
+        self._sent_after_row = 0
+        self._sent_totals = Totals()
+        self._sent_commands = 0
+        self._fence = target.keys.fence(target.stream, target.stream_session_id, unit)
+        self._watch_commands: list[Command] = [
+            ("WATCH", self._gate, self._fence),
+            ("GET", self._gate),
+            ("HGET", self._marks, unit),
+            ("GET", self._fence),
+        ]
+        self._unit_key = acknowledged.UnitKey(target.redis_url, target.identity, self._marks, unit)
 
-    def append(self, rows: int, encode: sink.Encode, fingerprint: sink.Fingerprint = sink.no_fingerprint) -> None:
-        """The next rows of the epoch. Those before them stand in the stream when this returns."""
-        group = sink.PendingGroup(rows, encode, fingerprint)
-        ahead = list(group.encode(0)) if self._pending_replies is not None else None
+    def append(
+        self, rows: int, encode_rows: sink.EncodeRows, fingerprint_rows: sink.FingerprintRows = sink.no_fingerprint
+    ) -> None:
+        bursts = list(encode_rows(0)) if self._state is AppendState.SENT else None
         self.flush()
-        self._group, self._encoded_ahead = group, ahead
-        self._next_fingerprint = (self._fingerprint + group.fingerprint(group.rows)) & _ALL_BITS
+        self._group, self._group_bursts = sink.RowGroup(rows, encode_rows, fingerprint_rows), bursts
+        self._group_fingerprint = fingerprint_rows(rows)
         self._pipeline.with_retries(self._send_group, self._reset)
 
     def flush(self) -> None:
-        """Everything that was appended stands in the stream when this returns."""
         if self._group is not None:
             self._pipeline.with_retries(self._complete, self._reset)
 
     def known_totals(self) -> Totals:
-        """What the unit is known to have written, without asking."""
-        return self._known
+        return self._known_totals
 
     def totals(self) -> Totals:
-        """What the unit has written to the session, earlier epochs and attempts included. To be asked at the end."""
+        """What the unit has written to the session, earlier epochs and attempts included. Checks that all is there."""
         self.flush()
-        mark = self._pipeline.with_retries(self._read_mark, self._reset)
-        done = mark.rows_done(self._epoch)
-        if done < self.rows_done:
-            raise self._gap(done)
-        if self.rows_done < done < EVERY_ROW:
-            raise self._changed(f"it has {self.rows_done} rows now, and {mark.rows} stand there")
-        return mark.totals
+        unit = self._pipeline.with_retries(self._watch, self._reset)
+        if unit.rows < self.rows_done:
+            raise self._gap_error(unit)
+        if self.rows_done < unit.rows < EVERY_ROW:
+            raise self._changed_error(f"it has {self.rows_done} rows now, and {unit.mark.rows} stand there")
+        return unit.mark.totals
 
     def has_begun(self) -> bool:
-        """Whether something of the epoch stands in the stream, or something later."""
-        return self._pipeline.with_retries(self._read_mark, self._reset).epoch >= self._epoch
+        """Whether rows of the epoch, or of a later one, are in the stream."""
+        return self._pipeline.with_retries(self._watch, self._reset).mark.epoch >= self._epoch
 
     def _complete(self) -> None:
-        while self._group is not None and not (self._pending_replies is not None and self._receive()):
-            self._send_group()
+        while self._group is not None:
+            if self._state is AppendState.SENT:
+                self._receive()
+            else:
+                self._send_group()
 
     def _send_group(self) -> None:
-        """Send what is missing of the group, or find that nothing is."""
-        group = self._group
-        assert group is not None
-        first, after = self.rows_done, self.rows_done + group.rows
-        mark = self._read_mark()
-        done = mark.rows_done(self._epoch)
-        self._check_acknowledged(mark)
-        self._check_fingerprint(group, done)
-        if done >= after:
-            self._finish_group(group, group.rows)
-            return
-        if self._gate_state != resolve.GATE_OPEN:
-            raise resolve.closed_error(self._gate_state, self._target)
-        if done < first:
-            raise self._gap(done)
-        bursts = self._encoded_ahead
-        if bursts is None or done != first:
-            bursts = list(group.encode(done - first))
-        self._encoded_ahead = bursts if done == first else None
-        self._group_totals = Totals()
-        for burst in bursts:
-            self._group_totals = self._group_totals.with_burst(burst)
-        totals = mark.totals.sum_of(self._group_totals)
-        # If no answer comes, only the mark can tell what became of it: it has to be read again.
-        self._mark = None
-        calls = list(self._transaction(bursts, Mark(self._epoch, after, totals)))
-        self._pipeline.send([*calls, *self._watch_calls()])
-        self._pending_replies = len(calls)
-        self._standing = done - first
-
-    def _receive(self) -> bool:
-        """Take the answers to what was sent. Whether the transaction took place."""
-        count, self._pending_replies = self._pending_replies, None
-        assert count is not None
-        answers = self._pipeline.receive(count + len(self._watch_calls()))
-        self._take_watched(answers[count:])
-        if answers[count - 1] is None:
-            self.aborted_transactions += 1
-            return False
+        """Send the rows of the group that are missing, or find that none are."""
         assert self._group is not None
-        self.written = self.written.sum_of(self._group_totals)
-        self._finish_group(self._group, self._standing)
-        return True
+        unit = self._watch()
+        self._check_acknowledged(unit.mark)
+        decision = decide(unit, self._group, self.rows_done, self._fingerprint)
+        if decision is GroupDecision.FINISH:
+            self._finish_group(duplicate_rows=self._group.rows)
+        elif decision is GroupDecision.SEND:
+            self._send_transaction(unit, self._group)
+        elif decision is GroupDecision.REFUSE_CLOSED:
+            raise resolve.closed_error(unit.gate, self._target)
+        elif decision is GroupDecision.REFUSE_GAP:
+            raise self._gap_error(unit)
+        else:
+            raise self._changed_error(f"its first {unit.rows} rows are not those that stand there")
 
-    def _finish_group(self, group: sink.PendingGroup, stood_before: int) -> None:
-        self.duplicate_rows += stood_before
-        self.rows_done += group.rows
-        acknowledged.acknowledged_units.record(self._place, self._epoch, self.rows_done)
-        self._fingerprint = self._next_fingerprint
-        self._group = self._encoded_ahead = None
-        if self._mark is not None:
-            self._known = self._mark.totals
+    def _watch(self) -> WatchedUnit:
+        """The unit as it was when its keys were last watched on this connection; watches them where they are not."""
+        if self._state is not AppendState.WATCHED:
+            assert self._state is AppendState.UNREAD, "replies are under way"
+            self._take_watched(AppendEvent.MARK_READ, self._pipeline.execute(self._watch_commands))
+        assert self._watched is not None
+        return self._watched
+
+    def _send_transaction(self, unit: WatchedUnit, group: sink.RowGroup) -> None:
+        skipped = unit.rows - self.rows_done
+        bursts = self._group_bursts
+        if bursts is None or skipped:
+            bursts = list(group.encode_rows(skipped))
+        self._group_bursts = None if skipped else bursts
+        totals = Totals()
+        for burst in bursts:
+            totals = totals.with_burst(burst)
+        mark = Mark(self._epoch, self.rows_done + group.rows, unit.mark.totals.sum_of(totals))
+        commands = list(self._transaction(bursts, mark))
+        self._sent_after_row, self._sent_totals, self._sent_commands = skipped, totals, len(commands)
+        # Before it is sent: from then on only the mark says whether it took place, and it has to be read again.
+        self._change_state(AppendEvent.TRANSACTION_SENT)
+        self._pipeline.send([*commands, *self._watch_commands])
+
+    def _receive(self) -> None:
+        """Read the replies to what was sent. The group is finished where the transaction took place."""
+        replies = self._pipeline.receive(self._sent_commands + len(self._watch_commands))
+        self._take_watched(AppendEvent.REPLIES_READ, replies[self._sent_commands :])
+        if replies[self._sent_commands - 1] is None:
+            self.aborted_transactions += 1
+            return
+        self.written = self.written.sum_of(self._sent_totals)
+        self._finish_group(duplicate_rows=self._sent_after_row)
+
+    def _finish_group(self, *, duplicate_rows: int) -> None:
+        assert self._group is not None
+        self.duplicate_rows += duplicate_rows
+        self.rows_done += self._group.rows
+        acknowledged.acknowledged_units.record(self._unit_key, self._epoch, self.rows_done)
+        self._fingerprint = (self._fingerprint + self._group_fingerprint) & fingerprint.BITS
+        self._group = self._group_bursts = None
+
+    def _take_watched(self, event: AppendEvent, replies: Sequence[Any]) -> None:
+        unit = WatchedUnit.from_replies(replies, self._epoch)
+        self._change_state(event, unit)
+        self._known_totals = unit.mark.totals
+
+    def _change_state(self, event: AppendEvent, watched: WatchedUnit | None = None) -> None:
+        self._state, self._watched = TRANSITIONS[self._state, event], watched
 
     def _check_acknowledged(self, mark: Mark) -> None:
-        """What an earlier epoch wrote from this process has to stand there still."""
-        if (lost := acknowledged.acknowledged_units.pop_missing(self._place, mark, epoch=self._epoch)) is not None:
+        """Raise where Redis lost rows that this process wrote in another epoch."""
+        lost = acknowledged.acknowledged_units.pop_missing(self._unit_key, mark, epoch=self._epoch)
+        if lost is not None:
             raise errors.AppendGap(
                 unit=self._unit,
                 identity=self._target.identity,
@@ -146,54 +235,24 @@ class ExactlyOnceAppender(SinkBase):
                 row=lost.rows,
             )
 
-    def _check_fingerprint(self, group: sink.PendingGroup, done: int) -> None:
-        """Rows of this epoch that stand there must be those that we have."""
-        within = done - self.rows_done
-        if self._stored_fingerprint is None or not 0 < within <= group.rows:
-            return
-        if (self._fingerprint + group.fingerprint(within)) & _ALL_BITS != self._stored_fingerprint:
-            raise self._changed(f"its first {done} rows are not those that stand there")
-
-    def _gap(self, done: int) -> errors.AppendGap:
+    def _gap_error(self, unit: WatchedUnit) -> errors.AppendGap:
         return errors.AppendGap(
-            unit=self._unit, identity=self._target.identity, epoch=self._epoch, done=done, row=self.rows_done
+            unit=self._unit, identity=self._target.identity, epoch=self._epoch, done=unit.rows, row=self.rows_done
         )
 
-    def _changed(self, how: str) -> errors.RowsChanged:
+    def _changed_error(self, how: str) -> errors.RowsChanged:
         return errors.RowsChanged(unit=self._unit, identity=self._target.identity, epoch=self._epoch, how=how)
 
-    def _read_mark(self) -> Mark:
-        """The mark, watched from the moment that it was read."""
-        if self._mark is None:
-            assert self._pending_replies is None, "answers are under way"
-            self._take_watched(self._pipeline.execute(self._watch_calls()))
-        assert self._mark is not None
-        return self._mark
-
-    def _watch_calls(self) -> list[connection_pipeline.Command]:
-        return [
-            ("WATCH", self._gate, self._fence),
-            ("GET", self._gate),
-            ("HGET", self._marks, self._unit),
-            ("GET", self._fence),
-        ]
-
-    def _take_watched(self, answers: Sequence[Any]) -> None:
-        _, self._gate_state, mark, fence = answers
-        self._mark = Mark() if mark is None else Mark.from_text(mark.decode())
-        self._known = self._mark.totals
-        stored = (fence or b"").split()
-        self._stored_fingerprint = int(stored[2]) if len(stored) > 2 and int(stored[0]) == self._epoch else None
-
-    def _transaction(self, bursts: Sequence[Burst], mark: Mark) -> Iterator[connection_pipeline.Command]:
-        number = self._target.stream_session_id
+    def _transaction(self, bursts: Sequence[Burst], mark: Mark) -> Iterator[Command]:
+        after = (self._fingerprint + self._group_fingerprint) & fingerprint.BITS
         yield ("MULTI",)
         for burst in bursts:
-            yield ("XADD", self._stream, "*", keys.ENTRY_ID, number, keys.ENTRY_DATA, burst.data)
+            fields = (keys.ENTRY_ID, self._target.stream_session_id, keys.ENTRY_DATA, burst.data)
+            yield ("XADD", self._stream, "*", *fields)
         yield ("HSET", self._marks, self._unit, mark.text())
         yield ("EXPIRE", self._marks, sink.MARK_TTL_S)
-        yield ("SET", self._fence, f"{mark.epoch} {mark.rows} {self._next_fingerprint}", "EX", sink.MARK_TTL_S)
+        yield ("SET", self._fence, f"{mark.epoch} {mark.rows} {after}", "EX", sink.MARK_TTL_S)
         yield ("EXEC",)
 
     def _reset(self) -> None:
-        self._mark = self._pending_replies = None
+        self._change_state(AppendEvent.CONNECTION_CLOSED)

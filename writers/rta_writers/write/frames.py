@@ -1,128 +1,93 @@
-"""Forms of a frame: long, wide, events, rows. Each knows the columns that it needs and makes bursts of a batch of them.
+"""Forms of a frame: long, wide, events, rows. Each has the columns that it needs, and encodes batches to bursts.
 
-Errors name the row within the batch; who calls knows where the batch begins.
+Errors name the row within the batch; the caller adds where the batch begins.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rta_wire import errors, limits
 from rta_wire.arrays import U32
 from rta_wire.codec import columns, encode, event_messages, layout, wide
+from rta_wire.codec.burst import Burst
 from rta_writers.options import parse as options_parse
 from rta_writers.options.write import Form, WriteOptions
+from rta_writers.write import column_types
+from rta_writers.write.column_types import ColumnType
 
 SESSION: Final = "session"
 CHANNEL: Final = "channel"
 TIME: Final = "time"
 VALUE: Final = "value"
-DEFINITION: Final = "event_definition_id"
+EVENT_DEFINITION_ID: Final = "event_definition_id"
 CHANNELS: Final = "channels"
 VALUES: Final = "values"
 
 GROUP_BYTES_MAX: Final = 8 * limits.MIB
 """Rows that are encoded and sent together take at most about so much, however wide they are."""
 
-Test = Callable[[pa.DataType], bool]
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_boolean(kind)
-    )
-
-
-def _is_time(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(kind) or pa.types.is_int64(kind))
-
-
-def _is_list_of(item: Test) -> Test:
-    def test(kind: pa.DataType) -> bool:
-        return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind)) and item(kind.value_type)
-
-    return test
-
-
-_WHAT: Final[dict[str, tuple[Test, str]]] = {
-    "time": (_is_time, "a timestamp or a bigint of nanoseconds"),
-    "integer": (pa.types.is_integer, "an integer"),
-    "number": (_is_number, "a number"),
-    "text": (_is_text, "a string"),
-    "integers": (_is_list_of(pa.types.is_integer), "an array of integers"),
-    "numbers": (_is_list_of(_is_number), "an array of numbers"),
-}
-
 
 class FrameEncoder(ABC):
-    """Rows of one form to bursts."""
+    """Encodes the rows of a frame in one form."""
+
+    form: Form
 
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
         self.encoder = encode.Encoder(options.layout_plan(), options.encode_options())
         self.group_rows = options.group_rows
+        """Rows that are best encoded together."""
 
     @abstractmethod
-    def required_columns(self) -> Mapping[str, str]:
-        """Columns that must be there, and what each holds."""
+    def required_columns(self) -> Mapping[str, ColumnType]:
+        """Columns that must be in the frame, beside that of the session."""
 
-    def optional_columns(self) -> Mapping[str, str]:
-        """Columns that may be there."""
+    def optional_columns(self) -> Mapping[str, ColumnType]:
+        """Columns that may be in the frame."""
         return {}
 
     @abstractmethod
-    def bursts(self, batch: pa.RecordBatch) -> Iterator[encode.Burst]:
-        """Bursts of some rows."""
+    def bursts(self, batch: pa.RecordBatch) -> Iterator[Burst]:
+        """The bursts of a batch of rows."""
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse columns that can't be written."""
-        wanted, optional = self.required_columns(), dict(self.optional_columns())
+        required = dict(self.required_columns())
         if self.options.session is None:
-            wanted = {**wanted, SESSION: "text"}
-        known = {**wanted, **optional}
-        for name in wanted:
+            required[SESSION] = column_types.TEXT
+        for name in required:
             if name not in schema.names:
                 raise errors.Usage(
                     reason=f"Format 'rta' needs a column {name!r}; the frame has {', '.join(schema.names) or 'none'}."
-                    f"{_meant(name, schema.names)}"
+                    f"{_nearest_column(name, schema.names)}"
                 )
+        types = {**required, **self.optional_columns()}
         for field in schema:
-            if field.name not in known:
+            if field.name not in types:
                 raise errors.Usage(
                     reason=f"Format 'rta' does not know the column {field.name!r} of a frame in form "
-                    f"{self.form.value!r}: {self.surplus(field.name)}"
+                    f"{self.form.value!r}: {self.unknown_column_hint(field.name)}"
                 )
-            fits, what = _WHAT[known[field.name]]
-            if not fits(field.type):
-                raise errors.Usage(reason=f"Column {field.name!r} is {field.type}, not {what}.{self.hint(field.name)}")
+            column_type = types[field.name]
+            if not column_type.matches(field.type):
+                raise errors.Usage(
+                    reason=f"Column {field.name!r} is {field.type}, not {column_type.description}."
+                    f"{self.wrong_type_hint(field.name)}"
+                )
 
-    form: Form
-
-    def surplus(self, name: str) -> str:
-        """What to do about a column that nobody asked for."""
+    def unknown_column_hint(self, name: str) -> str:
+        """What to do about a column that the form does not have."""
         del name
         return "drop it first"
 
-    def hint(self, name: str) -> str:
+    def wrong_type_hint(self, name: str) -> str:
         """What to do about a column of the wrong type."""
         del name
         return ""
-
-
-def _meant(name: str, have: list[str]) -> str:
-    hint = options_parse.suggest(name, have) if have else ""
-    return hint.replace("Did you mean", "Should it be") if "Did you mean" in hint else ""
 
 
 class LongEncoder(FrameEncoder):
@@ -135,37 +100,38 @@ class LongEncoder(FrameEncoder):
         self._names = pa.array(list(options.channels), pa.string())
         self._ids = np.array(list(options.channels.values()), np.uint32)
 
-    def required_columns(self) -> Mapping[str, str]:
-        return {CHANNEL: "text" if self.options.channels else "integer", TIME: "time", VALUE: "number"}
+    def required_columns(self) -> Mapping[str, ColumnType]:
+        channel_type = column_types.TEXT if self.options.channels else column_types.INTEGER
+        return {CHANNEL: channel_type, TIME: column_types.TIME, VALUE: column_types.NUMBER}
 
     def check(self, schema: pa.Schema) -> None:
-        spot = schema.get_field_index(CHANNEL)
-        if self.options.channels and spot >= 0 and pa.types.is_integer(schema.field(spot).type):
+        index = schema.get_field_index(CHANNEL)
+        if self.options.channels and index >= 0 and pa.types.is_integer(schema.field(index).type):
             # Names for options like `sampleType`; the rows give ids.
-            schema = schema.set(spot, pa.field(CHANNEL, pa.string()))
+            schema = schema.set(index, pa.field(CHANNEL, pa.string()))
         super().check(schema)
 
-    def hint(self, name: str) -> str:
+    def wrong_type_hint(self, name: str) -> str:
         if name == CHANNEL and not self.options.channels:
             return ' Names of channels need a map to their ids: .option("channels", \'{"rpm": 1}\')'
         return ""
 
-    def bursts(self, batch: pa.RecordBatch) -> Iterator[encode.Burst]:
+    def bursts(self, batch: pa.RecordBatch) -> Iterator[Burst]:
         channels = columns.get_column(batch, CHANNEL)
-        if _is_text(channels.type):
-            channels = self._ids_of(channels)
+        if not pa.types.is_integer(channels.type):
+            channels = self._channel_ids(channels)
         return self.encoder.rows(
             channels, columns.get_column(batch, TIME), decimals_to_doubles(columns.get_column(batch, VALUE))
         )
 
-    def _ids_of(self, names: pa.Array) -> U32:
-        spots = pc.index_in(names, value_set=self._names.cast(names.type))
-        if spots.null_count:
-            row = int(np.argmax(spots.is_null().to_numpy(zero_copy_only=False)))
+    def _channel_ids(self, names: pa.Array) -> U32:
+        indices = _compute().index_in(names, value_set=self._names.cast(names.type))
+        if indices.null_count:
+            row = int(np.argmax(indices.is_null().to_numpy(zero_copy_only=False)))
             name = names[row].as_py()
             why = "the channel is null" if name is None else f"channel {name!r} is not in option 'channels'"
             raise errors.BadSamples(reason=f"row {row}: {why}", row=row)
-        return np.asarray(self._ids[spots.to_numpy()])
+        return np.asarray(self._ids[indices.to_numpy()])
 
 
 class WideEncoder(FrameEncoder):
@@ -177,20 +143,20 @@ class WideEncoder(FrameEncoder):
         super().__init__(options)
         self.group_rows = wide.group_rows(len(options.channels), self.encoder.options)
 
-    def required_columns(self) -> Mapping[str, str]:
+    def required_columns(self) -> Mapping[str, ColumnType]:
         if not self.options.channels:
             raise errors.Usage(
                 reason="A wide frame needs the ids of its columns: "
                 '.option("channels", \'{"rpm": 1, "speed": 2}\'). A long one needs the columns channel, time and value'
             )
-        return {TIME: "time", **dict.fromkeys(self.options.channels, "number")}
+        return {TIME: column_types.TIME, **dict.fromkeys(self.options.channels, column_types.NUMBER)}
 
-    def surplus(self, name: str) -> str:
+    def unknown_column_hint(self, name: str) -> str:
         return (
             f"drop it first, or give it an id in option 'channels'.{options_parse.suggest(name, self.options.channels)}"
         )
 
-    def bursts(self, batch: pa.RecordBatch) -> Iterator[encode.Burst]:
+    def bursts(self, batch: pa.RecordBatch) -> Iterator[Burst]:
         values = {
             channel: decimals_to_doubles(columns.get_column(batch, name))
             for name, channel in self.options.channels.items()
@@ -207,13 +173,17 @@ class EventsEncoder(FrameEncoder):
         super().__init__(options)
         self.group_rows = min(options.group_rows, limits.ENCODE_GROUP_EVENTS)
 
-    def required_columns(self) -> Mapping[str, str]:
-        return {DEFINITION: "integer", TIME: "time"}
+    def required_columns(self) -> Mapping[str, ColumnType]:
+        return {EVENT_DEFINITION_ID: column_types.INTEGER, TIME: column_types.TIME}
 
-    def optional_columns(self) -> Mapping[str, str]:
-        return {"app_name": "text", "status_text": "text", "raw_data": "numbers"}
+    def optional_columns(self) -> Mapping[str, ColumnType]:
+        return {
+            "app_name": column_types.TEXT,
+            "status_text": column_types.TEXT,
+            "raw_data": column_types.NUMBERS,
+        }
 
-    def bursts(self, batch: pa.RecordBatch) -> Iterator[encode.Burst]:
+    def bursts(self, batch: pa.RecordBatch) -> Iterator[Burst]:
         return self.encoder.events(event_messages.from_batches([batch]))
 
 
@@ -227,46 +197,41 @@ class RowsEncoder(FrameEncoder):
         self.encoder = encode.Encoder(options.layout_plan(layout.Kind.ROW), options.encode_options())
         self.group_rows = min(options.group_rows, limits.ENCODE_GROUP_EVENTS)
 
-    def required_columns(self) -> Mapping[str, str]:
-        return {TIME: "time", CHANNELS: "integers", VALUES: "numbers"}
+    def required_columns(self) -> Mapping[str, ColumnType]:
+        return {TIME: column_types.TIME, CHANNELS: column_types.INTEGERS, VALUES: column_types.NUMBERS}
 
-    def bursts(self, batch: pa.RecordBatch) -> Iterator[encode.Burst]:
+    def bursts(self, batch: pa.RecordBatch) -> Iterator[Burst]:
+        pc = _compute()
         lists = [columns.get_column(batch, name) for name in (CHANNELS, VALUES)]
-        counts = [pc.fill_null(pc.list_value_length(one), -1).to_numpy(zero_copy_only=False) for one in lists]
-        wrong = (counts[0] != counts[1]) | (counts[0] < 0)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise errors.BadSamples(
-                reason=f"row {row}: {_count(counts[0][row])} channels and {_count(counts[1][row])} values", row=row
-            )
-        times = np.repeat(columns.times_ns(columns.get_column(batch, TIME)), counts[0])
+        channel_counts, value_counts = (
+            pc.fill_null(pc.list_value_length(array), -1).to_numpy(zero_copy_only=False) for array in lists
+        )
+        is_wrong = (channel_counts != value_counts) | (channel_counts < 0)
+        if is_wrong.any():
+            row = int(np.argmax(is_wrong))
+            counts = f"{_count_text(channel_counts[row])} channels and {_count_text(value_counts[row])} values"
+            raise errors.BadSamples(reason=f"row {row}: {counts}", row=row)
+        times = np.repeat(columns.times_ns(columns.get_column(batch, TIME)), channel_counts)
         try:
             yield from self.encoder.rows(lists[0].flatten(), times, decimals_to_doubles(lists[1].flatten()))
         except errors.BadSamples as error:
             if (sample := error.facts.get("row")) is None:
                 raise
-            row = int(np.searchsorted(np.cumsum(counts[0]), sample, side="right"))
+            row = int(np.searchsorted(np.cumsum(channel_counts), sample, side="right"))
             raise at_row(error, row) from error
 
 
-def _count(number: int) -> str:
-    return "null" if number < 0 else str(number)
-
-
-_FORMS: Final[dict[Form, type[FrameEncoder]]] = {
-    Form.LONG: LongEncoder,
-    Form.WIDE: WideEncoder,
-    Form.EVENTS: EventsEncoder,
-    Form.ROWS: RowsEncoder,
+_ENCODERS: Final[dict[Form, type[FrameEncoder]]] = {
+    encoder.form: encoder for encoder in (LongEncoder, WideEncoder, EventsEncoder, RowsEncoder)
 }
 
 
 def choose_encoder(options: WriteOptions, schema: pa.Schema) -> FrameEncoder:
-    """The form that was asked for, or else the one that the columns are in; checked."""
+    """The encoder of the form that was asked for, or of the one that the columns are in. The columns are checked."""
     form = options.form
     if form is Form.AUTO:
         names = set(schema.names)
-        if DEFINITION in names:
+        if EVENT_DEFINITION_ID in names:
             form = Form.EVENTS
         elif {CHANNELS, VALUES} <= names:
             form = Form.ROWS
@@ -274,9 +239,9 @@ def choose_encoder(options: WriteOptions, schema: pa.Schema) -> FrameEncoder:
             form = Form.LONG
         else:
             form = Form.WIDE
-    made = _FORMS[form](options)
-    made.check(schema)
-    return made
+    encoder = _ENCODERS[form](options)
+    encoder.check(schema)
+    return encoder
 
 
 def decimals_to_doubles(values: pa.Array) -> pa.Array:
@@ -288,3 +253,19 @@ def at_row(error: errors.BadSamples, row: int, where: str = "") -> errors.BadSam
     """The same error at another row."""
     reason = str(error.facts["reason"]).removeprefix(f"row {error.facts['row']}: ")
     return errors.BadSamples(reason=f"row {row}{where}: {reason}", row=row)
+
+
+def _nearest_column(name: str, names: list[str]) -> str:
+    hint = options_parse.suggest(name, names) if names else ""
+    return hint.replace("Did you mean", "Should it be") if "Did you mean" in hint else ""
+
+
+def _compute() -> Any:
+    """`pyarrow.compute`, imported when a frame needs it: few do, and it takes 25 ms and 8 MiB of an executor."""
+    import pyarrow.compute  # noqa: PLC0415 - see above
+
+    return pyarrow.compute
+
+
+def _count_text(count: int) -> str:
+    return "null" if count < 0 else str(count)

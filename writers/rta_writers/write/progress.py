@@ -1,8 +1,8 @@
-"""Reports to the supervisor: what a unit has written so far; and waiting until it has taken them."""
+"""Reports to the supervisor of what units have written, and waiting until it has taken them."""
 
 import time
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple, cast
 
 import redis
 
@@ -18,8 +18,16 @@ POLL_S: Final = 0.02
 REPORT_EVERY_S: Final = 1.0
 
 
+class UnitTotals(NamedTuple):
+    """What a unit has written to a session."""
+
+    target: Target
+    unit: str
+    totals: Totals
+
+
 def send_progress(client: redis.Redis, target: Target, unit: str, totals: Totals) -> None:
-    """What a unit has written. Repeating it is harmless, losing one too: the next says more."""
+    """Report what a unit has written in all. It may be repeated, and lost: the next report has it too."""
     message = control_pb2.Progress(
         identity=target.identity,
         stream_session_id=target.stream_session_id,
@@ -30,37 +38,35 @@ def send_progress(client: redis.Redis, target: Target, unit: str, totals: Totals
 
 
 def send_heartbeat(client: redis.Redis, target: Target) -> None:
-    """Somebody works on the session, even if nothing of it can be seen yet."""
-    _send(
-        client,
-        target,
-        control_pb2.Heartbeat(identity=target.identity, stream_session_id=target.stream_session_id),
-    )
+    """Report that a session has a writer, even if nothing that it wrote is visible yet."""
+    message = control_pb2.Heartbeat(identity=target.identity, stream_session_id=target.stream_session_id)
+    _send(client, target, message)
+
+
+def wait_until_folded(client: redis.Redis, written: Iterable[UnitTotals], *, timeout_s: float) -> None:
+    """Wait until the supervisor has at least these totals."""
+    deadline_s = time.monotonic() + timeout_s
+    for unit_totals in written:
+        while not _is_folded(client, unit_totals):
+            if time.monotonic() > deadline_s:
+                raise errors.NotFolded(identity=unit_totals.target.identity, timeout_s=timeout_s)
+            time.sleep(POLL_S)
 
 
 def _send(client: redis.Redis, target: Target, message: messages.Report) -> None:
     try:
         control_client.append_message(client, target.keys.reports(target.principal), messages.pack(message))
     except retry.REDIS_ERRORS as error:
-        found = redis_errors.classify(error)
-        if found is None or found.kind is redis_errors.FailureKind.PERMANENT:
+        failure = redis_errors.classify(error)
+        if failure is None or failure.kind is redis_errors.FailureKind.PERMANENT:
             raise retry.to_rta_error(target.redis_url, error) from error
-        # The marks stand beside the data and are folded at close: a lost report only delays the time range.
+        # The marks are beside the data and are folded at close: a lost report only delays the time range.
 
 
-def wait_until_folded(client: redis.Redis, written: Iterable[tuple[Target, str, Totals]], *, timeout_s: float) -> None:
-    """Until the supervisor shows at least what these units have written."""
-    deadline_s = time.monotonic() + timeout_s
-    for target, unit, totals in written:
-        while not _folded(client, target, unit, totals):
-            if time.monotonic() > deadline_s:
-                raise errors.NotFolded(identity=target.identity, timeout_s=timeout_s)
-            time.sleep(POLL_S)
-
-
-def _folded(client: redis.Redis, target: Target, unit: str, totals: Totals) -> bool:
+def _is_folded(client: redis.Redis, written: UnitTotals) -> bool:
+    state_key = written.target.keys.session_state(written.target.identity)
     try:
-        raw = client.hget(target.keys.session_state(target.identity), keys.unit_field(unit))
+        raw = cast("bytes | None", client.hget(state_key, keys.unit_field(written.unit)))
     except retry.OUTAGE_ERRORS:
         return False
-    return raw is not None and Totals.from_words(bytes(raw).decode().split()).has_arrived(totals)  # type: ignore[arg-type]
+    return raw is not None and Totals.from_words(raw.decode().split()).has_arrived(written.totals)

@@ -1,23 +1,29 @@
-"""What a task did: parts of sessions, counters, and the result that goes to the commit."""
+"""The result of a task: what it wrote to each session, and its counters. It goes from the task to the commit."""
 
 import msgspec
 
 from rta_wire.control.totals import Totals
 from rta_writers.options.target import Target
-from rta_writers.write import staged as write_staged
+
+
+class StagedAttempt(msgspec.Struct, frozen=True):
+    """Bursts that one attempt staged for one session. Stored as JSON in the manifest of an epoch."""
+
+    attempt: str
+    bursts: int
 
 
 class SessionPart(msgspec.Struct, frozen=True):
-    """What a unit wrote to one session: in this epoch so many rows, in all so much."""
+    """What a unit wrote to one session: rows of this epoch, and the totals of all epochs."""
 
     target: Target
     rows: int
     totals: Totals
-    staged: write_staged.StagedAttempt | None = None
+    staged: StagedAttempt | None = None
 
 
 class TaskStats(msgspec.Struct, frozen=True):
-    """What one attempt did, duplicates and repetitions included."""
+    """Counters of one attempt, duplicates and repetitions included."""
 
     rows: int = 0
     samples: int = 0
@@ -29,7 +35,7 @@ class TaskStats(msgspec.Struct, frozen=True):
 
 
 class TaskResult(msgspec.Struct, frozen=True):
-    """What a task has to say when it is done."""
+    """What a task that succeeded has written: a part for each session, and counters."""
 
     unit: str
     epoch: int

@@ -1,84 +1,80 @@
-"""What an attempt to append has, whichever way it delivers: counts, a line to its server, and names of keys."""
+"""What all deliveries share: rows of one session go in group by group, and counts, keys and a connection are kept."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import redis
 
 from rta_wire import keys
-from rta_wire.codec.encode import Burst
+from rta_wire.codec.burst import Burst
 from rta_wire.control.totals import Totals
-from rta_writers.connection import pipeline as connection_pipeline
+from rta_writers.connection.pipeline import Pipeline
 from rta_writers.options.target import Target
 
+MARK_TTL_S: Final = 7 * 24 * 3600
 
-class SinkBase(ABC):
-    """One attempt to append rows to a session."""
+EncodeRows = Callable[[int], Iterable[Burst]]
+"""Encodes a group of rows without its first ones, whose number is the argument."""
+
+FingerprintRows = Callable[[int], int]
+"""Gives the fingerprint of the first rows of a group, whose number is the argument."""
+
+
+def no_fingerprint(_: int) -> int:
+    """The fingerprint of rows that are not compared."""
+    return 0
+
+
+class RowGroup(NamedTuple):
+    """Rows that are encoded and sent together."""
+
+    rows: int
+    encode_rows: EncodeRows
+    fingerprint_rows: FingerprintRows
+
+
+class Sink(ABC):
+    """One attempt to write rows to a session. There is a class for each delivery."""
 
     def __init__(self, client: redis.Redis, target: Target) -> None:
         self.duplicate_rows = 0
         self.aborted_transactions = 0
-        """Transactions that failed because a twin or a close was faster."""
+        """Transactions that failed because another attempt or a close was faster."""
         self.rows_done = 0
         self.written = Totals()
-        """What this attempt itself put there."""
+        """What this attempt itself wrote."""
         self._target = target
-        self._pipeline = connection_pipeline.Pipeline(client, target.redis_url, keys.stream(target.stream))
-        place = target.stream, target.stream_session_id
         self._stream = keys.stream(target.stream)
-        self._gate = target.keys.gate(*place)
-        self._marks = target.keys.marks(*place)
+        self._gate = target.keys.gate(target.stream, target.stream_session_id)
+        self._marks = target.keys.marks(target.stream, target.stream_session_id)
+        self._pipeline = Pipeline(client, target.redis_url, self._stream)
 
     @property
     def outages(self) -> int:
         return self._pipeline.outages
 
+    @abstractmethod
+    def append(self, rows: int, encode_rows: EncodeRows, fingerprint_rows: FingerprintRows = no_fingerprint) -> None:
+        """Send the next group of rows. The groups before it are written when this returns."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Wait until every group that was appended is written."""
+
+    @abstractmethod
+    def known_totals(self) -> Totals:
+        """What the unit is known to have in the stream, without asking the server."""
+
+    @abstractmethod
+    def totals(self) -> Totals:
+        """What the unit has written to the session, checked on the server. To be called after the last row."""
+
     def close(self) -> None:
-        """Give the connection back. Appending may go on afterwards."""
+        """Release the connection. Rows can still be appended afterwards, on another one."""
         self._pipeline.release()
         self._reset()
 
     @abstractmethod
     def _reset(self) -> None:
-        """The connection is gone, and what was under way may or may not be done."""
-
-
-MARK_TTL_S: Final = 7 * 24 * 3600
-
-
-Encode = Callable[[int], Iterable[Burst]]
-"""Bursts of a group of rows, without the first so many of them."""
-
-
-Fingerprint = Callable[[int], int]
-"""A number that the first so many rows of a group add up to."""
-
-
-def no_fingerprint(_: int) -> int:
-    return 0
-
-
-class PendingGroup(NamedTuple):
-    """Rows that are sent in one piece."""
-
-    rows: int
-    encode: Encode
-    fingerprint: Fingerprint
-
-
-class Sink(Protocol):
-    """How rows get to the stream. There is one for each delivery."""
-
-    rows_done: int
-    duplicate_rows: int
-    aborted_transactions: int
-    written: Totals
-
-    @property
-    def outages(self) -> int: ...
-    def append(self, rows: int, encode: Encode, fingerprint: Fingerprint = ...) -> None: ...
-    def flush(self) -> None: ...
-    def known_totals(self) -> Totals: ...
-    def totals(self) -> Totals: ...
-    def close(self) -> None: ...
+        """Drop what was known from a connection that is closed: what was under way may or may not be done."""

@@ -1,4 +1,4 @@
-"""Staged delivery: bursts of an attempt wait beside the stream, and the commit of an epoch moves one attempt's of each.
+"""Staged delivery: bursts of an attempt wait beside the stream, and the commit of an epoch moves them into it.
 
 Every attempt stages under a name of its own, so a retry may compute other rows. The first commit of an epoch writes
 down which attempts it consists of (the manifest) and then moves their bursts with appends that happen once: the mark
@@ -15,58 +15,51 @@ import msgspec
 import redis
 
 from rta_wire import errors, keys
-from rta_wire.codec.encode import Burst
+from rta_wire.codec.burst import Burst
 from rta_wire.control.totals import Totals
-from rta_writers.connection import pipeline as connection_pipeline
+from rta_writers.connection.pipeline import Pipeline
 from rta_writers.control import resolve
 from rta_writers.options.target import Target
 from rta_writers.write import exactly_once, sink
-from rta_writers.write.sink import SinkBase
+from rta_writers.write.result import StagedAttempt
 
 BURSTS_PER_MOVE: Final = 32
-"""About 2 MiB in one transaction."""
+"""Bursts that are moved in one transaction, about 2 MiB."""
 
 MANIFEST_TTL_AFTER_S: Final = 3600
-"""How long a manifest outlives its commit, for a twin of the committer that is late."""
+"""How long a manifest outlives its commit, for another commit of the same epoch that is late."""
 
 
-class StagedAttempt(msgspec.Struct, frozen=True):
-    """What one attempt staged for one session."""
-
-    attempt: str
-    bursts: int
-
-
-class Stager(SinkBase):
+class Stager(sink.Sink):
     """Stages the rows of one attempt. Sending a group twice overwrites it with itself."""
 
     def __init__(self, client: redis.Redis, target: Target, *, ttl_s: int) -> None:
         super().__init__(client, target)
         self.staged = StagedAttempt(uuid.uuid4().hex, 0)
         self._ttl_s = ttl_s
-        self._waiting: Sequence[Burst] = ()
-        self._in_flight = False
-        self._key = target.keys.staged(target.stream, target.stream_session_id, self.staged.attempt)
+        self._group_bursts: Sequence[Burst] = ()
+        self._is_sent = False
+        self._key = _staged_key(target, self.staged)
 
     def append(
         self,
         rows: int,
-        encode: sink.Encode,
-        fingerprint: sink.Fingerprint = sink.no_fingerprint,  # noqa: ARG002 - any rows will do
+        encode_rows: sink.EncodeRows,
+        fingerprint_rows: sink.FingerprintRows = sink.no_fingerprint,  # noqa: ARG002 - rows are not compared
     ) -> None:
-        """The next rows. Those before them are staged when this returns."""
-        bursts = list(encode(0))
+        """Stage the next group of rows. The groups before it are staged when this returns."""
+        bursts = list(encode_rows(0))
         self.flush()
-        self._waiting = bursts
+        self._group_bursts = bursts
         self._pipeline.with_retries(self._send_group, self._reset)
         self.rows_done += rows
 
     def flush(self) -> None:
-        if self._waiting:
+        if self._group_bursts:
             self._pipeline.with_retries(self._complete, self._reset)
 
     def known_totals(self) -> Totals:
-        """Nothing can be seen in the stream before the commit."""
+        """Nothing: before the commit no row is in the stream."""
         return Totals()
 
     def totals(self) -> Totals:
@@ -75,98 +68,101 @@ class Stager(SinkBase):
         return self.written
 
     def discard(self) -> None:
-        """Remove what was staged: nobody will commit it."""
+        """Remove what was staged, where the attempt will not be committed."""
         self.close()
         self._pipeline.execute([("UNLINK", self._key)])
 
     def _send_group(self) -> None:
-        words: list[Any] = []
-        for place, burst in enumerate(self._waiting, self.staged.bursts):
-            words += (place, msgspec.msgpack.encode(burst))
-        if words:
+        fields: list[Any] = []
+        for index, burst in enumerate(self._group_bursts, self.staged.bursts):
+            fields += (index, msgspec.msgpack.encode(burst))
+        if fields:
             self._pipeline.send(
-                [("HSET", self._key, *words), ("EXPIRE", self._key, self._ttl_s), ("GET", self._gate)],
+                [("HSET", self._key, *fields), ("EXPIRE", self._key, self._ttl_s), ("GET", self._gate)],
             )
-            self._in_flight = True
+            self._is_sent = True
 
     def _complete(self) -> None:
-        if not self._in_flight:
+        if not self._is_sent:
             self._send_group()
-        self._in_flight = False
+        self._is_sent = False
         *_, gate = self._pipeline.receive(3)
-        for burst in self._waiting:
+        for burst in self._group_bursts:
             self.written = self.written.with_burst(burst)
-        self.staged = StagedAttempt(self.staged.attempt, self.staged.bursts + len(self._waiting))
-        self._waiting = ()
+        self.staged = StagedAttempt(self.staged.attempt, self.staged.bursts + len(self._group_bursts))
+        self._group_bursts = ()
         if gate != resolve.GATE_OPEN:
             raise resolve.closed_error(gate, self._target)
 
     def _reset(self) -> None:
-        self._in_flight = False
+        self._is_sent = False
 
 
 def commit(
-    client: redis.Redis, target: Target, parts: Sequence[StagedAttempt], *, unit: str, epoch: int, ttl_s: int
-) -> exactly_once.ExactlyOnceAppender:
-    """Moves an epoch into the stream. The appender tells what the unit has written and how it went."""
-    mover = exactly_once.ExactlyOnceAppender(client, target, unit=unit, epoch=epoch)
-    place = target.stream, target.stream_session_id
-    manifest = target.keys.manifest(*place, unit, epoch)
-    line = connection_pipeline.Pipeline(client, target.redis_url, keys.stream(target.stream))
-    lost = errors.StagedLost(identity=target.identity, epoch=epoch, reason="they have expired")
+    client: redis.Redis, target: Target, attempts: Sequence[StagedAttempt], *, unit: str, epoch: int, ttl_s: int
+) -> Totals:
+    """Move the attempts of an epoch into the stream. Gives what the unit has written to the session in all."""
+    appender = exactly_once.ExactlyOnceAppender(client, target, unit=unit, epoch=epoch)
+    manifest = target.keys.manifest(target.stream, target.stream_session_id, unit, epoch)
+    pipeline = Pipeline(client, target.redis_url, keys.stream(target.stream))
+    lost_error = errors.StagedLost(identity=target.identity, epoch=epoch, reason="they have expired")
     try:
-        decided = line.with_retries(lambda: _decide(line, mover, manifest, parts, ttl_s), lambda: None)
-        for part in decided:
-            key = target.keys.staged(*place, part.attempt)
-            for first in range(0, part.bursts, BURSTS_PER_MOVE):
-                spots = range(first, min(first + BURSTS_PER_MOVE, part.bursts))
-                take = functools.partial(_read_bursts, line, key, spots, lost)
-                mover.append(len(spots), take)
-        mover.flush()
-        mine = {part.attempt for part in parts} | {part.attempt for part in decided}
-        doomed = [target.keys.staged(*place, attempt) for attempt in sorted(mine)]
-        line.with_retries(
-            lambda: line.execute([("EXPIRE", manifest, MANIFEST_TTL_AFTER_S), *(("UNLINK", key) for key in doomed)]),
-            lambda: None,
+        chosen = pipeline.with_retries(
+            lambda: _choose_attempts(pipeline, appender, manifest, attempts, ttl_s), _nothing_to_reset
         )
+        for attempt in chosen:
+            for first in range(0, attempt.bursts, BURSTS_PER_MOVE):
+                indices = range(first, min(first + BURSTS_PER_MOVE, attempt.bursts))
+                read = functools.partial(_read_bursts, pipeline, _staged_key(target, attempt), indices, lost_error)
+                appender.append(len(indices), read)
+        appender.flush()
+        staged_keys = sorted({_staged_key(target, attempt) for attempt in (*attempts, *chosen)})
+        commands = [("EXPIRE", manifest, MANIFEST_TTL_AFTER_S), *(("UNLINK", key) for key in staged_keys)]
+        pipeline.with_retries(lambda: pipeline.execute(commands), _nothing_to_reset)
     finally:
-        line.release()
-    return mover
+        pipeline.release()
+        appender.close()
+    return appender.known_totals()
 
 
-def _decide(
-    line: connection_pipeline.Pipeline,
-    mover: exactly_once.ExactlyOnceAppender,
+def discard(client: redis.Redis, target: Target, attempt: StagedAttempt) -> None:
+    """Remove what an attempt staged that will never be committed."""
+    client.unlink(_staged_key(target, attempt))
+
+
+def _staged_key(target: Target, attempt: StagedAttempt) -> str:
+    return target.keys.staged(target.stream, target.stream_session_id, attempt.attempt)
+
+
+def _choose_attempts(
+    pipeline: Pipeline,
+    appender: exactly_once.ExactlyOnceAppender,
     manifest: str,
-    parts: Sequence[StagedAttempt],
+    attempts: Sequence[StagedAttempt],
     ttl_s: int,
 ) -> list[StagedAttempt]:
-    """The attempts that the epoch consists of: those of the first commit that got so far."""
-    ours = msgspec.json.encode([part for part in parts if part.bursts])
-    (stored,) = line.execute([("GET", manifest)])
+    """The attempts that the epoch consists of: those of the first commit that wrote a manifest."""
+    (stored,) = pipeline.execute([("GET", manifest)])
     if stored is None:
-        if mover.has_begun():
-            # A manifest outlives its commit, so this commit was over and done with long ago.
+        if appender.has_begun():
+            # A manifest outlives its commit, so an earlier commit of the epoch was completed long ago.
             return []
-        line.execute([("SET", manifest, ours, "NX", "EX", ttl_s)])
-        (stored,) = line.execute([("GET", manifest)])
-    decided: list[StagedAttempt] = msgspec.json.decode(stored, type=list[StagedAttempt])
-    return decided
+        ours = msgspec.json.encode([attempt for attempt in attempts if attempt.bursts])
+        pipeline.execute([("SET", manifest, ours, "NX", "EX", ttl_s)])
+        (stored,) = pipeline.execute([("GET", manifest)])
+    chosen: list[StagedAttempt] = msgspec.json.decode(stored, type=list[StagedAttempt])
+    return chosen
 
 
 def _read_bursts(
-    line: connection_pipeline.Pipeline, key: str, spots: range, lost: errors.StagedLost, skip: int
+    pipeline: Pipeline, key: str, indices: range, lost_error: errors.StagedLost, skipped: int
 ) -> Iterator[Burst]:
-    (found,) = line.with_retries(lambda: line.execute([("HMGET", key, *spots[skip:])]), lambda: None)
-    for raw in found:
+    (bursts,) = pipeline.with_retries(lambda: pipeline.execute([("HMGET", key, *indices[skipped:])]), _nothing_to_reset)
+    for raw in bursts:
         if raw is None:
-            raise lost
+            raise lost_error
         yield msgspec.msgpack.decode(raw, type=Burst)
 
 
-def discard(client: redis.Redis, target: Target, parts: Sequence[StagedAttempt]) -> None:
-    """Remove what attempts staged that will never be committed."""
-    place = target.stream, target.stream_session_id
-    names = [target.keys.staged(*place, part.attempt) for part in parts]
-    if names:
-        client.unlink(*names)
+def _nothing_to_reset() -> None:
+    """For commands that know nothing of the connection: they are sent again on another one."""

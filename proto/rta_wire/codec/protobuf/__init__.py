@@ -1,1 +1,1 @@
-"""Protobuf's wire format in numpy: varints, fields, and a scan of fields. Knows no message of ours."""
+"""Protobuf's wire format: varints in numpy, single fields, and sizes of fields. Knows no message of ours."""

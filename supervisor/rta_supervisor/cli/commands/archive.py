@@ -41,30 +41,46 @@ class PlannedSession(msgspec.Struct, frozen=True):
 
 @click.command("archive")
 @click.option(
-    "--path", type=click.Path(path_type=Path), metavar="FOLDER", help="The archive, in place of archive.path."
+    "--path",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="The folder of the archive, in place of the setting archive.path.",
 )
-@click.option("--session", "identities", multiple=True, metavar="IDENTITY", help="Only these; may be repeated.")
-@click.option("--stream", "streams", multiple=True, metavar="NAME", help="Only those of these streams.")
-@click.option("--source", "sources", multiple=True, metavar="NAME", help="Only those of these sources, all days.")
-@query_options.time_option("--since", "Only those opened at or after")
-@click.option("--limit", type=click.IntRange(min=0), default=0, help="How many at most, oldest first; 0: all.")
 @click.option(
-    "--master", default=LOCAL_SPARK, show_default=True, help="Where Spark runs; the folder has to be there too."
+    "--session", "identities", multiple=True, metavar="IDENTITY", help="Only these sessions; may be repeated."
 )
-@click.option("--refuse-incomplete", is_flag=True, help="Leave out sessions of which something is gone already.")
+@click.option(
+    "--stream", "streams", multiple=True, metavar="NAME", help="Only sessions of these streams; may be repeated."
+)
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="NAME",
+    help="Only sessions of these sources, all days; may be repeated.",
+)
+@query_options.time_option("--since", "Only sessions opened at or after")
+@click.option("--limit", type=click.IntRange(min=0), default=0, help="How many sessions at most, oldest first; 0: all.")
+@click.option(
+    "--master",
+    default=LOCAL_SPARK,
+    show_default=True,
+    help="The master of Spark; its hosts have to see the folder too.",
+)
+@click.option("--refuse-incomplete", is_flag=True, help="Leave out sessions of which data is gone already.")
 @click.option("--dry-run", is_flag=True, help="Show what would be archived, and stop.")
 @options.timeout
 @options.as_json
 @options.with_settings
 def command(config: settings.Settings, path: Path | None, since_ns: int | None, **arguments: Any) -> None:
-    """Write closed sessions to Parquet files, verify them, and note where they are.
+    """Write closed sessions to Parquet files, verify them, and record where they are.
 
-    Only sessions that the archive does not have yet: it can be repeated, and goes on where it was interrupted. Needs
-    Spark (pip install 'rta-supervisor[spark]') and Java 17 or newer, and a supervisor that runs.
+    Only sessions that the archive does not have yet, so the command can be repeated after an interruption. Needs
+    Spark (pip install 'rta-supervisor[spark]'), Java 17 or newer, and a running supervisor.
 
     \b
     Exit codes: 0 done or nothing to do, 65 some sessions could not be archived (the others are),
-    69 Redis, Spark or the supervisor is away, 73 the folder can't be written, 75 another run is at it.
+    69 Redis, Spark or the supervisor is away, 73 the folder can't be written, 75 another run is active.
     \b
     Examples:  rta-supervisor archive --dry-run
                rta-supervisor archive --path /srv/archive

@@ -32,9 +32,9 @@ class SettingProblem(msgspec.Struct, frozen=True):
 @options.config
 @options.redis_url
 def command(as_json: bool, config_path: Path | None, redis_url: str | None) -> None:
-    """The settings in effect, and where each one came from.
+    """Show the settings in effect, and where each one comes from.
 
-    Secrets are not shown. Ends with 78 where something is wrong, and names all of it.
+    Secrets are not shown. Ends with 78 where settings are wrong, and names every mistake.
 
     \b
     Examples:  rta-supervisor check-config --config /etc/rta-supervisor/supervisor.toml

@@ -30,7 +30,7 @@ class ColdLine(msgspec.Struct, frozen=True):
 
 @click.group("compact")
 def command() -> None:
-    """Look at compaction, pause it and let it go on. When and how fast is set in [compact].
+    """Look at compaction, pause and resume it. When and how fast is set in [compact].
 
     \b
     Examples:  rta-supervisor compact status
@@ -43,7 +43,7 @@ def command() -> None:
 @options.as_json
 @options.with_settings
 def status(config: settings.Settings, as_json: bool) -> None:
-    """Streams of which a part is cold, and whether compaction is paused.
+    """List streams of which a part is cold, and say whether compaction is paused.
 
     \b
     Examples:  rta-supervisor compact status
@@ -74,7 +74,7 @@ def status(config: settings.Settings, as_json: bool) -> None:
 @command.command()
 @options.with_settings
 def pause(config: settings.Settings) -> None:
-    """Stop after the batch that is being moved, on every host, until `resume`.
+    """Pause compaction after the batch that is being moved, on every host, until `resume`.
 
     \b
     Examples:  rta-supervisor compact pause
@@ -86,7 +86,7 @@ def pause(config: settings.Settings) -> None:
 @command.command()
 @options.with_settings
 def resume(config: settings.Settings) -> None:
-    """Go on where it stopped.
+    """Resume compaction where it was paused.
 
     \b
     Examples:  rta-supervisor compact resume

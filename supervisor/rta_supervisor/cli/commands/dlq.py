@@ -17,7 +17,7 @@ from rta_supervisor.transport.link import Link
 from rta_wire import errors
 
 _letter_ids = click.argument("letter_ids", metavar="[ID]...", nargs=-1)
-_all = click.option("--all", "is_all", is_flag=True, help="All that are there now.")
+_all = click.option("--all", "is_all", is_flag=True, help="All dead letters that there are now.")
 
 
 class UnsendableLetter(msgspec.Struct, frozen=True):
@@ -39,11 +39,13 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many, newest first.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many to list, newest first."
+)
 @options.as_json
 @options.with_settings
 def list_(config: settings.Settings, limit: int, as_json: bool) -> None:
-    """The newest dead letters, each with its reason.
+    """List the newest dead letters, each with its reason.
 
     \b
     Examples:  rta-supervisor dlq list --limit 10
@@ -79,7 +81,7 @@ def list_(config: settings.Settings, limit: int, as_json: bool) -> None:
 @options.as_json
 @options.with_settings
 def show(config: settings.Settings, letter_id: str, as_json: bool) -> None:
-    """One dead letter with what is in it.
+    """Show one dead letter with the message in it.
 
     \b
     Example:  rta-supervisor dlq show 1794806302684-0

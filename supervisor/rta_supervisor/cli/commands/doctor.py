@@ -7,11 +7,12 @@ from rich.console import Group
 from rich.text import Text
 
 from rta_supervisor.cli import options, output
-from rta_supervisor.observe import doctor as observe_doctor
+from rta_supervisor.observe import doctor
+from rta_supervisor.observe import findings as observe_findings
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
 
-STYLES: Final = {observe_doctor.OK: "green", observe_doctor.WARN: "yellow", observe_doctor.BAD: "bold red"}
+STYLES: Final = {observe_findings.OK: "green", observe_findings.WARN: "yellow", observe_findings.BAD: "bold red"}
 
 
 @click.command("doctor")
@@ -34,10 +35,10 @@ def command(config: settings.Settings, scan_keys: int, as_json: bool) -> int:
     Examples:  rta-supervisor doctor
                rta-supervisor doctor --json | jq '.findings[] | select(.level != "ok")'
     """
-    findings = one_shot.run(config, lambda link: observe_doctor.Doctor(link, config, scan_keys=scan_keys).run())
+    findings = one_shot.run(config, lambda link: doctor.run_checks(link, config, scan_keys=scan_keys))
     if as_json:
         output.print_json({"findings": findings})
-        return observe_doctor.worst(findings)
+        return observe_findings.first_exit_code(findings)
     rows: list[Text] = []
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
@@ -47,4 +48,4 @@ def command(config: settings.Settings, scan_keys: int, as_json: bool) -> int:
         if finding.remedy:
             rows.append(Text(f"{'':{width + 7}}-> {output.escape(finding.remedy)}"))
     output.console().print(Group(*rows))
-    return observe_doctor.worst(findings)
+    return observe_findings.first_exit_code(findings)

@@ -14,7 +14,7 @@ from rta_wire import errors, redis_url
 @options.as_json
 @options.with_settings
 def command(config: settings.Settings, as_json: bool) -> None:
-    """Supervisors that run against this Redis. Ends with 69 where there is none.
+    """List the supervisors that run against this Redis. Ends with 69 where there is none.
 
     \b
     Examples:  rta-supervisor nodes

@@ -32,11 +32,13 @@ TITLES: Final = {
 
 
 @click.command("stats")
-@click.option("--last", type=click.Choice(list(history.SCALES)), default="5m", show_default=True, help="How far back.")
+@click.option(
+    "--last", type=click.Choice(list(history.SCALES)), default="5m", show_default=True, help="The period that is shown."
+)
 @options.as_json
 @options.with_settings
 def command(config: settings.Settings, last: str, as_json: bool) -> None:
-    """Counts of all supervisors in the last minutes, hours or day, as bars.
+    """Show counts of all supervisors in the last minutes, hours or day, as bars.
 
     Kept in Redis for a day, in steps of 5 s, 100 s and 1000 s. No Prometheus is needed.
 

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from rta_supervisor.cli import options, output
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.observe import queries
+from rta_supervisor.observe import queries, summaries
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
 from rta_supervisor.transport.link import Link
@@ -18,13 +18,13 @@ from rta_wire.session import State
 class DeploymentStatus(msgspec.Struct, frozen=True):
     """What `status --json` prints."""
 
-    redis: queries.ServerSummary
-    nodes: list[queries.NodeSummary]
+    redis: summaries.ServerSummary
+    nodes: list[summaries.NodeSummary]
     sessions: dict[str, int]
     streams: int
     stream_entries: int
     stream_bytes: int
-    lanes: list[queries.ControlStreamSummary]
+    lanes: list[summaries.ControlStreamSummary]
     oldest_message_s: float
     dead_letters: int
 
@@ -33,9 +33,9 @@ class DeploymentStatus(msgspec.Struct, frozen=True):
 @options.as_json
 @options.with_settings
 def command(config: settings.Settings, as_json: bool) -> None:
-    """What is open, who serves it, what is stuck and how full Redis is.
+    """Show what is open, which supervisors run, what waits and how full Redis is.
 
-    Ends with 69 where no supervisor is running, so that a script can ask.
+    Ends with 69 where no supervisor is running.
 
     \b
     Examples:  rta-supervisor status
@@ -59,12 +59,12 @@ async def read_status(link: Link, config: settings.Settings) -> DeploymentStatus
     return DeploymentStatus(
         redis=server,
         nodes=await redis_queries.nodes(),
-        sessions=queries.by_state(sessions),
+        sessions=summaries.count_by_state(sessions),
         streams=len(streams),
         stream_entries=sum(stream.entries for stream in streams),
         stream_bytes=sum(stream.memory_bytes or 0 for stream in streams),
         lanes=control_streams,
-        oldest_message_s=queries.oldest_age_s(control_streams),
+        oldest_message_s=summaries.oldest_age_s(control_streams),
         dead_letters=await redis_queries.dead_letter_count(),
     )
 
@@ -87,7 +87,7 @@ def _page(status: DeploymentStatus, config: settings.Settings) -> Table:
     )
 
 
-def _format_nodes(nodes: list[queries.NodeSummary]) -> Text:
+def _format_nodes(nodes: list[summaries.NodeSummary]) -> Text:
     if not nodes:
         return Text("none is running", style="bold red")
     at_ms = now_ms()

@@ -7,7 +7,7 @@ import click
 
 from rta_supervisor.cli import options, output
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.observe import queries
+from rta_supervisor.observe import queries, summaries
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
 from rta_supervisor.transport.link import Link
@@ -17,11 +17,11 @@ NUMBERS: Final = ("days", "entries", "kept", "removed", "memory", "cold", "oldes
 
 
 @click.command("streams")
-@click.option("--days", "by_day", is_flag=True, help="Each day of a source by itself, the newest first.")
+@click.option("--days", "by_day", is_flag=True, help="One line for each day of a source, the newest first.")
 @options.as_json
 @options.with_settings
 def command(config: settings.Settings, by_day: bool, as_json: bool) -> None:
-    """Streams that sessions used, the largest first.
+    """List the streams that sessions use, the largest first.
 
     `kept` is how many entries trimming leaves, `removed` how many are gone, `cold` the size of what is compacted. The
     days of a source are one line; --json has them all.
@@ -49,14 +49,14 @@ def command(config: settings.Settings, by_day: bool, as_json: bool) -> None:
     output.console().print(table)
 
 
-async def _read_streams(link: Link, config: settings.Settings) -> list[queries.StreamSummary]:
+async def _read_streams(link: Link, config: settings.Settings) -> list[summaries.StreamSummary]:
     redis_queries = queries.RedisQueries(link, config)
     return await redis_queries.streams(await redis_queries.sessions())
 
 
-def _group_by_source(streams: Sequence[queries.StreamSummary]) -> list[list[queries.StreamSummary]]:
+def _group_by_source(streams: Sequence[summaries.StreamSummary]) -> list[list[summaries.StreamSummary]]:
     """The largest source first; in each group the days of one source, the newest first, or one stream without days."""
-    groups: dict[tuple[str, bool], list[queries.StreamSummary]] = {}
+    groups: dict[tuple[str, bool], list[summaries.StreamSummary]] = {}
     for stream in streams:
         groups.setdefault((stream.source, stream.day is not None), []).append(stream)
     for group in groups.values():
@@ -64,15 +64,15 @@ def _group_by_source(streams: Sequence[queries.StreamSummary]) -> list[list[quer
     return sorted(groups.values(), key=lambda group: (-sum(_memory_bytes(group)), group[0].stream))
 
 
-def _name(streams: Sequence[queries.StreamSummary]) -> str:
+def _name(streams: Sequence[summaries.StreamSummary]) -> str:
     return streams[0].stream if len(streams) == 1 else f"{streams[0].source}.*"
 
 
-def _memory_bytes(streams: Sequence[queries.StreamSummary]) -> list[int]:
+def _memory_bytes(streams: Sequence[summaries.StreamSummary]) -> list[int]:
     return [stream.memory_bytes for stream in streams if stream.memory_bytes is not None]
 
 
-def _number_cells(streams: Sequence[queries.StreamSummary], at_ms: int) -> tuple[str, ...]:
+def _number_cells(streams: Sequence[summaries.StreamSummary], at_ms: int) -> tuple[str, ...]:
     """Cells of one row of the table, in the order of `NUMBERS`: sums over the streams."""
     memory_bytes = _memory_bytes(streams)
     first_ms = [stream.first_ms for stream in streams if stream.first_ms is not None]

@@ -35,9 +35,17 @@ class TailOptions(msgspec.Struct, frozen=True):
 
 @click.command("tail")
 @click.argument("identity")
-@click.option("--from-start", is_flag=True, help="Everything that is still in the stream, not only what comes now.")
 @click.option(
-    "--channel", "channels", multiple=True, type=click.IntRange(0, limits.CHANNEL_ID_MAX), help="Only this one."
+    "--from-start",
+    is_flag=True,
+    help="Print everything that is still in the stream, not only what arrives from now on.",
+)
+@click.option(
+    "--channel",
+    "channels",
+    multiple=True,
+    type=click.IntRange(0, limits.CHANNEL_ID_MAX),
+    help="Only samples of this channel; may be repeated.",
 )
 @click.option(
     "--sample-type",
@@ -47,7 +55,11 @@ class TailOptions(msgspec.Struct, frozen=True):
     help="How samples are stored: double (the default), float, int16 and so on; of one channel or of all.",
 )
 @click.option(
-    "--framing", type=click.Choice([framing.value for framing in burst.Framing]), default=burst.Framing.RAW.value
+    "--framing",
+    type=click.Choice([framing.value for framing in burst.Framing]),
+    default=burst.Framing.RAW.value,
+    show_default=True,
+    help="How bursts are compressed: as an LZ4 block alone, or after its size.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
 @options.with_settings
@@ -62,7 +74,7 @@ def command(  # noqa: PLR0917 - an option of the command line each
 ) -> int:
     """Follow a session until it is closed: samples, events and states, decoded.
 
-    Rides out an outage of Redis. Says where entries were trimmed before they could be read, and then ends with 65.
+    Waits during an outage of Redis. Says where entries were trimmed before they could be read, and then ends with 65.
 
     \b
     Examples:  rta-supervisor tail run-17 --channel 1 --channel 2
@@ -115,7 +127,7 @@ async def _follow(
                 break
         elif isinstance(item, observe_tail.CaughtUp):
             sys.stdout.flush()
-        elif isinstance(item, observe_tail.Away):
+        elif isinstance(item, observe_tail.RedisAway):
             _warn(f"Redis is away, waiting for it: {item.reason}")
         else:
             code = DATA_MISSING

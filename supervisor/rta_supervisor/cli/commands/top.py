@@ -13,7 +13,7 @@ from rich.text import Text
 
 from rta_supervisor.cli import options, output
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.observe import queries
+from rta_supervisor.observe import queries, summaries
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import failures, one_shot
 from rta_supervisor.transport.failures import OUTAGE_ERRORS, REFUSAL_ERRORS
@@ -27,9 +27,9 @@ class TopSnapshot(msgspec.Struct, frozen=True):
     """What one reading of Redis gave."""
 
     at_s: float
-    server: queries.ServerSummary
-    sessions: Sequence[queries.SessionSummary]
-    control_streams: Sequence[queries.ControlStreamSummary]
+    server: summaries.ServerSummary
+    sessions: Sequence[summaries.SessionSummary]
+    control_streams: Sequence[summaries.ControlStreamSummary]
     nodes: int
     dead_letters: int
 
@@ -50,7 +50,7 @@ class SessionRate(msgspec.Struct, frozen=True):
 )
 @options.with_settings
 def command(config: settings.Settings, every_s: float, count: int | None) -> None:
-    """A live table of sessions, the fastest first. Ctrl-C ends it. In a pipe or a file only the last reading is
+    """Show a live table of sessions, the fastest first. Ctrl-C ends it. In a pipe or a file only the last reading is
     printed.
 
     \b
@@ -143,9 +143,9 @@ def _page(snapshot: TopSnapshot, rates: Mapping[int, SessionRate], console: Cons
 def _header(snapshot: TopSnapshot, at_ms: int) -> Text:
     server = snapshot.server
     limit = f" of {output.size(server.max_bytes)}" if server.max_bytes else ""
-    counts = ", ".join(f"{count:,} {state}" for state, count in queries.by_state(snapshot.sessions).items())
+    counts = ", ".join(f"{count:,} {state}" for state, count in summaries.count_by_state(snapshot.sessions).items())
     waiting = sum(stream.waiting + stream.unacknowledged for stream in snapshot.control_streams)
-    oldest = output.duration(queries.oldest_age_s(snapshot.control_streams, at_ms))
+    oldest = output.duration(summaries.oldest_age_s(snapshot.control_streams, at_ms))
     return Text(
         f"{output.format_time_ms(at_ms)}  {server.product} {server.version}, {output.size(server.used_bytes)}{limit}\n"
         f"{snapshot.nodes} supervisors, {counts}; {waiting:,} messages waiting, the oldest for {oldest}; "
@@ -153,7 +153,7 @@ def _header(snapshot: TopSnapshot, at_ms: int) -> Text:
     )
 
 
-def _row(session: queries.SessionSummary, rate: SessionRate | None, at_ms: int) -> tuple[Text | str, ...]:
+def _row(session: summaries.SessionSummary, rate: SessionRate | None, at_ms: int) -> tuple[Text | str, ...]:
     return (
         output.escape(session.identity),
         output.state(session.state),

@@ -44,7 +44,7 @@ class EndedSession(msgspec.Struct, frozen=True):
 @options.as_json
 @options.with_settings
 def close(state: str, **arguments: Any) -> None:
-    """End sessions with what stands in their streams now. Writers are refused from then on; closed is final.
+    """End sessions with the data that their streams have now. Writers are refused from then on; closed is final.
 
     \b
     Examples:  rta-supervisor sessions close run-17

@@ -10,7 +10,7 @@ from rta_supervisor.catalogue.model import Catalogue, Query
 from rta_supervisor.cli import catalogue_access, options, output, query_options
 from rta_supervisor.cli.catalogue_access import CatalogueLine
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.observe import queries
+from rta_supervisor.observe import queries, summaries
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
 from rta_wire import errors
@@ -18,18 +18,23 @@ from rta_wire.session import State
 
 
 @click.command("list")
-@click.option("--all", "is_all", is_flag=True, help="Search the catalogue: all sessions that ever were.")
+@click.option("--all", "is_all", is_flag=True, help="Search the catalogue, which has all sessions that ever were.")
 @query_options.search_options
-@click.option("--before", type=click.IntRange(min=0), metavar="ID", help="Go on with sessions of lower ids.")
-@click.option("--limit", type=click.IntRange(min=0), default=100, show_default=True, help="How many; 0: all.")
+@click.option(
+    "--before", type=click.IntRange(min=0), metavar="ID", help="Sessions of lower ids than this, to get the next page."
+)
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=100, show_default=True, help="How many sessions to list; 0: all."
+)
 @options.as_json
 @options.with_settings
 def list_(
     *, config: settings.Settings, is_all: bool, query: Query, before: int | None, limit: int, as_json: bool
 ) -> None:
-    """Live sessions, the one with the latest sign of life first; with --all those of the catalogue, newest first.
+    """List live sessions, or with --all those of the catalogue.
 
-    Closed ones leave the list of live ones as soon as they are safe in the catalogue; `show` finds them for a day.
+    Live sessions are sorted by their last report, the latest first; those of the catalogue by their ids, the newest
+    first. A closed session is no longer listed as live once the catalogue has it; `show` finds it for a day.
 
     \b
     Examples:  rta-supervisor sessions list --state open
@@ -58,7 +63,7 @@ def _list_live(config: settings.Settings, query: Query, *, limit: int, as_json: 
         console.print(f"{len(matching) - len(page):,} more: --limit 0 shows all")
 
 
-def _live_table(sessions: Sequence[queries.SessionSummary]) -> Table:
+def _live_table(sessions: Sequence[summaries.SessionSummary]) -> Table:
     columns = ("session", "state", "stream", "id", "principal", "samples", "bytes", "open for", "heard")
     table = output.table(*columns, right=("id", "samples", "bytes", "open for", "heard"))
     at_ms = now_ms()

@@ -11,7 +11,7 @@ from rich.text import Text
 from rta_supervisor.catalogue.model import Catalogue, CatalogueRow, StorageLocation
 from rta_supervisor.cli import catalogue_access, options, output, session_lookup
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.observe import queries
+from rta_supervisor.observe import queries, summaries
 from rta_supervisor.session import store as session_store
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
@@ -28,7 +28,7 @@ COLD: Final = "cold"
 class SessionDetails(msgspec.Struct, frozen=True):
     """What `sessions show --json` prints."""
 
-    session: queries.SessionSummary
+    session: summaries.SessionSummary
     document: msgspec.Raw
     """Session JSON as its readers have it."""
     units: dict[str, Totals]
@@ -44,7 +44,7 @@ class SessionDetails(msgspec.Struct, frozen=True):
 @options.as_json
 @options.with_settings
 def show(config: settings.Settings, identity: str, as_json: bool) -> None:
-    """Everything about one session: its JSON, its time range, who wrote how much, where its data is.
+    """Show one session: its JSON, its time range, who wrote how much, where its data is.
 
     One that Redis has forgotten is looked up in the catalogue.
 
@@ -96,7 +96,7 @@ async def load_details(link: Link, config: settings.Settings, identity: str) -> 
 
 
 async def _read_catalogue(
-    catalogue: Catalogue, identity: str, summary: queries.SessionSummary | None
+    catalogue: Catalogue, identity: str, summary: summaries.SessionSummary | None
 ) -> tuple[CatalogueRow | None, list[StorageLocation]]:
     """The row of a session, and where its data is besides Redis."""
     row = await catalogue.get(identity)
@@ -152,8 +152,8 @@ async def _redis_locations(link: Link, config: settings.Settings, stream: str) -
     return locations
 
 
-def _summary_of_row(row: CatalogueRow) -> queries.SessionSummary:
-    return queries.SessionSummary(
+def _summary_of_row(row: CatalogueRow) -> summaries.SessionSummary:
+    return summaries.SessionSummary(
         identity=row.identity,
         state=row.state,
         stream=row.stream,

@@ -1,7 +1,7 @@
-"""Looks at Redis once a second for all pages together, and not at all while nobody watches.
+"""Takes a snapshot of the deployment once a second for all open pages together, and none while no page is open.
 
-There is no task of its own: of the pages that wait for the next look, one does it and the others share it. When that
-one goes away, another takes its place.
+It has no task of its own: of the pages that wait for the next snapshot, one takes it and all others share it. If the
+connection of that page ends meanwhile, another page takes over.
 """
 
 from typing import Any, Final
@@ -13,7 +13,8 @@ import redis.exceptions
 from rta_supervisor.control.dead_letters import DeadLetter, DeadLetters
 from rta_supervisor.diagnostics.recent_events import RECENT_EVENTS
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.observe.queries import RedisQueries, SessionSummary
+from rta_supervisor.observe.queries import RedisQueries
+from rta_supervisor.observe.summaries import SessionSummary
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.web.context import WebContext
 from rta_supervisor.web.live import snapshot
@@ -21,138 +22,143 @@ from rta_supervisor.web.live.snapshot import DeadLetterRow, DeploymentSummary, S
 from rta_wire import __version__, errors, keys
 
 EVERY_S: Final = 1.0
-LOOK_TIMEOUT_S: Final = 2.5
+SNAPSHOT_TIMEOUT_S: Final = 2.5
 SESSIONS_MAX: Final = 500
-ENDED_MAX: Final = 100
-"""Sessions that are closed and put away and are shown all the same."""
+ENDED_SESSIONS_MAX: Final = 100
+"""Closed sessions that are no longer in the index of live ones and are shown all the same."""
 
 STREAMS_MAX: Final = 100
-LETTERS_SHOWN: Final = 20
+DEAD_LETTERS_MAX: Final = 20
 REASON_MAX_CHARS: Final = 500
-
-Numbered = tuple[int, bytes]
 
 
 class SnapshotFeed:
-    """The newest look, and what it changed."""
+    """The newest snapshot, and what changed since the one before it."""
 
-    def __init__(self, parts: WebContext) -> None:
-        self._parts = parts
-        self._overview = RedisQueries(parts.link, parts.config)
-        self._dead_letters = DeadLetters(parts.link, parts.config)
+    def __init__(self, context: WebContext) -> None:
+        self._context = context
+        self._queries = RedisQueries(context.link, context.config)
+        self._dead_letters = DeadLetters(context.link, context.config)
         self._lock = anyio.Lock()
-        self._rates = snapshot.Rates()
+        self._rates = snapshot.SampleRates()
         self._ended: dict[str, SessionSummary] = {}
-        self._opened = b""
-        self._now: Snapshot | None = None
-        self._changes: bytes = b""
-        self._due_s = 0.0
+        self._last_opened = b""
+        """The last stream session id that was given when the catalogue was read."""
+        self._latest: Snapshot | None = None
+        self._delta: bytes = b""
+        self._next_at_s = 0.0
 
-    async def next_update(self, seen: int) -> Numbered:
-        """The next look after the one with that number, as JSON: what changed, or everything for who missed one."""
+    async def next_update(self, after: int) -> tuple[int, bytes]:
+        """Waits for a snapshot with a higher number than `after`. Its number, and JSON for a page that has number
+        `after`: what changed, or all of it if the page missed a snapshot."""
         async with self._lock:
-            is_old = anyio.current_time() > self._due_s + EVERY_S
-            if self._now is None or self._now.number <= seen or is_old:
+            is_old = anyio.current_time() > self._next_at_s + EVERY_S
+            if self._latest is None or self._latest.number <= after or is_old:
                 await self._wait()
-                await self._look_again()
-            now = self._now
-            assert now is not None
-            if seen == now.number - 1 and self._changes:
-                return now.number, self._changes
-            # Who comes between two looks gets the last one.
-            return now.number, self._encode(snapshot.full_update(now, self._rates.history(), RECENT_EVENTS.after(0)))
+                await self._refresh()
+            latest = self._latest
+            assert latest is not None
+            if after == latest.number - 1 and self._delta:
+                return latest.number, self._delta
+            update = snapshot.full_update(latest, self._rates.history(), RECENT_EVENTS.after(0))
+            return latest.number, self._encode(update)
 
     async def _wait(self) -> None:
-        """Until the next look is due, or the server ends."""
-        with anyio.move_on_after(max(0.0, self._due_s - anyio.current_time())):
-            await self._parts.closing.wait()
-        self._due_s = anyio.current_time() + EVERY_S
+        """Waits until the next snapshot is due or the server ends."""
+        with anyio.move_on_after(max(0.0, self._next_at_s - anyio.current_time())):
+            await self._context.closing.wait()
+        self._next_at_s = anyio.current_time() + EVERY_S
 
-    async def _look_again(self) -> None:
-        before = self._now
+    async def _refresh(self) -> None:
+        before = self._latest
         at_ms = now_ms()
         try:
-            with anyio.fail_after(LOOK_TIMEOUT_S):
-                now = await self._take_snapshot(at_ms)
+            with anyio.fail_after(SNAPSHOT_TIMEOUT_S):
+                latest = await self._take_snapshot(at_ms)
         except (*RETRIABLE_ERRORS, redis.exceptions.RedisError, errors.RtaError) as error:
-            now = self._stale_snapshot(at_ms, str(error) or "Redis does not answer")
-        self._now = now
+            latest = self._stale_snapshot(at_ms, str(error) or "Redis does not answer")
+        self._latest = latest
         if before is None:
-            self._changes = b""
+            self._delta = b""
         else:
-            self._changes = self._encode(snapshot.delta_update(before, now, RECENT_EVENTS.after(before.last_event)))
+            self._delta = self._encode(snapshot.delta_update(before, latest, RECENT_EVENTS.after(before.last_event)))
 
     async def _take_snapshot(self, at_ms: int) -> Snapshot:
-        # Read first: a session that opens in between shows in the next look, however short it lives.
-        opened = await self._parts.link.do("GET", keys.LAST_STREAM_SESSION_ID) or b""
-        heard = await self._overview.identities()
-        newest = list(heard)[:SESSIONS_MAX]
-        live = await self._overview.some_sessions(newest, heard)
-        lines = [*live, *await self._ended_lines(live, opened)]
-        rates = self._rates.update(lines, at_ms)
-        streams = await self._overview.streams(live)
-        verdict = self._parts.health.readiness()
-        rest = DeploymentSummary(
-            node=self._parts.node_id,
+        # Read first: a session that opens in between shows in the next snapshot, however soon it ends.
+        last_opened = await self._context.link.do("GET", keys.LAST_STREAM_SESSION_ID) or b""
+        heard_ms = await self._queries.identities()
+        newest = list(heard_ms)[:SESSIONS_MAX]
+        live = await self._queries.sessions_of(newest, heard_ms)
+        sessions = [*live, *await self._ended_sessions(live, last_opened)]
+        rates = self._rates.update(sessions, at_ms)
+        streams = await self._queries.streams(live)
+        readiness = self._context.health.readiness()
+        summary = DeploymentSummary(
+            node=self._context.node_id,
             version=__version__,
-            problem="" if verdict.is_ready else verdict.reason,
-            server=await self._overview.server(),
-            total_sessions=len(heard),
+            problem="" if readiness.is_ready else readiness.reason,
+            server=await self._queries.server(),
+            total_sessions=len(heard_ms),
             streams=tuple(streams[:STREAMS_MAX]),
             total_streams=len(streams),
-            nodes=tuple(await self._overview.nodes()),
-            lanes=tuple(await self._overview.control_streams()),
+            nodes=tuple(await self._queries.nodes()),
+            lanes=tuple(await self._queries.control_streams()),
             dead_letters=await self._dead_letters.count(),
-            letters=tuple(await self._letters()),
-            webhooks=await self._webhooks(),
+            letters=tuple(await self._dead_letter_rows()),
+            webhooks=await self._waiting_deliveries(),
         )
-        rows = {line.identity: snapshot.row(line, rates[line.identity]) for line in lines}
-        return Snapshot(self._next_number(), at_ms, rows, rest, self._last_event())
+        rows = {session.identity: snapshot.session_row(session, rates[session.identity]) for session in sessions}
+        return Snapshot(self._next_number(), at_ms, rows, summary, self._last_event())
 
-    async def _ended_lines(self, live: list[SessionSummary], opened: bytes) -> list[SessionSummary]:
-        """Sessions that are no more among the live ones: those of the look before, and what the catalogue knows."""
-        names = {line.identity for line in live}
-        candidates = [] if self._now is None else list(self._now.sessions)
-        if opened != self._opened:
-            candidates += await self._latest()
-            self._opened = opened
-        unseen = [name for name in dict.fromkeys(candidates) if name not in names and name not in self._ended]
-        for line in await self._overview.some_sessions(unseen, {}):
-            if line.state.is_closed:
-                self._ended[line.identity] = line
-        for name in names:
-            self._ended.pop(name, None)
-        while len(self._ended) > ENDED_MAX:
-            del self._ended[min(self._ended.values(), key=lambda line: line.stream_session_id).identity]
+    async def _ended_sessions(self, live: list[SessionSummary], last_opened: bytes) -> list[SessionSummary]:
+        """Closed sessions that are not in the index any more: those of the snapshot before, and, whenever a session was
+        opened, the latest ones of the catalogue."""
+        live_identities = {session.identity for session in live}
+        candidates = [] if self._latest is None else list(self._latest.sessions)
+        if last_opened != self._last_opened:
+            candidates += await self._latest_in_catalogue()
+            self._last_opened = last_opened
+        unknown = [
+            identity
+            for identity in dict.fromkeys(candidates)
+            if identity not in live_identities and identity not in self._ended
+        ]
+        for session in await self._queries.sessions_of(unknown, {}):
+            if session.state.is_closed:
+                self._ended[session.identity] = session
+        for identity in live_identities:
+            self._ended.pop(identity, None)
+        while len(self._ended) > ENDED_SESSIONS_MAX:
+            del self._ended[min(self._ended.values(), key=lambda session: session.stream_session_id).identity]
         return list(self._ended.values())
 
-    async def _latest(self) -> list[str]:
+    async def _latest_in_catalogue(self) -> list[str]:
         try:
-            return await self._parts.catalogue.latest(ENDED_MAX)
+            return await self._context.catalogue.latest(ENDED_SESSIONS_MAX)
         except errors.CatalogueUnavailable:
-            # Said where it matters: the archivist logs it.
+            # The catalogue writer logs it.
             return []
 
-    async def _letters(self) -> list[DeadLetterRow]:
-        letters = await self._dead_letters.newest(LETTERS_SHOWN)
-        return [_dead_letter_row(letter) for letter in letters]
+    async def _dead_letter_rows(self) -> list[DeadLetterRow]:
+        return [_dead_letter_row(letter) for letter in await self._dead_letters.newest(DEAD_LETTERS_MAX)]
 
-    async def _webhooks(self) -> dict[str, int]:
-        """How many deliveries wait for each target."""
-        names = sorted(self._parts.config.webhooks.to)
-        counts = await self._parts.link.do_all([("ZCARD", self._parts.config.keys.hook_due(name)) for name in names])
-        return dict(zip(names, counts, strict=True))
+    async def _waiting_deliveries(self) -> dict[str, int]:
+        """How many webhook deliveries wait, by target."""
+        targets = sorted(self._context.config.webhooks.to)
+        hook_due = self._context.config.keys.hook_due
+        counts = await self._context.link.do_all([("ZCARD", hook_due(target)) for target in targets])
+        return dict(zip(targets, counts, strict=True))
 
     def _stale_snapshot(self, at_ms: int, problem: str) -> Snapshot:
-        """What was known before, and that it is old."""
-        if self._now is None:
-            rest = DeploymentSummary(self._parts.node_id, __version__, problem)
-            return Snapshot(self._next_number(), at_ms, {}, rest, self._last_event())
-        rest = msgspec.structs.replace(self._now.summary, problem=problem)
-        return Snapshot(self._next_number(), at_ms, self._now.sessions, rest, self._last_event())
+        """The snapshot before, with the reason why there is none of now."""
+        if self._latest is None:
+            summary = DeploymentSummary(self._context.node_id, __version__, problem)
+            return Snapshot(self._next_number(), at_ms, {}, summary, self._last_event())
+        summary = msgspec.structs.replace(self._latest.summary, problem=problem)
+        return Snapshot(self._next_number(), at_ms, self._latest.sessions, summary, self._last_event())
 
     def _next_number(self) -> int:
-        return 1 if self._now is None else self._now.number + 1
+        return 1 if self._latest is None else self._latest.number + 1
 
     @staticmethod
     def _last_event() -> int:
@@ -160,8 +166,8 @@ class SnapshotFeed:
         return events[-1].number if events else 0
 
     @staticmethod
-    def _encode(document: dict[str, Any]) -> bytes:
-        return msgspec.json.encode(document)
+    def _encode(update: dict[str, Any]) -> bytes:
+        return msgspec.json.encode(update)
 
 
 def _dead_letter_row(letter: DeadLetter) -> DeadLetterRow:

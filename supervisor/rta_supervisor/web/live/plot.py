@@ -1,4 +1,6 @@
-"""Follows a session's entries in its stream and makes of them what a plot shows. Bounded in what it reads and keeps."""
+"""A plot of channels of one session: reads its entries as they are added, decodes them, and sends what changed in the
+envelope. Bounded in what it reads and keeps.
+"""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
@@ -22,31 +24,35 @@ from rta_wire.stream import live_then_cold
 
 EVERY_S: Final = 0.5
 QUIET_S: Final = 10.0
-"""After so long without news a sign of life goes out."""
+"""After so long without a change an empty event is sent: it shows that the connection still works."""
 
 PAGE: Final = 32
 PAGE_BYTES: Final = 2 * 1024 * 1024
-"""What one reply of Redis may hold, about: pages get longer where entries are small."""
+"""About the most that one reply of Redis holds: pages get longer if entries are small."""
 
-BACK_MAX_ENTRIES: Final = 4096
-BACK_MAX_BYTES: Final = 32 * 1024 * 1024
-BACK_SLACK_MS: Final = 10_000
-"""Samples that are this much late still count as of the time at which they came."""
+READ_MAX_ENTRIES: Final = 4096
+READ_MAX_BYTES: Final = 32 * 1024 * 1024
+"""One read stops at either: what is older is not shown."""
+
+LATENESS_MS: Final = 10_000
+"""How much later than its samples an entry may be added: entries are read that much further back than the window."""
 
 LISTED_CHANNELS_MAX: Final = 2000
-"""Channels that can be chosen from."""
+"""Channels that a page can choose from."""
 
-CHOSEN_AT_FIRST: Final = 3
+DEFAULT_CHANNELS: Final = 3
+"""How many channels are shown if the request names none."""
+
 STEPS_MIN, STEPS_MAX = 50, 1200
 WINDOW_MIN_S, WINDOW_MAX_S = 1.0, 3600.0
-NS: Final = 10**9
+NS_PER_S: Final = 10**9
 
-_decoding = anyio.CapacityLimiter(1)
-"""One plot is decoded at a time, whoever watches: sessions come first."""
+_decode_limiter = anyio.CapacityLimiter(1)
+"""Plots are decoded one at a time, so that most of the processors are left for sessions."""
 
 
 class PlotRequest(msgspec.Struct, frozen=True):
-    """What a page wants to see."""
+    """What a plot shows: which channels, in how many steps, over how long a time; and the type of their samples."""
 
     channels: tuple[int, ...]
     steps: int
@@ -55,8 +61,9 @@ class PlotRequest(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, query: dict[str, str]) -> "PlotRequest":
+        """The request in the query of an address. Raises `errors.Usage` if it can't be served."""
         try:
-            channels = tuple(int(word) for word in query.get("channels", "").split(",") if word)
+            channels = tuple(int(number) for number in query.get("channels", "").split(",") if number)
             steps, window_s = int(query.get("steps", "600")), float(query.get("window_s", "60"))
             type_ = layout.SampleType(query.get("type", "double"))
         except ValueError as error:
@@ -69,52 +76,54 @@ class PlotRequest(msgspec.Struct, frozen=True):
 
 
 class Plot:
-    """One plot that somebody watches."""
+    """One plot that one page shows."""
 
     def __init__(self, link: Link, names: keys.Keys, ref: SessionRef, request: PlotRequest) -> None:
         self._link = link
-        self._stream = keys.stream(ref.stream)
+        self._stream_key = keys.stream(ref.stream)
         self._cold = ColdReader(link, names, ref.stream)
-        self._number = str(ref.stream_session_id).encode()
+        self._stream_session_id = str(ref.stream_session_id).encode()
         self._request = request
         self._layouts = layout.Plan(default=layout.Layout(type=request.type))
-        self._envelope = Envelope(request.steps, max(1, int(request.window_s * NS / request.steps)))
-        self._chosen = set(request.channels)
+        self._envelope = Envelope(request.steps, max(1, int(request.window_s * NS_PER_S / request.steps)))
+        self._chosen_channels = set(request.channels)
         self._seen_channels: set[int] = set()
-        self._after = ""
-        self._bad = 0
+        self._last_id = ""
+        """The last entry that was read."""
+        self._undecodable = 0
         self._skipped = 0
 
     async def events(self, closing: anyio.Event) -> AsyncIterator[bytes]:
-        """Until the server ends."""
+        """Server-sent events with what changed in the plot, until the server ends."""
         quiet_s = 0.0
-        first = True
+        is_first = True
         while not closing.is_set():
             try:
-                named = len(self._seen_channels)
+                channel_count = len(self._seen_channels)
                 await self._read()
-                told = self._update(is_first=first, has_more_names=len(self._seen_channels) > named)
-                first = False
+                update = self._update(is_first=is_first, has_new_channels=len(self._seen_channels) > channel_count)
+                is_first = False
             except (*RETRIABLE_ERRORS, errors.BadBatch) as error:
-                told = {"problem": str(error) or "Redis does not answer"}
-            if told or quiet_s >= QUIET_S:
+                update = {"problem": str(error) or "Redis does not answer"}
+            if update or quiet_s >= QUIET_S:
                 quiet_s = 0.0
-                yield sse.format_event(msgspec.json.encode(told))
+                yield sse.format_event(msgspec.json.encode(update))
             quiet_s += EVERY_S
             with anyio.move_on_after(EVERY_S):
                 await closing.wait()
 
-    def _update(self, *, is_first: bool, has_more_names: bool) -> dict[str, Any]:
-        told: dict[str, Any] = {}
-        if news := self._envelope.changed_steps():
-            told |= {"last": self._envelope.last, "tracks": news}
+    def _update(self, *, is_first: bool, has_new_channels: bool) -> dict[str, Any]:
+        update: dict[str, Any] = {}
+        if steps := self._envelope.changed_steps():
+            update |= {"last": self._envelope.last, "tracks": steps}
         if is_first:
-            told |= {"stepMs": self._envelope.step_ns / 1e6, "steps": self._envelope.steps, "tracks": news}
-        if is_first or has_more_names:
-            told |= {"named": sorted(self._seen_channels)[:LISTED_CHANNELS_MAX], "chosen": sorted(self._chosen)}
-        if self._bad or self._skipped:
-            told |= {"undecodable": self._bad, "skipped": self._skipped}
-        return told
+            update |= {"stepMs": self._envelope.step_ns / 1e6, "steps": self._envelope.steps, "tracks": steps}
+        if is_first or has_new_channels:
+            listed = sorted(self._seen_channels)[:LISTED_CHANNELS_MAX]
+            update |= {"named": listed, "chosen": sorted(self._chosen_channels)}
+        if self._undecodable or self._skipped:
+            update |= {"undecodable": self._undecodable, "skipped": self._skipped}
+        return update
 
     async def _read(self) -> None:
         """Adds the entries since the last read to the plot, at first those of the whole window. Reads newest first, and
@@ -124,30 +133,31 @@ class Plot:
         newest_id = ""
         earliest_ms = 0
         async for page in self._pages():
-            if entry_count >= BACK_MAX_ENTRIES or size >= BACK_MAX_BYTES:
-                self._skipped += bool(self._after)
+            if entry_count >= READ_MAX_ENTRIES or size >= READ_MAX_BYTES:
+                self._skipped += bool(self._last_id)
                 break
             newest_id = newest_id or page[0].id
-            mine = [entry for entry in page if self._is_mine(entry.fields)]
-            bursts += [entry.fields[3] for entry in mine]
-            if mine and not earliest_ms:
-                earliest_ms = entry_ids.ms_of(mine[0].id) - int(self._request.window_s * 1000) - BACK_SLACK_MS
+            session_entries = [entry for entry in page if self._is_of_session(entry.fields)]
+            bursts += [entry.fields[3] for entry in session_entries]
+            if session_entries and not earliest_ms:
+                window_ms = int(self._request.window_s * 1000)
+                earliest_ms = entry_ids.ms_of(session_entries[0].id) - window_ms - LATENESS_MS
             entry_count += len(page)
             size += _size(page)
             if entry_ids.ms_of(page[-1].id) < earliest_ms:
                 break
-        self._after = newest_id or self._after
+        self._last_id = newest_id or self._last_id
         if bursts:
             # Oldest first: the window ends where the latest sample is.
-            await anyio.to_thread.run_sync(self._take, bursts[::-1], limiter=_decoding)
+            await anyio.to_thread.run_sync(self._add_bursts, bursts[::-1], limiter=_decode_limiter)
 
     async def _pages(self) -> AsyncIterator[list[RawEntry]]:
         """Entries since the last read, newest first: live ones, then what is cold below them."""
-        read = live_then_cold.BackwardRead(self._after or entry_ids.MIN)
+        read = live_then_cold.BackwardRead(self._last_id or entry_ids.MIN)
         count = PAGE
         entry_count = size = 0
         while True:
-            reply = await self._link.do("XREVRANGE", self._stream, *read.live_range, "COUNT", count)
+            reply = await self._link.do("XREVRANGE", self._stream_key, *read.live_range, "COUNT", count)
             page = [RawEntry(raw_id.decode(), tuple(fields)) for raw_id, fields in reply]
             if page:
                 yield page
@@ -160,35 +170,36 @@ class Plot:
         async for page in self._cold.pages_backwards(read):
             yield page
 
-    def _is_mine(self, fields: Sequence[bytes]) -> bool:
-        is_entry = len(fields) == 4 and fields[0] == keys.ENTRY_ID and fields[2] == keys.ENTRY_DATA
-        return is_entry and fields[1] == self._number
+    def _is_of_session(self, fields: Sequence[bytes]) -> bool:
+        is_burst = len(fields) == 4 and fields[0] == keys.ENTRY_ID and fields[2] == keys.ENTRY_DATA
+        return is_burst and fields[1] == self._stream_session_id
 
-    def _take(self, bursts: Sequence[bytes]) -> None:
+    def _add_bursts(self, bursts: Sequence[bytes]) -> None:
         for page in paging.pages(bursts, PAGE):
-            for columns in self._decoded(page):
-                self._add(columns)
+            for columns in self._decode(page):
+                self._add_columns(columns)
 
-    def _decoded(self, bursts: Sequence[bytes]) -> list[decode.SampleColumns]:
+    def _decode(self, bursts: Sequence[bytes]) -> list[decode.SampleColumns]:
+        """Columns of bursts. Those that can't be decoded are counted and left out."""
         try:
             return list(decode.columns(bursts, self._layouts).samples.values())
         except errors.BadBurst:
             if len(bursts) == 1:
-                self._bad += 1
+                self._undecodable += 1
                 return []
-        return [columns for burst in bursts for columns in self._decoded([burst])]
+        return [columns for burst in bursts for columns in self._decode([burst])]
 
-    def _add(self, columns: decode.SampleColumns) -> None:
+    def _add_columns(self, columns: decode.SampleColumns) -> None:
         if len(self._seen_channels) < LISTED_CHANNELS_MAX:
             self._seen_channels |= set(np.unique(columns.channels).tolist())
-        if not self._chosen:
-            self._chosen = set(sorted(self._seen_channels)[:CHOSEN_AT_FIRST])
-        wanted = np.isin(columns.channels, list(self._chosen))
-        for run in np.flatnonzero(wanted).tolist():
+        if not self._chosen_channels:
+            self._chosen_channels = set(sorted(self._seen_channels)[:DEFAULT_CHANNELS])
+        is_chosen = np.isin(columns.channels, list(self._chosen_channels))
+        for run in np.flatnonzero(is_chosen).tolist():
             part = slice(int(columns.offsets[run]), int(columns.offsets[run + 1]))
             self._envelope.add(int(columns.channels[run]), columns.times_ns[part], columns.values[part])
 
 
 def _size(page: Sequence[RawEntry]) -> int:
-    """Bytes of the bursts of some entries, about: those of their last fields."""
+    """About how many bytes the entries have: those of their last fields, which hold the bursts."""
     return sum(len(entry.fields[-1]) for entry in page)

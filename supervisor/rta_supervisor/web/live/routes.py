@@ -1,4 +1,6 @@
-"""What the live page asks for: itself, what changes, one session, a plot. Strict about what a browser may do."""
+"""The routes of the live page: its files, the stream of updates, one session, a plot. Their headers restrict what a
+browser may do with them.
+"""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -20,11 +22,11 @@ from rta_wire import errors, keys
 from rta_wire.control.totals import Totals
 
 STATIC: Final = Path(__file__).parent / "static"
-TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+MEDIA_TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 PAGES_MAX: Final = 32
 PLOTS_MAX: Final = 8
 UNITS_MAX: Final = 200
-FOREIGN: Final = "Another site's page may not watch."
+CROSS_SITE: Final = "Another site's page may not watch."
 
 SECURITY_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -37,10 +39,11 @@ SECURITY_HEADERS: Final = {
 }
 
 
-def routes(parts: WebContext) -> list[BaseRoute]:
-    files = {path.name: path for path in STATIC.iterdir() if path.suffix in TYPES}
-    producer = SnapshotFeed(parts)
-    watching, plotting = http_limits.ConnectionLimit(PAGES_MAX), http_limits.ConnectionLimit(PLOTS_MAX)
+def routes(context: WebContext) -> list[BaseRoute]:
+    """Everything under `/ui`."""
+    files = {path.name: path for path in STATIC.iterdir() if path.suffix in MEDIA_TYPES}
+    feed = SnapshotFeed(context)
+    page_limit, plot_limit = http_limits.ConnectionLimit(PAGES_MAX), http_limits.ConnectionLimit(PLOTS_MAX)
 
     async def page(_: Request) -> Response:
         return _file(files["index.html"])
@@ -51,30 +54,29 @@ def routes(parts: WebContext) -> list[BaseRoute]:
 
     async def events(request: Request) -> Response:
         if _is_cross_site(request):
-            return _problem(FOREIGN, 403)
-        if watching.is_reached:
+            return _problem(CROSS_SITE, 403)
+        if page_limit.is_reached:
             return _problem(f"{PAGES_MAX} pages watch already. Close one of them.", 503)
-        return sse.EventStream(_changes(producer, parts), watching, SECURITY_HEADERS)
+        return sse.EventStream(_updates(feed, context), page_limit, SECURITY_HEADERS)
 
     async def session(request: Request) -> Response:
-        known = await _read(parts, request)
-        return known if isinstance(known, Response) else _json(_about(known))
+        record = await _read_session(context, request)
+        return record if isinstance(record, Response) else _json(_session_json(record))
 
     async def plot(request: Request) -> Response:
         if _is_cross_site(request):
-            return _problem(FOREIGN, 403)
-        if plotting.is_reached:
+            return _problem(CROSS_SITE, 403)
+        if plot_limit.is_reached:
             return _problem(f"{PLOTS_MAX} plots are watched already. Close one of them.", 503)
         try:
-            wish = PlotRequest.parse(dict(request.query_params))
+            plot_request = PlotRequest.parse(dict(request.query_params))
         except errors.Usage as error:
             return _problem(str(error), 400)
-        known = await _read(parts, request)
-        if isinstance(known, Response):
-            return known
-        return sse.EventStream(
-            Plot(parts.link, parts.config.keys, known.ref, wish).events(parts.closing), plotting, SECURITY_HEADERS
-        )
+        record = await _read_session(context, request)
+        if isinstance(record, Response):
+            return record
+        live_plot = Plot(context.link, context.config.keys, record.ref, plot_request)
+        return sse.EventStream(live_plot.events(context.closing), plot_limit, SECURITY_HEADERS)
 
     return [
         Route("/ui", page),
@@ -86,45 +88,47 @@ def routes(parts: WebContext) -> list[BaseRoute]:
 
 
 def _is_cross_site(request: Request) -> bool:
-    """Whether a browser says that somebody else's page asks. It could not read the answer, but it would take a seat."""
+    """Whether a browser says that a page of another site made the request. That page could not read the response, but
+    its connection would count against the limit."""
     return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
 
 
-async def _changes(producer: SnapshotFeed, parts: WebContext) -> AsyncIterator[bytes]:
-    seen = -1
-    while not parts.closing.is_set():
-        seen, body = await producer.next_update(seen)
-        yield sse.format_event(body)
+async def _updates(feed: SnapshotFeed, context: WebContext) -> AsyncIterator[bytes]:
+    """Server-sent events for one page: a whole snapshot, then what changes in each of the next."""
+    number = -1
+    while not context.closing.is_set():
+        number, update = await feed.next_update(number)
+        yield sse.format_event(update)
 
 
-async def _read(parts: WebContext, request: Request) -> SessionRecord | Response:
-    """The session that a request is about, or what is wrong."""
+async def _read_session(context: WebContext, request: Request) -> SessionRecord | Response:
+    """The session that a request names, or the response that says why there is none."""
     try:
         identity = keys.check_identity(request.query_params.get("identity", ""))
-        known = await parts.sessions.read(identity)
+        record = await context.sessions.read(identity)
     except errors.BadName as error:
         return _problem(str(error), 400)
     except RETRIABLE_ERRORS as error:
         return _problem(f"Redis does not answer: {error}", 503)
-    return known or _problem("Redis does not know this session any more.", 404)
+    return record or _problem("Redis does not know this session any more.", 404)
 
 
-def _about(known: SessionRecord) -> dict[str, Any]:
-    units = {name: Totals.from_words(words.split(" ")) for name, words in known.unit_totals.items()}
+def _session_json(record: SessionRecord) -> dict[str, Any]:
+    units = {name: Totals.from_words(text.split(" ")) for name, text in record.unit_totals.items()}
     largest = sorted(units.items(), key=lambda item: (-item[1].samples, item[0]))[:UNITS_MAX]
     return {
-        "identity": known.ref.identity,
-        "state": known.state,
-        "stream": known.ref.stream,
-        "streamSessionId": known.ref.stream_session_id,
-        "principal": known.principal,
-        "version": known.version,
-        "openedMs": known.opened_ms,
-        "lostData": known.lost_data,
-        "totals": _totals(known.totals),
+        "identity": record.ref.identity,
+        "state": record.state,
+        "stream": record.ref.stream,
+        "streamSessionId": record.ref.stream_session_id,
+        "principal": record.principal,
+        "version": record.version,
+        "openedMs": record.opened_ms,
+        "lostData": record.lost_data,
+        "totals": _totals(record.totals),
         "units": [{"unit": name} | _totals(totals) for name, totals in largest],
         "unitCount": len(units),
-        "json": _pretty(known.document),
+        "json": _pretty(record.document),
     }
 
 
@@ -147,7 +151,7 @@ def _pretty(document: bytes) -> str:
 
 
 def _file(path: Path) -> Response:
-    return Response(path.read_bytes(), headers=SECURITY_HEADERS, media_type=TYPES[path.suffix])
+    return Response(path.read_bytes(), headers=SECURITY_HEADERS, media_type=MEDIA_TYPES[path.suffix])
 
 
 def _json(document: dict[str, Any], status: int = 200) -> Response:

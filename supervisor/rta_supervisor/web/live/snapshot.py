@@ -1,4 +1,7 @@
-"""What the live page shows at one moment, and what changed since another. Pure: is told, looks at nothing."""
+"""What the live page shows at one moment, and what changed between two moments. Pure: `feed` reads it from Redis.
+
+Fields of the structs are JSON keys that the page's scripts read.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -7,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from rta_supervisor.diagnostics.recent_events import LogEvent
-from rta_supervisor.observe.queries import (
+from rta_supervisor.observe.summaries import (
     ControlStreamSummary,
     NodeSummary,
     ServerSummary,
@@ -15,15 +18,15 @@ from rta_supervisor.observe.queries import (
     StreamSummary,
 )
 
-HISTORY: Final = 60
-"""Rates that a sparkline has, one for each look."""
+RATES_KEPT: Final = 60
+"""Rates of a session that are kept for its sparkline: one for each snapshot."""
 
-
-PAUSE_S: Final = 10.0
+MAX_PAUSE_S: Final = 10.0
+"""Rates start anew after a longer pause between two snapshots."""
 
 
 class SessionRow(msgspec.Struct, frozen=True, rename="camel"):
-    """One row. Times in ns are text: they are more than a browser can count."""
+    """A row of the table of sessions. Times in ns are text: JavaScript's numbers are not exact enough."""
 
     identity: str
     state: str
@@ -36,11 +39,11 @@ class SessionRow(msgspec.Struct, frozen=True, rename="camel"):
     end_ns: str | None
     lost_data: bool
     rate: float
-    """Samples a second since the look before."""
+    """Samples a second since the snapshot before."""
 
 
 class DeadLetterRow(msgspec.Struct, frozen=True, rename="camel"):
-    """One dead letter."""
+    """A line of the list of dead letters."""
 
     id: str
     source: str
@@ -49,12 +52,12 @@ class DeadLetterRow(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DeploymentSummary(msgspec.Struct, frozen=True, rename="camel"):
-    """Everything that is small enough to be sent whole when it changes."""
+    """Everything but sessions and log events: small enough to be sent whole when anything of it changes."""
 
     node: str
     version: str
     problem: str
-    """Why what is shown may be old; empty while all is well."""
+    """Why the snapshot may be out of date; empty if it is not."""
 
     server: ServerSummary | None = None
     total_sessions: int = 0
@@ -68,83 +71,88 @@ class DeploymentSummary(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """One look."""
+    """What the page shows at one moment."""
 
     number: int
     at_ms: int
     sessions: Mapping[str, SessionRow]
+    """Rows by identity."""
     summary: DeploymentSummary
     last_event: int
+    """The number of the newest log event."""
 
 
-class Rates:
-    """Samples a second of each session, now and for the last minute."""
+class SampleRates:
+    """Samples a second of each session: the latest, and those of the last minute."""
 
     def __init__(self) -> None:
-        self._before: dict[str, int] = {}
-        self._before_ms = 0
+        self._samples: dict[str, int] = {}
+        self._at_ms = 0
         self._history: dict[str, deque[float]] = {}
 
-    def update(self, lines: Iterable[SessionSummary], at_ms: int) -> dict[str, float]:
-        """Told of every look in turn. A session that is new has no rate yet."""
-        seconds = (at_ms - self._before_ms) / 1000
-        if seconds > PAUSE_S:
-            # Nobody watched: what was counted then is no rate of now.
-            self._before, self._history = {}, {}
-        kept = {line.identity: line.samples for line in lines}
+    def update(self, sessions: Iterable[SessionSummary], at_ms: int) -> dict[str, float]:
+        """Rates by identity since the last call; 0 for a session that was not there then. Called for each snapshot."""
+        elapsed_s = (at_ms - self._at_ms) / 1000
+        if elapsed_s > MAX_PAUSE_S:
+            # No page was open: samples of that time give no rate of now.
+            self._samples, self._history = {}, {}
+        samples = {session.identity: session.samples for session in sessions}
         rates = {
-            one: round(max(0.0, samples - self._before.get(one, samples)) / seconds, 1) if seconds > 0 else 0.0
-            for one, samples in kept.items()
+            identity: round(max(0.0, count - self._samples.get(identity, count)) / elapsed_s, 1)
+            if elapsed_s > 0
+            else 0.0
+            for identity, count in samples.items()
         }
         empty: deque[float] = deque()
         self._history = {
-            one: deque([*self._history.get(one, empty), rate], maxlen=HISTORY) for one, rate in rates.items()
+            identity: deque([*self._history.get(identity, empty), rate], maxlen=RATES_KEPT)
+            for identity, rate in rates.items()
         }
-        self._before, self._before_ms = kept, at_ms
+        self._samples, self._at_ms = samples, at_ms
         return rates
 
     def history(self) -> dict[str, list[float]]:
-        """Of those that had any."""
-        return {one: list(rates) for one, rates in self._history.items() if any(rates)}
+        """Rates of the last minute by identity, oldest first. Sessions without samples in it are left out."""
+        return {identity: list(rates) for identity, rates in self._history.items() if any(rates)}
 
 
-def row(line: SessionSummary, rate: float) -> SessionRow:
+def session_row(session: SessionSummary, rate: float) -> SessionRow:
     return SessionRow(
-        identity=line.identity,
-        state=line.state.value,
-        stream=line.stream,
-        opened_ms=line.opened_ms,
-        heard_ms=line.heard_ms,
-        bursts=line.bursts,
-        samples=line.samples,
-        stored_bytes=line.stored_bytes,
-        end_ns=None if line.end_ns is None else str(line.end_ns),
-        lost_data=line.lost_data,
+        identity=session.identity,
+        state=session.state.value,
+        stream=session.stream,
+        opened_ms=session.opened_ms,
+        heard_ms=session.heard_ms,
+        bursts=session.bursts,
+        samples=session.samples,
+        stored_bytes=session.stored_bytes,
+        end_ns=None if session.end_ns is None else str(session.end_ns),
+        lost_data=session.lost_data,
         rate=rate,
     )
 
 
-def full_update(now: Snapshot, rates: Mapping[str, list[float]], events: list[LogEvent]) -> dict[str, Any]:
-    """For a page that knows nothing yet."""
+def full_update(snapshot: Snapshot, rates: Mapping[str, list[float]], events: list[LogEvent]) -> dict[str, Any]:
+    """A whole snapshot, for a page that has none or missed one."""
     return {
-        "number": now.number,
-        "atMs": now.at_ms,
-        "sessions": list(now.sessions.values()),
+        "number": snapshot.number,
+        "atMs": snapshot.at_ms,
+        "sessions": list(snapshot.sessions.values()),
         "rates": rates,
-        "rest": now.summary,
+        "rest": snapshot.summary,
         "events": events,
     }
 
 
-def delta_update(before: Snapshot, now: Snapshot, events: list[LogEvent]) -> dict[str, Any]:
-    """For a page that has seen `before`."""
-    found: dict[str, Any] = {"number": now.number, "atMs": now.at_ms}
-    if changed := [one for name, one in now.sessions.items() if before.sessions.get(name) != one]:
-        found["changed"] = changed
-    if gone := [name for name in before.sessions if name not in now.sessions]:
-        found["gone"] = gone
-    if now.summary != before.summary:
-        found["rest"] = now.summary
+def delta_update(before: Snapshot, after: Snapshot, events: list[LogEvent]) -> dict[str, Any]:
+    """What changed from one snapshot to the next, for a page that has the first one."""
+    update: dict[str, Any] = {"number": after.number, "atMs": after.at_ms}
+    if changed := [row for identity, row in after.sessions.items() if before.sessions.get(identity) != row]:
+        update["changed"] = changed
+    if gone := [identity for identity in before.sessions if identity not in after.sessions]:
+        update["gone"] = gone
+    if after.summary != before.summary:
+        update["rest"] = after.summary
     if events:
-        found["events"] = events
-    return found
+        update["events"] = events
+    return update

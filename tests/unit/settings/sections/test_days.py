@@ -9,10 +9,13 @@ from rta_supervisor.settings.sections import days as sections_days
 from rta_wire import day_streams, errors
 
 
-def test_what_holds_for_a_source() -> None:
-    """What is set for a source, else what is set for all."""
-    own = {"a": sections_days.SourceDaysSettings(partition="day"), "b": sections_days.SourceDaysSettings(keep_days=30)}
-    config = sections_days.DaysSettings(keep_days=3, sources=own)
+def test_rules_of_a_source() -> None:
+    """A source has the rules that are set for it, else those that are set for all."""
+    sources = {
+        "a": sections_days.SourceDaysSettings(partition="day"),
+        "b": sections_days.SourceDaysSettings(keep_days=30),
+    }
+    config = sections_days.DaysSettings(keep_days=3, sources=sources)
     assert config.rules_for("a") == sections_days.DayRules("day", 3)
     assert config.rules_for("b") == sections_days.DayRules("none", 30)
     assert config.rules_for("c") == sections_days.DayRules("none", 3)
@@ -20,8 +23,8 @@ def test_what_holds_for_a_source() -> None:
     assert config.day_of("b.20260101") is None
 
 
-def test_days_that_nobody_asked_for_cost_nothing() -> None:
-    """By default no source is divided."""
+def test_streams_per_day_are_off_by_default() -> None:
+    """By default no source has a stream per day; one source is enough to use them."""
     assert not sections_days.DaysSettings().is_used
     assert sections_days.DaysSettings(partition="day").is_used
     assert sections_days.DaysSettings(sources={"a": sections_days.SourceDaysSettings(partition="day")}).is_used
@@ -40,13 +43,13 @@ def test_days_that_nobody_asked_for_cost_nothing() -> None:
     ],
 )
 def test_settings_that_can_not_be(values: dict[str, Any], where: str) -> None:
-    """Each mistake is named, by its place."""
+    """Each wrong value is refused by the dotted name of its setting."""
     with pytest.raises(errors.RtaError, match=where):
         settings.load(None, {}, {f"days.{name}": value for name, value in values.items()})
 
 
 def test_a_day_lives_longer_than_its_sessions() -> None:
-    """Who reads a session that closed a moment ago finds its stream."""
+    """Days are kept at least as long as closed sessions, so that the stream of a session is there."""
     with pytest.raises(errors.BadConfiguration, match=r"days.keep_days.*session\.closed_ttl_s"):
         settings.load(None, {}, {"days.keep_days": 1, "session.closed_ttl_s": 86_401})
     assert settings.load(None, {}, {"days.keep_days": 0, "session.closed_ttl_s": 86_401}).days.keep_days == 0

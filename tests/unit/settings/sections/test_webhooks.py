@@ -12,7 +12,7 @@ GOOD = {"url": "https://example.com/x", "secret": "0123456789abcdef"}
 
 
 @pytest.mark.parametrize(
-    ("change", "name", "says"),
+    ("change", "name", "reason"),
     [
         ({"url": "ftp://example.com"}, "a", "webhooks.to.a.url: it is not of the form https://host/path"),
         ({"url": "https://user:word@example.com"}, "a", "webhooks.to.a.url: it holds a user name"),
@@ -25,21 +25,21 @@ GOOD = {"url": "https://example.com/x", "secret": "0123456789abcdef"}
         ({}, "a{b}", "letters, digits"),
     ],
 )
-def test_bad_targets_are_named(change: dict[str, object], name: str, says: str) -> None:
-    """Which setting, and what is wrong with it. A URL is not repeated, since it may hold a token."""
+def test_bad_targets_are_named(change: dict[str, object], name: str, reason: str) -> None:
+    """The error names the setting and what is wrong with it, and does not quote a URL, which may hold a token."""
     with pytest.raises(errors.BadConfiguration) as caught:
         settings.load(overrides={f"webhooks.to.{name}": {**GOOD, **change}}, environ={})
-    assert says in str(caught.value)
+    assert reason in str(caught.value)
     assert "word" not in str(caught.value)
 
 
 def test_a_secret_may_be_a_credential(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """systemd names the directory, the setting the file; a missing or empty one is an error with its path."""
+    """A secret is read from systemd's directory by the name of its file; a missing or empty file is named."""
     (tmp_path / "pager").write_text("0123456789abcdef\n")
     (tmp_path / "empty").write_text("\n")
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
-    good = "pager"
-    assert WebhookTarget("https://h/", secret_file=good).key_bytes("a") == b"0123456789abcdef"
+    credential = "pager"
+    assert WebhookTarget("https://h/", secret_file=credential).key_bytes("a") == b"0123456789abcdef"
     for name in ("empty", "missing"):
         with pytest.raises(errors.BadConfiguration, match=name):
             WebhookTarget("https://h/", secret_file=name).key_bytes("a")

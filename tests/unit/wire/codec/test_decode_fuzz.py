@@ -100,24 +100,24 @@ def test_mutated_messages_mean_what_protobuf_says(raw: bytes) -> None:
     assert described(ours) == described(theirs) == described_by_hand(message)
 
 
-def described(found: decode.DecodedBursts) -> object:
+def described(decoded: decode.DecodedBursts) -> object:
     """Everything in columns, in a form that compares bit by bit."""
     samples: dict[int, list[tuple[int, bytes]]] = {}
-    for part in found.samples.values():
+    for part in decoded.samples.values():
         for channel, (times, values) in part.by_channel().items():
             raws = [values[k : k + 1].tobytes() for k in range(len(values))]
             samples.setdefault(channel, []).extend(zip(times.tolist(), raws, strict=True))
     return (
-        {channel: sorted(some) for channel, some in samples.items()},
-        [event.SerializeToString() for event in found.events],
-        found.session_json,
-        found.time_ranges_ns,
+        {channel: sorted(pairs) for channel, pairs in samples.items()},
+        [event.SerializeToString() for event in decoded.events],
+        decoded.session_json,
+        decoded.time_ranges_ns,
     )
 
 
 def described_by_hand(message: stream_pb2.StreamDataBurst) -> object:
     """The same from the message, sample by sample."""
-    samples: g.Found = {}
+    samples: g.SamplesByChannel = {}
     kinds = ("timestamped_data", "periodic_data", "row_data")
     for item in message.data:
         kind = item.WhichOneof("data")
@@ -125,10 +125,10 @@ def described_by_hand(message: stream_pb2.StreamDataBurst) -> object:
             g.add(samples, item, LAYOUTS)
     ranges = [item.time_range for item in message.data if item.HasField("time_range")]
     return (
-        {channel: sorted(some) for channel, some in samples.items()},
+        {channel: sorted(pairs) for channel, pairs in samples.items()},
         [item.event.SerializeToString() for item in message.data if item.HasField("event")],
         [item.session_json for item in message.data if item.HasField("session_json")],
-        [(one.start_time, one.end_time) for one in ranges],
+        [(time_range.start_time, time_range.end_time) for time_range in ranges],
     )
 
 

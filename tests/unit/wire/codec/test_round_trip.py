@@ -11,17 +11,17 @@ from rta_wire.codec import decode, encode, layout
 from tests.unit.wire import strategies as g
 
 
-def columns(datas: list[bytes], layouts: layout.Plan) -> g.Found:
+def columns(datas: list[bytes], layouts: layout.Plan) -> g.SamplesByChannel:
     """Our own decoder's columns in the form that the slow one gives."""
-    found: g.Found = {}
+    by_channel: g.SamplesByChannel = {}
     for kind, part in decode.columns(datas, layouts).samples.items():
         assert part.values.dtype == kind.dtype
         for channel, (times, values) in part.by_channel().items():
             assert layouts.layout(channel).type is kind
             raw, width = values.tobytes(), kind.dtype.itemsize
             samples = [raw[k * width : (k + 1) * width] for k in range(len(times))]
-            found.setdefault(channel, []).extend(zip(times.tolist(), samples, strict=True))
-    return found
+            by_channel.setdefault(channel, []).extend(zip(times.tolist(), samples, strict=True))
+    return by_channel
 
 
 def masked(rows: g.Rows) -> pa.Array:
@@ -29,7 +29,7 @@ def masked(rows: g.Rows) -> pa.Array:
     return pa.array(rows.values, mask=~rows.valid)
 
 
-def check(bursts: list[codec_burst.Burst], wanted: g.Found, layouts: layout.Plan) -> None:
+def check(bursts: list[codec_burst.Burst], wanted: g.SamplesByChannel, layouts: layout.Plan) -> None:
     """Both decoders must find the same, and the totals must say so."""
     datas = [burst.data for burst in bursts]
     assert g.parsed(datas, layouts) == wanted
@@ -73,14 +73,14 @@ def test_wide_rows_come_back_bit_by_bit(data: st.DataObject) -> None:
     times = np.array(data.draw(st.lists(g.times, max_size=40)), np.int64)
     ids = data.draw(st.lists(g.channel_ids, unique=True, min_size=1, max_size=5))
     layouts = data.draw(g.plans())
-    wanted: g.Found = {}
+    wanted: g.SamplesByChannel = {}
     values = {}
     for channel in ids:
-        made = data.draw(g.bits(layouts.layout(channel).type.dtype, len(times)))
-        some = st.lists(st.booleans(), min_size=len(times), max_size=len(times))
-        valid = np.array(data.draw(some | st.just([True] * len(times))), np.bool_)
-        values[channel] = pa.array(made, mask=~valid)
-        rows = g.Rows(np.full(len(times), channel, np.uint32), times, made, valid)
+        samples = data.draw(g.bits(layouts.layout(channel).type.dtype, len(times)))
+        flags = st.lists(st.booleans(), min_size=len(times), max_size=len(times))
+        valid = np.array(data.draw(flags | st.just([True] * len(times))), np.bool_)
+        values[channel] = pa.array(samples, mask=~valid)
+        rows = g.Rows(np.full(len(times), channel, np.uint32), times, samples, valid)
         wanted |= g.wanted(rows, layouts, 1000)
     check(list(encode.Encoder(layouts).table(times, values)), wanted, layouts)
 
@@ -91,7 +91,7 @@ def test_samples_keep_the_order_in_which_they_came(rows: g.Rows) -> None:
     """Without sorting, late samples of timestamped channels stay where they were and deltas go below zero."""
     options = encode.Options(in_time_order=False)
     bursts = list(encode.Encoder(options=options).rows(rows.channels, rows.times, masked(rows)))
-    wanted: g.Found = {}
+    wanted: g.SamplesByChannel = {}
     for channel, time, value, valid in zip(*rows, strict=True):
         if valid:
             wanted.setdefault(int(channel), []).append((int(time), value.tobytes()))

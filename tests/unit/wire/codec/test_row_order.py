@@ -30,24 +30,24 @@ def widths(draw: st.DrawFn) -> list[int]:
 @st.composite
 def in_rounds(draw: st.DrawFn) -> list[int]:
     """The same channels again and again; the last round may end early, and now and then somebody is out of line."""
-    one = draw(widths())
+    channels = draw(widths())
     if draw(st.integers(0, 3)) == 0:
-        one.insert(draw(st.integers(0, len(one))), draw(st.sampled_from(one)))
-    rows = one * draw(st.integers(1, 20))
-    rows += one[: draw(st.integers(0, len(one)))]
+        channels.insert(draw(st.integers(0, len(channels))), draw(st.sampled_from(channels)))
+    rows = channels * draw(st.integers(1, 20))
+    rows += channels[: draw(st.integers(0, len(channels)))]
     if draw(st.integers(0, 3)) == 0:
         rows[draw(st.integers(0, len(rows) - 1))] = draw(ids)
     return rows
 
 
 rows_of_channels = st.lists(st.tuples(ids, st.integers(1, 30)), min_size=1, max_size=20)
-by_channels = rows_of_channels.map(lambda some: [channel for channel, count in some for _ in range(count)])
+by_channels = rows_of_channels.map(lambda counts: [channel for channel, count in counts for _ in range(count)])
 in_any_order = st.lists(ids, min_size=1, max_size=200) | st.lists(st.integers(0, 3), min_size=1, max_size=200)
 came = st.one_of(in_rounds(), by_channels, by_channels.map(sorted), in_any_order)
 
 
-def apart(values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-    """The same values in memory in other ways: every third place, backwards, a column of a table."""
+def memory_layouts(values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """The same values with other memory layouts: every third element, backwards, a column of a table."""
     spread = np.zeros(3 * len(values), values.dtype)
     spread[::3] = values
     table = np.zeros((len(values), 4), values.dtype)
@@ -55,23 +55,23 @@ def apart(values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
     return [values, spread[::3], values[::-1].copy()[::-1], table[:, 2]]
 
 
-def check(given_rows: npt.NDArray[np.uint32]) -> row_order.ChannelGroups:
-    """Against numpy's sort of the channels as they are."""
-    wanted = np.argsort(given_rows, kind="stable")
-    channels, lens = np.unique(given_rows, return_counts=True)
-    for some in apart(given_rows):
-        found = row_order.by_channel(some)
-        assert (found.channels.dtype, found.channels.tolist()) == (np.dtype(np.uint32), channels.tolist())
-        assert found.lens.tolist() == lens.tolist()
-        np.testing.assert_array_equal(found.order.rows, wanted)
+def check(channels: npt.NDArray[np.uint32]) -> row_order.ChannelGroups:
+    """The groups of rows with these channels, compared with numpy's stable sort."""
+    wanted = np.argsort(channels, kind="stable")
+    distinct, lens = np.unique(channels, return_counts=True)
+    for source in memory_layouts(channels):
+        groups = row_order.by_channel(source)
+        assert (groups.channels.dtype, groups.channels.tolist()) == (np.dtype(np.uint32), distinct.tolist())
+        assert groups.lens.tolist() == lens.tolist()
+        np.testing.assert_array_equal(groups.order.rows, wanted)
         for dtype in (np.uint8, np.int64, np.float32):
-            values = np.random.default_rng(1).integers(0, 256, len(some)).astype(dtype)
-            for own in apart(values):
-                made = found.order.apply(own)
-                assert made.dtype == dtype
-                assert made.flags.c_contiguous
-                np.testing.assert_array_equal(made, values[wanted])
-    return found
+            values = np.random.default_rng(1).integers(0, 256, len(source)).astype(dtype)
+            for value_source in memory_layouts(values):
+                ordered = groups.order.apply(value_source)
+                assert ordered.dtype == dtype
+                assert ordered.flags.c_contiguous
+                np.testing.assert_array_equal(ordered, values[wanted])
+    return groups
 
 
 @g.thorough
@@ -90,7 +90,7 @@ def test_the_same_as_a_stable_sort(rows: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "stretches"),
+    ("channels", "stretches"),
     [
         ([0, 1, 2, 3], 1),
         ([70_000, 70_003, 80_000], 1),
@@ -99,9 +99,9 @@ def test_the_same_as_a_stable_sort(rows: list[int]) -> None:
     ],
 )
 @pytest.mark.parametrize("extra", [0, 1, 3])
-def test_rounds_are_not_sorted(one: list[int], stretches: int, extra: int) -> None:
+def test_rounds_are_not_sorted(channels: list[int], stretches: int, extra: int) -> None:
     """They are taken as they stand: neighbours together, those with a row more apart from the others."""
-    rows = np.array(one * row_order.ROUNDS_MIN + one[:extra], np.uint32)
+    rows = np.array(channels * row_order.ROUNDS_MIN + channels[:extra], np.uint32)
     order = check(rows).order
     assert isinstance(order, row_order.RoundRobinOrder)
     assert stretches <= len(order.stretches) <= stretches + 1

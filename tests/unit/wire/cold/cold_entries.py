@@ -15,13 +15,13 @@ def bursts(count: int, *, level: int = 0, framing: burst.Framing = burst.Framing
     times = 1_700_000_000_000_000_000 + np.repeat(np.arange(50 * count), 4) * 10_000_000 + ids * rng.integers(0, 3)
     values = np.round(1000 * np.sin(times / 1e9) + rng.normal(0, 3, len(ids)), 1)
     options = burst.EncodeOptions(target_bytes=1700, group_rows=200, level=level, framing=framing)
-    return [one.data for one in encode.Encoder(options=options).rows(ids, times, values)]
+    return [burst.data for burst in encode.Encoder(options=options).rows(ids, times, values)]
 
 
 def packed(entries: list[RawEntry], options: cold_batch.ColdCompression = cold_batch.DEFAULT) -> bytes:
     opener = lz4_roundtrip.Lz4Unpacker()
     batch = [opener.unpack(entry) for entry in entries]
-    live_bytes = sum(len(word) for one in entries for word in one.fields)
+    live_bytes = sum(len(field) for entry in entries for field in entry.fields)
     return cold_batch.pack_batch(batch, byte_split.WidthChooser(), live_bytes=live_bytes, options=options)
 
 

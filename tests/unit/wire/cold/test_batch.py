@@ -23,7 +23,7 @@ from tests.unit.wire.cold.cold_entries import bursts, numbered, packed
 
 PATIENCE_S = 5.0
 quickly = settings(g.thorough, max_examples=5_000 if g.SOAK else 40)
-"""Each example looks for how LZ4 was told to compress, which takes a while."""
+"""Each example searches for the level of LZ4, which takes a while."""
 
 
 parts = st.integers(0, 2**64 - 1)
@@ -56,7 +56,7 @@ def test_every_entry_comes_back(entries: list[RawEntry], codec: str) -> None:
     """Ids, names, doubled names, values: whoever wrote them, and whatever they hold."""
     data = packed(entries, cold_batch.ColdCompression(codec=codec))
     assert cold_batch.unpack_entries(data) == entries
-    assert all(lz4_roundtrip.repack(one)[1] for one in cold_batch.unpack_batch(data))
+    assert all(lz4_roundtrip.repack(entry)[1] for entry in cold_batch.unpack_batch(data))
     header = cold_batch.read_header(data)
     assert (header.first_id, header.last_id, header.entries) == (entries[0].id, entries[-1].id, len(entries))
 
@@ -67,9 +67,9 @@ def test_a_cursor_in_the_middle(data: st.DataObject) -> None:
     """Entries after one id and up to another, as XRANGE would give them."""
     entries = data.draw(streams())
     batch = packed(entries)
-    after, until = (data.draw(st.sampled_from([one.id for one in entries])) for _ in range(2))
+    after, until = (data.draw(st.sampled_from([entry.id for entry in entries])) for _ in range(2))
     low, high = entry_ids.parse(after), entry_ids.parse(until)
-    wanted = [one for one in entries if low < entry_ids.parse(one.id) <= high]
+    wanted = [entry for entry in entries if low < entry_ids.parse(entry.id) <= high]
     assert cold_batch.unpack_entries(batch, after, until) == wanted
 
 
@@ -93,16 +93,16 @@ def test_any_bytes_are_refused(data: bytes) -> None:
 
 
 def framed(header: Any, body: bytes) -> bytes:
-    words = msgspec.msgpack.encode(header)
-    whole = words + body
-    return struct.pack("<4sBII", b"rtac", 1, zlib.crc32(whole), len(words)) + whole
+    packed_header = msgspec.msgpack.encode(header)
+    content = packed_header + body
+    return struct.pack("<4sBII", b"rtac", 1, zlib.crc32(content), len(packed_header)) + content
 
 
 @g.thorough
 @given(st.data())
 def test_a_batch_with_a_right_checksum_and_wrong_insides(data: st.DataObject) -> None:
     """Somebody who knows the format writes nonsense: refused by name, or read as what it says."""
-    header, body = msgspec.to_builtins(cold_batch.read_header(GOOD)), bytearray(cold_batch._framed(GOOD)[1])
+    header, body = msgspec.to_builtins(cold_batch.read_header(GOOD)), bytearray(cold_batch._parse_frame(GOOD)[1])
     for _ in range(data.draw(st.integers(1, 4))):
         if data.draw(st.booleans()):
             name = data.draw(st.sampled_from(["sizes", "stored"]))
@@ -119,19 +119,19 @@ def test_a_batch_with_a_right_checksum_and_wrong_insides(data: st.DataObject) ->
 def test_a_table_that_lies(data: st.DataObject) -> None:
     """Numbers in the table that do not add up: no slice goes past its end, and no index."""
     header = cold_batch.read_header(GOOD)
-    body = cold_batch._framed(GOOD)[1]
-    sections = list(cold_batch._parts(header, body))
+    body = cold_batch._parse_frame(GOOD)[1]
+    sections = list(cold_batch._decompress_parts(header, body))
     table = msgspec.msgpack.decode(sections[0])
     for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.sampled_from([n for n, word in enumerate(table) if isinstance(word, bytes)]))
-        word = bytearray(table[place])
-        if word and data.draw(st.booleans()):
-            word[data.draw(st.integers(0, len(word) - 1))] = data.draw(st.integers(0, 255))
+        index = data.draw(st.sampled_from([n for n, numbers in enumerate(table) if isinstance(numbers, bytes)]))
+        numbers = bytearray(table[index])
+        if numbers and data.draw(st.booleans()):
+            numbers[data.draw(st.integers(0, len(numbers) - 1))] = data.draw(st.integers(0, 255))
         else:
-            word += data.draw(st.binary(max_size=9))
-        table[place] = bytes(word)
+            numbers += data.draw(st.binary(max_size=9))
+        table[index] = bytes(numbers)
     raw = msgspec.msgpack.encode(table)
-    stored = cold_batch._compressed(raw, cold_batch.DEFAULT)
+    stored = cold_batch._compress(raw, cold_batch.DEFAULT)
     changed = msgspec.structs.replace(
         header, sizes=(len(raw), *header.sizes[1:]), stored=(len(stored), *header.stored[1:])
     )
@@ -141,7 +141,7 @@ def test_a_table_that_lies(data: st.DataObject) -> None:
 @pytest.mark.parametrize("change", [{"first_id": "1-0"}, {"last_id": "9999999999999-0"}, {"entries": 1}])
 def test_a_header_that_lies(change: dict[str, Any]) -> None:
     """What it says of the entries is what readers and the index go by."""
-    header, body = msgspec.to_builtins(cold_batch.read_header(GOOD)), bytes(cold_batch._framed(GOOD)[1])
+    header, body = msgspec.to_builtins(cold_batch.read_header(GOOD)), bytes(cold_batch._parse_frame(GOOD)[1])
     assert cold_batch.unpack_entries(framed(header, body)) == cold_batch.unpack_entries(GOOD)
     with pytest.raises(errors.BadBatch, match="does not hold the entries"):
         cold_batch.unpack_entries(framed(header | change, body))
@@ -169,11 +169,14 @@ def test_numbers_that_do_not_add_up_are_refused() -> None:
 
 def test_a_value_that_is_not_to_the_bit_is_noticed_among_others() -> None:
     """Each value of an entry has its own checksum."""
-    one, two = bursts(2)[:2]
-    made = lz4_roundtrip.Lz4Unpacker().unpack(RawEntry("1-0", (b"a", one, b"b", two)))
-    assert lz4_roundtrip.repack(made) == (RawEntry("1-0", (b"a", one, b"b", two)), True)
-    for sums in ((made.checksums[0] ^ 1, made.checksums[1]), (made.checksums[0], made.checksums[1] ^ 1)):
-        assert not lz4_roundtrip.repack(made._replace(checksums=sums))[1]
+    first, second = bursts(2)[:2]
+    unpacked = lz4_roundtrip.Lz4Unpacker().unpack(RawEntry("1-0", (b"a", first, b"b", second)))
+    assert lz4_roundtrip.repack(unpacked) == (RawEntry("1-0", (b"a", first, b"b", second)), True)
+    for sums in (
+        (unpacked.checksums[0] ^ 1, unpacked.checksums[1]),
+        (unpacked.checksums[0], unpacked.checksums[1] ^ 1),
+    ):
+        assert not lz4_roundtrip.repack(unpacked._replace(checksums=sums))[1]
 
 
 def test_levels_are_not_tried_for_every_value(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,27 +184,27 @@ def test_levels_are_not_tried_for_every_value(monkeypatch: pytest.MonkeyPatch) -
     block = b"\xf0" + bytes([200 - 15]) + b"\x0a\x10" + b"x" * 198
     real, tried = burst.compress, []
 
-    def compress(*given: Any) -> bytes:
-        tried.append(given[1])
-        return real(*given)
+    def compress(*arguments: Any) -> bytes:
+        tried.append(arguments[1])
+        return real(*arguments)
 
     monkeypatch.setattr(burst, "compress", compress)
-    opener = lz4_roundtrip.Lz4Unpacker()
+    unpacker = lz4_roundtrip.Lz4Unpacker()
     levels = limits.LZ4_LEVEL_MAX - limits.LZ4_LEVEL_MIN + 1
     for batch in (1, 2):
         for number in range(50):
-            assert opener.unpack(RawEntry(f"{number + 1}-0", (b"data", block))).recipes == bytes(
+            assert unpacker.unpack(RawEntry(f"{number + 1}-0", (b"data", block))).recipes == bytes(
                 [lz4_roundtrip.NOT_UNPACKED]
             )
         assert len(tried) < batch * (2 * levels + 2 * 50 + 1)
         assert len(tried) > batch * levels
-        opener.next_batch()
+        unpacker.next_batch()
 
 
 @pytest.mark.parametrize("codec", cold_batch.CODECS)
 def test_a_bomb_takes_no_memory(codec: str) -> None:
     """A megabyte that unpacks to gigabytes is refused by its sizes, or ends where they do."""
-    zeros = cold_batch._compressed(bytes(64 * limits.MIB), cold_batch.ColdCompression(codec=codec))
+    zeros = cold_batch._compress(bytes(64 * limits.MIB), cold_batch.ColdCompression(codec=codec))
     for claimed in (64 * limits.MIB, limits.COLD_BATCH_MAX_BYTES, 1):
         header = msgspec.structs.replace(
             cold_batch.read_header(GOOD), codec=codec, sizes=(0, claimed, 0, 0), stored=(0, len(zeros), 0, 0)
@@ -223,17 +226,17 @@ def test_a_full_batch_fits() -> None:
     """What may go into a batch can be read again: as many entries and as many bytes as there may be."""
     rng = np.random.default_rng(5)
     noise = rng.integers(0, 256, limits.COLD_BATCH_MAX_BYTES // 16, np.uint8).tobytes()
-    opener = lz4_roundtrip.Lz4Unpacker()
+    unpacker = lz4_roundtrip.Lz4Unpacker()
     batch: list[lz4_roundtrip.UnpackedEntry] = []
     size = 0
     while True:
-        one = opener.unpack(RawEntry(f"{len(batch) + 1}-0", (b"id", b"1", b"data", noise)))
-        if cold_batch.is_over_limit(len(batch) + 1, size + one.size):
+        entry = unpacker.unpack(RawEntry(f"{len(batch) + 1}-0", (b"id", b"1", b"data", noise)))
+        if cold_batch.is_over_limit(len(batch) + 1, size + entry.size):
             break
-        batch.append(one)
-        size += one.size
+        batch.append(entry)
+        size += entry.size
     data = cold_batch.pack_batch(batch, byte_split.WidthChooser(), live_bytes=0)
     assert len(data) <= limits.COLD_STORED_MAX_BYTES
     assert cold_batch.unpack_batch(data) == batch
-    tiny = [opener.unpack(RawEntry(f"{n + 1}-0", (b"", b""))) for n in range(limits.COLD_BATCH_MAX_ENTRIES)]
+    tiny = [unpacker.unpack(RawEntry(f"{n + 1}-0", (b"", b""))) for n in range(limits.COLD_BATCH_MAX_ENTRIES)]
     assert cold_batch.unpack_batch(cold_batch.pack_batch(tiny, byte_split.WidthChooser(), live_bytes=0)) == tiny

@@ -12,13 +12,13 @@ from tests.unit.wire.cold.cold_entries import bursts, numbered, packed
 @pytest.mark.parametrize("framing", list(burst.Framing))
 @pytest.mark.parametrize("level", [-64, -3, 0, 1, 9, 12])
 def test_blocks_are_made_again_whatever_made_them(level: int, framing: burst.Framing) -> None:
-    """What LZ4 was told is found out, so that what is inside is compressed and not the blocks."""
+    """The level of LZ4 is found, so that the content of blocks is compressed and not the blocks."""
     entries = numbered(bursts(20, level=level, framing=framing))
     data = packed(entries)
     assert cold_batch.unpack_entries(data) == entries
-    assert len(data) < sum(len(one.fields[3]) for one in entries)
+    assert len(data) < sum(len(entry.fields[3]) for entry in entries)
     batch = cold_batch.unpack_batch(data)
-    kept = sum(one.recipes[1] == lz4_roundtrip.NOT_UNPACKED for one in batch)
+    kept = sum(entry.recipes[1] == lz4_roundtrip.NOT_UNPACKED for entry in batch)
     assert kept == 0
 
 
@@ -37,8 +37,8 @@ def test_another_lz4_gives_the_same_content(monkeypatch: pytest.MonkeyPatch) -> 
     data = packed(entries)
     real = burst.compress
     monkeypatch.setattr(burst, "compress", lambda raw, *_: real(raw, 9))
-    for one, entry in zip(cold_batch.unpack_batch(data), entries, strict=True):
-        again, exact = lz4_roundtrip.repack(one)
+    for unpacked, entry in zip(cold_batch.unpack_batch(data), entries, strict=True):
+        again, exact = lz4_roundtrip.repack(unpacked)
         assert not exact
         assert lz4.block.decompress(again.fields[3], uncompressed_size=1 << 20) == lz4.block.decompress(
             entry.fields[3], uncompressed_size=1 << 20

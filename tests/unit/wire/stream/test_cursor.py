@@ -32,38 +32,38 @@ class Stream:
 
     def read(self, after: str, asked: int = 3) -> cursor.StreamPage:
         """What MULTI, XINFO STREAM, XRANGE, EXEC give."""
-        found = [entry for entry in self.entries if entry_ids.parse(entry[0].decode()) > entry_ids.parse(after)][:asked]
+        entries = [entry for entry in self.entries if entry_ids.is_after(entry[0].decode(), after)][:asked]
         info = {
             "length": len(self.entries),
             "entries-added": self.added,
             "last-generated-id": self.last_id.encode(),
             "first-entry": self.entries[0] if self.entries else None,
         }
-        return cursor.parse_page(info, found, asked=asked)
+        return cursor.parse_page(info, entries, asked=asked)
 
 
-def drain(follower: cursor.StreamCursor) -> list[cursor.StreamEntry | cursor.Gap]:
+def drain(stream_cursor: cursor.StreamCursor) -> list[cursor.StreamEntry | cursor.Gap]:
     """Steps until nothing comes any more."""
-    found: list[cursor.StreamEntry | cursor.Gap] = []
-    while step := list(follower.step()):
-        found += step
-    return found
+    items: list[cursor.StreamEntry | cursor.Gap] = []
+    while step := list(stream_cursor.step()):
+        items += step
+    return items
 
 
-def ids(found: list[cursor.StreamEntry | cursor.Gap]) -> list[object]:
+def ids(items: list[cursor.StreamEntry | cursor.Gap]) -> list[object]:
     """Ids of entries, and gaps as they are."""
-    return [one.id if isinstance(one, cursor.StreamEntry) else one for one in found]
+    return [item.id if isinstance(item, cursor.StreamEntry) else item for item in items]
 
 
 def test_entries_come_once_and_in_order() -> None:
     """A stream that nobody trims has no gaps, in as many steps as it takes."""
     stream = Stream()
     stream.add(7)
-    follower = cursor.StreamCursor(stream.read)
-    assert ids(drain(follower)) == [f"{k}-0" for k in range(1, 8)]
-    assert not drain(follower)
+    stream_cursor = cursor.StreamCursor(stream.read)
+    assert ids(drain(stream_cursor)) == [f"{k}-0" for k in range(1, 8)]
+    assert not drain(stream_cursor)
     stream.add()
-    assert drain(follower) == [cursor.StreamEntry("8-0", 7, b"8-0")]
+    assert drain(stream_cursor) == [cursor.StreamEntry("8-0", 7, b"8-0")]
 
 
 def test_entries_that_were_trimmed_unread_are_a_gap_with_their_number() -> None:
@@ -71,34 +71,34 @@ def test_entries_that_were_trimmed_unread_are_a_gap_with_their_number() -> None:
     stream = Stream()
     stream.add(5)
     stream.trim(2)
-    follower = cursor.StreamCursor(stream.read)
-    assert ids(drain(follower)) == [cursor.Gap(entry_ids.MIN, "3-0", 2), "3-0", "4-0", "5-0"]
+    stream_cursor = cursor.StreamCursor(stream.read)
+    assert ids(drain(stream_cursor)) == [cursor.Gap(entry_ids.MIN, "3-0", 2), "3-0", "4-0", "5-0"]
     stream.add(6)
     stream.trim(7)
-    assert ids(drain(follower)) == [cursor.Gap("5-0", "10-0", 4), "10-0", "11-0"]
+    assert ids(drain(stream_cursor)) == [cursor.Gap("5-0", "10-0", 4), "10-0", "11-0"]
 
 
 def test_entries_that_were_read_before_they_were_trimmed_are_no_gap() -> None:
     """Trimming behind the reader is of no interest."""
     stream = Stream()
     stream.add(5)
-    follower = cursor.StreamCursor(stream.read)
-    drain(follower)
+    stream_cursor = cursor.StreamCursor(stream.read)
+    drain(stream_cursor)
     stream.trim(5)
     stream.add(1)
-    assert ids(drain(follower)) == ["6-0"]
+    assert ids(drain(stream_cursor)) == ["6-0"]
 
 
 def test_an_emptied_stream_is_a_gap_up_to_its_end() -> None:
     """Where everything is gone the gap has no end id, and it is told once."""
     stream = Stream()
     stream.add(4)
-    follower = cursor.StreamCursor(stream.read)
-    list(follower.step())
+    stream_cursor = cursor.StreamCursor(stream.read)
+    list(stream_cursor.step())
     stream.trim(4)
-    assert drain(follower) == [cursor.Gap("3-0", None, 1)]
+    assert drain(stream_cursor) == [cursor.Gap("3-0", None, 1)]
     stream.add(1)
-    assert ids(drain(follower)) == ["5-0"]
+    assert ids(drain(stream_cursor)) == ["5-0"]
 
 
 def test_from_the_middle_the_number_is_a_bound_until_the_end_was_seen() -> None:
@@ -120,10 +120,10 @@ def test_the_bound_takes_into_account_what_was_removed_before_the_position() -> 
     stream = Stream()
     stream.add(20)
     stream.trim(5)
-    follower = cursor.StreamCursor(stream.read, after="8-0")
-    assert ids(list(follower.step())) == ["9-0", "10-0", "11-0"]
+    stream_cursor = cursor.StreamCursor(stream.read, after="8-0")
+    assert ids(list(stream_cursor.step())) == ["9-0", "10-0", "11-0"]
     stream.trim(10)
-    assert ids(list(follower.step()))[0] == cursor.Gap("11-0", "16-0", 6, exact=False)
+    assert ids(list(stream_cursor.step()))[0] == cursor.Gap("11-0", "16-0", 6, exact=False)
 
 
 @pytest.mark.parametrize("first_ms", [1, 1000])
@@ -135,13 +135,13 @@ def test_a_stream_that_was_removed_and_made_again_is_reported(first_ms: int) -> 
     def read(after: str) -> cursor.StreamPage:
         return streams[-1].read(after)
 
-    follower = cursor.StreamCursor(read)
-    drain(follower)
+    stream_cursor = cursor.StreamCursor(read)
+    drain(stream_cursor)
     streams.append(Stream(first_ms))
     streams[-1].add(2)
-    found = drain(follower)
-    assert found[0] == cursor.Gap("119-0", f"{first_ms}-0", 0, exact=False, restarted=True)
-    assert ids(found[1:]) == [f"{first_ms}-0", f"{first_ms + 1}-0"]
+    items = drain(stream_cursor)
+    assert items[0] == cursor.Gap("119-0", f"{first_ms}-0", 0, exact=False, restarted=True)
+    assert ids(items[1:]) == [f"{first_ms}-0", f"{first_ms + 1}-0"]
 
 
 def test_a_stream_that_is_gone_is_reported_and_followed_when_it_returns() -> None:
@@ -149,11 +149,11 @@ def test_a_stream_that_is_gone_is_reported_and_followed_when_it_returns() -> Non
     stream = Stream()
     stream.add(2)
     parts = [stream.read(entry_ids.MIN), cursor.EMPTY_PAGE, cursor.EMPTY_PAGE]
-    follower = cursor.StreamCursor(lambda _: parts.pop(0))
-    assert len(list(follower.step())) == 2
-    assert list(follower.step()) == [cursor.Gap("2-0", None, 0, exact=False, restarted=True)]
-    assert list(follower.step()) == []
-    assert follower.position == entry_ids.MIN
+    stream_cursor = cursor.StreamCursor(lambda _: parts.pop(0))
+    assert len(list(stream_cursor.step())) == 2
+    assert list(stream_cursor.step()) == [cursor.Gap("2-0", None, 0, exact=False, restarted=True)]
+    assert list(stream_cursor.step()) == []
+    assert stream_cursor.position == entry_ids.MIN
 
 
 @pytest.mark.parametrize(
@@ -171,10 +171,10 @@ def test_an_entry_that_is_bad_raises_once_and_is_passed_by(fields: dict[bytes, b
     stream = Stream()
     stream.add(3)
     stream.entries[1] = (b"2-0", fields)
-    follower = cursor.StreamCursor(stream.read)
+    stream_cursor = cursor.StreamCursor(stream.read)
     with pytest.raises(errors.BadBurst, match=words):
-        list(follower.step())
-    assert ids(drain(follower)) == ["3-0"]
+        list(stream_cursor.step())
+    assert ids(drain(stream_cursor)) == ["3-0"]
 
 
 moves = st.lists(
@@ -192,7 +192,7 @@ moves = st.lists(
 def test_entries_read_and_entries_lost_add_up(moves: list[tuple[str, int]]) -> None:
     """Whatever is added and trimmed between steps, nothing is lost without being counted, and nothing is read twice."""
     stream = Stream()
-    follower = cursor.StreamCursor(stream.read)
+    stream_cursor = cursor.StreamCursor(stream.read)
     read: list[str] = []
     lost = 0
     for what, count in [*moves, ("end", 0)]:
@@ -200,11 +200,11 @@ def test_entries_read_and_entries_lost_add_up(moves: list[tuple[str, int]]) -> N
             stream.add(count)
         elif what == "trim":
             stream.trim(count)
-        for one in drain(follower) if what == "end" else follower.step() if what == "step" else ():
-            if isinstance(one, cursor.Gap):
-                assert one.exact
-                lost += one.entries
+        for item in drain(stream_cursor) if what == "end" else stream_cursor.step() if what == "step" else ():
+            if isinstance(item, cursor.Gap):
+                assert item.exact
+                lost += item.entries
             else:
-                read.append(one.id)
+                read.append(item.id)
     assert len(read) + lost == stream.added
     assert read == sorted(set(read), key=entry_ids.parse)

@@ -19,10 +19,10 @@ def test_entries_that_are_live_and_cold_count_once(trimmed: int, moved: int, uns
     """Whatever stands where while a stream is moved, its length and what is gone from it are the same."""
     moved = max(moved, 1)
     unshed = min(unshed, moved)
-    one = cold_index.ColdExtent("1-0", "9-0", moved, 1, trimmed + moved, 0, 0, 0, 0, 0)
+    extent = cold_index.ColdExtent("1-0", "9-0", moved, 1, trimmed + moved, 0, 0, 0, 0, 0)
     part = cursor.StreamPage((), trimmed + moved + live, unshed + live, None, "99-0", is_complete=True)
-    found = live_then_cold.combine_counters(part, one)
-    assert (found.length, found.removed, found.first_id) == (moved + live, trimmed, "1-0")
+    counters = live_then_cold.combine_counters(part, extent)
+    assert (counters.length, counters.removed, counters.first_id) == (moved + live, trimmed, "1-0")
 
 
 @g.thorough
@@ -31,11 +31,13 @@ def test_what_is_gone_after_a_place(trimmed: int, moved: int, hole: int, live: i
     """Counted entry by entry: those that were trimmed before what is cold, and between it and what is live."""
     moved = max(moved, 1)
     total = trimmed + moved + hole + live
-    one = cold_index.ColdExtent("1-0", "9-0", moved, 1, trimmed + moved, 0, 0, 0, 0, 0)
-    found = live_then_cold.combine_counters(cursor.StreamPage((), total, live, None, "99-0", is_complete=True), one)
+    extent = cold_index.ColdExtent("1-0", "9-0", moved, 1, trimmed + moved, 0, 0, 0, 0, 0)
+    counters = live_then_cold.combine_counters(
+        cursor.StreamPage((), total, live, None, "99-0", is_complete=True), extent
+    )
     gone = [n < trimmed or trimmed + moved <= n < trimmed + moved + hole for n in range(total)]
     added = data.draw(st.integers(0, total))
-    assert found.removed_after(added) == sum(gone[added:])
+    assert counters.removed_after(added) == sum(gone[added:])
 
 
 def test_a_reader_that_joins_above_what_is_cold_missed_nothing() -> None:
@@ -45,11 +47,11 @@ def test_a_reader_that_joins_above_what_is_cold_missed_nothing() -> None:
     assert read.take_index(extent) is None
     fields = {b"id": b"7", b"data": b""}
     whole = cursor.StreamPage([(b"12-0", fields)], 6, 1, "12-0", "12-0", is_complete=True)
-    follower = cursor.StreamCursor(lambda _: read.live_page(whole), after="9-0")
-    assert [type(found) for found in follower.step()] == [cursor.StreamEntry]
+    stream_cursor = cursor.StreamCursor(lambda _: read.live_page(whole), after="9-0")
+    assert [type(item) for item in stream_cursor.step()] == [cursor.StreamEntry]
     trimmed = cursor.StreamPage([(b"15-0", fields)], 8, 1, "15-0", "15-0", is_complete=True)
-    follower = cursor.StreamCursor(lambda _: read.live_page(trimmed), after="9-0")
-    gap, _ = list(follower.step())
+    stream_cursor = cursor.StreamCursor(lambda _: read.live_page(trimmed), after="9-0")
+    gap, _ = list(stream_cursor.step())
     assert isinstance(gap, cursor.Gap)
     assert gap.entries == 2
 
@@ -86,8 +88,8 @@ def test_a_batch_that_the_index_counts_no_more_is_passed_by() -> None:
     read.take_batch(("6-0", b""))
     assert read.take_index(extent) is None
     page = read.cold_page([(b"4-0", {b"id": b"7", b"data": b""})])
-    follower = cursor.StreamCursor(lambda _: page)
-    assert list(follower.step()) == [cursor.Gap(entry_ids.MIN, "4-0", 3), cursor.StreamEntry("4-0", 7, b"")]
+    stream_cursor = cursor.StreamCursor(lambda _: page)
+    assert list(stream_cursor.step()) == [cursor.Gap(entry_ids.MIN, "4-0", 3), cursor.StreamEntry("4-0", 7, b"")]
 
 
 @pytest.mark.parametrize("extent", [None, msgspec.structs.replace(EXTENT, last_id="1-0")])
@@ -163,11 +165,11 @@ removing = st.lists(st.one_of(adds, moves, moves, removals, pauses), max_size=80
 def test_a_cursor_reads_or_counts_every_entry(before: list[tuple[str, int]], script: list[tuple[str, int]]) -> None:
     """Whatever is moved and removed between two reads, entries that were read and gaps add up, and none comes twice."""
     stream = CompactedStream([*(action for action in before if action != PAUSE), PAUSE, *script])
-    follower = cursor.StreamCursor(stream.next_page)
+    stream_cursor = cursor.StreamCursor(stream.next_page)
     read: list[str] = []
     lost = quiet_steps = 0
     while quiet_steps < len(script) + 2:
-        items = list(follower.step())
+        items = list(stream_cursor.step())
         for item in items:
             if isinstance(item, cursor.Gap):
                 assert item.exact
@@ -203,4 +205,4 @@ def test_backwards_nothing_is_missed_or_doubled(
     there = stream.added
     ids = list(stream.read_backwards(entry_ids.format_id(after)))
     assert ids == sorted(set(ids), key=entry_ids.parse, reverse=True)
-    assert {entry_ids.ms_of(one) for one in ids} >= set(range(after + 1, there + 1))
+    assert {entry_ids.ms_of(entry_id) for entry_id in ids} >= set(range(after + 1, there + 1))

@@ -1,6 +1,6 @@
-// One session: facts, plot, writers and JSON.
+// Details of the chosen session: facts, plot, writers and JSON.
 
-import { byId, make, mark, Rows, say } from './dom.js';
+import { byId, createElement, setData, Rows, setText } from './dom.js';
 import * as format from './format.js';
 import { isLive } from './store.js';
 import { Plot } from './plot.js';
@@ -8,8 +8,8 @@ import { Plot } from './plot.js';
 export class Detail {
   constructor() {
     this.identity = null;
-    this.seen = null;
-    this.busy = false;
+    this.loadedFor = null;
+    this.isLoading = false;
     this.plot = new Plot();
     this.units = new Rows(byId('writers').tBodies[0], createUnit, updateUnit);
     this.facts = new Map();
@@ -17,10 +17,10 @@ export class Detail {
 
   open(identity) {
     this.identity = identity;
-    this.seen = null;
-    this.about = null;
+    this.loadedFor = null;
+    this.session = null;
     byId('detail').hidden = false;
-    say(byId('detail-title'), identity);
+    setText(byId('detail-title'), identity);
     byId('detail-title').title = identity;
     byId('detail-title').focus();
     this.plot.open(identity);
@@ -33,85 +33,85 @@ export class Detail {
     this.plot.close();
   }
 
-  // Told of every look: asks again only for a session that changed.
+  // Called for every update: loads the details again if the row of the session changed.
   show(store) {
     if (this.identity === null) return;
-    const one = store.sessions.get(this.identity);
-    const seen = one ? `${one.state} ${one.samples} ${one.bursts} ${one.lostData}` : 'gone';
+    const row = store.sessions.get(this.identity);
+    const rowText = row ? `${row.state} ${row.samples} ${row.bursts} ${row.lostData}` : 'gone';
     this.now = store.now();
-    if (seen !== this.seen && !this.busy) {
-      this.seen = seen;
+    if (rowText !== this.loadedFor && !this.isLoading) {
+      this.loadedFor = rowText;
       this.load();
-    } else if (this.about) this.showFacts();
+    } else if (this.session) this.showFacts();
   }
 
   async load() {
     const identity = this.identity;
-    this.busy = true;
+    this.isLoading = true;
     let problem = '';
     try {
-      const answer = await fetch(`ui/session?${new URLSearchParams({ identity })}`);
-      const document = await answer.json();
+      const response = await fetch(`ui/session?${new URLSearchParams({ identity })}`);
+      const body = await response.json();
       if (identity !== this.identity) return;
-      if (answer.ok) this.take(document);
-      else problem = document.problem;
+      if (response.ok) this.showSession(body);
+      else problem = body.problem;
     } catch {
       problem = 'The supervisor does not answer.';
     } finally {
-      this.busy = false;
+      this.isLoading = false;
     }
     if (identity === this.identity) {
-      say(byId('detail-problem'), problem);
+      setText(byId('detail-problem'), problem);
       byId('detail-problem').hidden = !problem;
     }
   }
 
-  take(about) {
-    this.about = about;
+  showSession(session) {
+    this.session = session;
     const state = byId('detail-state');
-    mark(state, 'is', about.state);
-    say(state, about.state);
+    setData(state, 'is', session.state);
+    setText(state, session.state);
     this.showFacts();
-    this.units.show(about.units, (one) => one.unit);
-    const more = about.unitCount - about.units.length;
-    say(byId('writers-note'), about.unitCount === 0 ? 'Nobody has written yet.' : more > 0 ? `and ${more} more with less` : '');
-    byId('writers').hidden = about.unitCount === 0;
-    say(byId('detail-json'), about.json);
+    this.units.show(session.units, (unit) => unit.unit);
+    const more = session.unitCount - session.units.length;
+    setText(byId('writers-note'), session.unitCount === 0 ? 'Nobody has written yet.' : more > 0 ? `and ${more} more with less` : '');
+    byId('writers').hidden = session.unitCount === 0;
+    setText(byId('detail-json'), session.json);
   }
 
   showFacts() {
-    const { about } = this;
-    const { totals } = about;
+    const { session } = this;
+    const { totals } = session;
     const spanMs = totals.startNs === null ? null : Number((BigInt(totals.endNs) - BigInt(totals.startNs)) / 1000000n);
     const ratio = totals.storedBytes ? (totals.rawBytes / totals.storedBytes).toFixed(2) : null;
     const facts = [
-      ['Stream', `${about.stream}, id ${about.streamSessionId}`],
-      ['Opened', `${format.duration((this.now ?? Date.now()) - about.openedMs)} ago by ${about.principal}`],
+      ['Stream', `${session.stream}, id ${session.streamSessionId}`],
+      ['Opened', `${format.duration((this.now ?? Date.now()) - session.openedMs)} ago by ${session.principal}`],
       ['First data', format.moment(totals.startNs)],
       ['Last data', format.moment(totals.endNs)],
       ['Covers', spanMs === null ? '–' : format.duration(spanMs)],
       ['Samples', `${totals.samples.toLocaleString('en')} in ${totals.bursts.toLocaleString('en')} bursts`],
       ['Stored', format.bytes(totals.storedBytes) + (ratio ? `, compressed ${ratio} times` : '')],
-      ['Changes', `${about.version}${isLive(about) ? '' : ', final'}${about.lostData ? ', Redis lost data' : ''}`],
+      ['Changes', `${session.version}${isLive(session) ? '' : ', final'}${session.lostData ? ', Redis lost data' : ''}`],
     ];
     for (const [name, text] of facts) {
       if (!this.facts.has(name)) {
-        const cell = make('dd');
+        const cell = createElement('dd');
         this.facts.set(name, cell);
-        byId('detail-facts').append(make('div', {}, make('dt', {}, name), cell));
+        byId('detail-facts').append(createElement('div', {}, createElement('dt', {}, name), cell));
       }
-      say(this.facts.get(name), text);
+      setText(this.facts.get(name), text);
     }
   }
 }
 
-function createUnit(one) {
-  const cells = [0, 1, 2].map(() => make('td', { class: 'number' }));
-  cells.push(make('td', { class: 'number wide dim' }));
-  return { element: make('tr', {}, make('th', { scope: 'row', class: 'clip', title: one.unit }, one.unit), ...cells), cells };
+function createUnit(unit) {
+  const cells = [0, 1, 2].map(() => createElement('td', { class: 'number' }));
+  cells.push(createElement('td', { class: 'number wide dim' }));
+  return { element: createElement('tr', {}, createElement('th', { scope: 'row', class: 'clip', title: unit.unit }, unit.unit), ...cells), cells };
 }
 
-function updateUnit(row, one) {
-  const words = [format.count(one.bursts), format.count(one.samples), format.bytes(one.storedBytes), format.moment(one.endNs).slice(11, 23)];
-  words.forEach((text, at) => say(row.cells[at], text));
+function updateUnit(row, unit) {
+  const texts = [format.count(unit.bursts), format.count(unit.samples), format.bytes(unit.storedBytes), format.moment(unit.endNs).slice(11, 23)];
+  texts.forEach((text, index) => setText(row.cells[index], text));
 }

@@ -1,8 +1,8 @@
-// Elements. Text only ever goes in as text: nothing that came from a session is parsed as markup.
+// Creates and changes elements. Text is only ever set as text: nothing that came from a session is parsed as markup.
 
 export const byId = (id) => document.getElementById(id);
 
-export function make(tag, attributes = {}, ...children) {
+export function createElement(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name === 'class') element.className = value;
@@ -12,18 +12,19 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-export function say(element, text) {
+// Changes the text of an element if it differs: selections in it stay otherwise.
+export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-export function mark(element, name, value) {
+export function setData(element, name, value) {
   if (element.dataset[name] !== value) element.dataset[name] = value;
 }
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-// A sparkline: the last minute, newest at the right.
-export function spark(width, height) {
+// A sparkline of the last minute, with the newest value at the right.
+export function createSparkline(width, height) {
   const svg = document.createElementNS(SVG, 'svg');
   svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
   svg.setAttribute('preserveAspectRatio', 'none');
@@ -37,21 +38,21 @@ export function spark(width, height) {
   let drawn = '';
   return {
     element: svg,
-    draw(values, places) {
-      const top = Math.max(...values, 1e-9);
-      const step = width / (places - 1);
-      const from = places - values.length;
-      const points = values.map((value, at) => `${((from + at) * step).toFixed(1)} ${(height - 1 - (value / top) * (height - 2.5)).toFixed(1)}`);
+    draw(values, length) {
+      const highest = Math.max(...values, 1e-9);
+      const step = width / (length - 1);
+      const first = length - values.length;
+      const points = values.map((value, index) => `${((first + index) * step).toFixed(1)} ${(height - 1 - (value / highest) * (height - 2.5)).toFixed(1)}`);
       const path = points.length && values.some((value) => value > 0) ? `M${points.join('L')}` : '';
       if (path === drawn) return;
       drawn = path;
       line.setAttribute('d', path);
-      area.setAttribute('d', path ? `${path}V${height}H${(from * step).toFixed(1)}Z` : '');
+      area.setAttribute('d', path ? `${path}V${height}H${(first * step).toFixed(1)}Z` : '');
     },
   };
 }
 
-// Rows of a table by key: kept and changed in place, so that focus and selection stay where they are.
+// Rows of a table or list by key. They are changed in place, so that focus and selection stay where they are.
 export class Rows {
   constructor(body, create, update) {
     this.body = body;
@@ -61,14 +62,14 @@ export class Rows {
   }
 
   show(items, keyOf) {
-    const wanted = new Set(items.map(keyOf));
+    const keys = new Set(items.map(keyOf));
     for (const [key, row] of this.rows) {
-      if (!wanted.has(key)) {
+      if (!keys.has(key)) {
         row.element.remove();
         this.rows.delete(key);
       }
     }
-    let before = this.body.firstElementChild;
+    let next = this.body.firstElementChild;
     for (const item of items) {
       const key = keyOf(item);
       let row = this.rows.get(key);
@@ -76,8 +77,8 @@ export class Rows {
         row = this.create(item);
         this.rows.set(key, row);
       }
-      if (row.element === before) before = before.nextElementSibling;
-      else this.body.insertBefore(row.element, before);
+      if (row.element === next) next = next.nextElementSibling;
+      else this.body.insertBefore(row.element, next);
       this.update(row, item);
     }
   }

@@ -1,11 +1,11 @@
-// Numbers, sizes and times in words for people. Pure.
+// Numbers, sizes and times as text for people. Pure.
 
-const STEPS = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k']];
+const PREFIXES = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k']];
 
 export function count(number) {
   if (number == null || Number.isNaN(number)) return '–';
-  for (const [step, letter] of STEPS) {
-    if (Math.abs(number) >= step) return `${significant(number / step)} ${letter}`;
+  for (const [factor, prefix] of PREFIXES) {
+    if (Math.abs(number) >= factor) return `${significant(number / factor)} ${prefix}`;
   }
   return significant(number);
 }
@@ -19,12 +19,12 @@ function significant(number) {
 export function bytes(number) {
   if (number == null) return '–';
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-  let at = 0;
-  while (number >= 1024 && at < units.length - 1) {
+  let power = 0;
+  while (number >= 1024 && power < units.length - 1) {
     number /= 1024;
-    at += 1;
+    power += 1;
   }
-  return `${at === 0 ? number : number.toFixed(number >= 100 ? 0 : 1)} ${units[at]}`;
+  return `${power === 0 ? number : number.toFixed(number >= 100 ? 0 : 1)} ${units[power]}`;
 }
 
 export function duration(ms) {
@@ -36,7 +36,7 @@ export function duration(ms) {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
-// For tables: one number, at most three digits.
+// A duration for tables: one number with at most three digits.
 export function age(ms) {
   if (ms == null) return '–';
   const s = Math.max(0, Math.floor(ms / 1000));

@@ -1,6 +1,6 @@
-// A live plot: each channel a strip of its own, lowest to highest of each step of time, drawn on one canvas.
+// A live plot on one canvas: a strip for each channel, with the lowest and highest value of each step of time.
 
-import { byId, make, Rows, say } from './dom.js';
+import { byId, createElement, Rows, setText } from './dom.js';
 import * as format from './format.js';
 
 const STRIP = 74;
@@ -22,14 +22,14 @@ export class Plot {
     this.pointer = null;
     this.clear();
     this.canvas = byId('plot');
-    for (const type of TYPES) byId('plot-type').append(make('option', { value: type }, type));
+    for (const type of TYPES) byId('plot-type').append(createElement('option', { value: type }, type));
     byId('plot-window').addEventListener('change', () => this.connect());
     byId('plot-type').addEventListener('change', () => this.connect());
     byId('channel-filter').addEventListener('input', () => this.showChooser());
     byId('channels').addEventListener('change', () => this.choose());
     this.canvas.addEventListener('pointermove', (event) => this.point(event.offsetX));
     this.canvas.addEventListener('pointerleave', () => this.point(null));
-    this.values = new Rows(byId('plot-values').tBodies[0], (one) => this.createValue(one), (row, one) => this.updateValue(row, one));
+    this.values = new Rows(byId('plot-values').tBodies[0], (summary) => this.createValue(summary), (row, summary) => this.updateValue(row, summary));
     new ResizeObserver(() => this.draw()).observe(this.canvas);
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.draw());
     document.addEventListener('visibilitychange', () => (document.hidden ? this.disconnect() : this.connect()));
@@ -73,7 +73,7 @@ export class Plot {
       steps: String(Math.round((this.canvas.clientWidth || 500) - GUTTER)),
     });
     this.source = new EventSource(`ui/plot?${query}`);
-    this.source.onmessage = (message) => this.take(JSON.parse(message.data));
+    this.source.onmessage = (message) => this.apply(JSON.parse(message.data));
     this.source.onerror = () => {
       if (this.source?.readyState !== EventSource.CLOSED) return;
       this.disconnect();
@@ -81,60 +81,60 @@ export class Plot {
     };
   }
 
-  take(news) {
-    if (news.steps) {
+  apply(update) {
+    if (update.steps) {
       this.clear();
-      this.steps = news.steps;
-      this.stepMs = news.stepMs;
+      this.steps = update.steps;
+      this.stepMs = update.stepMs;
     }
-    if (news.last != null) this.last = news.last;
-    for (const [channel, found] of Object.entries(news.tracks ?? {})) {
+    if (update.last != null) this.last = update.last;
+    for (const [channel, steps] of Object.entries(update.tracks ?? {})) {
       const track = this.tracks.get(Number(channel)) ?? new Map();
       this.tracks.set(Number(channel), track);
-      found.at.forEach((at, place) => track.set(at, [found.low[place], found.high[place]]));
-      for (const at of track.keys()) if (at <= this.last - this.steps) track.delete(at);
+      steps.at.forEach((number, index) => track.set(number, [steps.low[index], steps.high[index]]));
+      for (const number of track.keys()) if (number <= this.last - this.steps) track.delete(number);
     }
-    if (news.named) {
-      this.named = news.named;
-      this.chosen = news.chosen;
+    if (update.named) {
+      this.named = update.named;
+      this.chosen = update.chosen;
       this.showChooser();
     }
-    this.showNote(news);
+    this.showNote(update);
     this.draw();
   }
 
-  showNote(news) {
-    const words = [];
-    if (news.problem) words.push(`The stream can't be read: ${news.problem}`);
-    if (news.undecodable) words.push(`${news.undecodable} bursts can't be decoded as ${byId('plot-type').value}; choose another type`);
-    if (news.skipped) words.push('data comes faster than it can be drawn; some of it is not shown');
-    if (!this.named.length && !words.length) words.push('No samples in the stream yet.');
-    say(byId('plot-note'), words.join('. '));
+  showNote(update) {
+    const texts = [];
+    if (update.problem) texts.push(`The stream can't be read: ${update.problem}`);
+    if (update.undecodable) texts.push(`${update.undecodable} bursts can't be decoded as ${byId('plot-type').value}; choose another type`);
+    if (update.skipped) texts.push('data comes faster than it can be drawn; some of it is not shown');
+    if (!this.named.length && !texts.length) texts.push('No samples in the stream yet.');
+    setText(byId('plot-note'), texts.join('. '));
   }
 
   showChooser() {
-    const wanted = byId('channel-filter').value.trim();
-    const found = this.named.filter((one) => !wanted || String(one).includes(wanted)).slice(0, CHANNELS_LISTED);
-    const set = byId('channels');
-    const listed = found.join();
-    if (set.dataset.listed !== listed) {
-      set.dataset.listed = listed;
-      set.replaceChildren(make('legend', { class: 'unseen' }, 'Channels'), ...found.map((one) => {
-        const box = make('input', { type: 'checkbox', value: String(one) });
-        return make('label', {}, box, make('span', {}, String(one)));
+    const text = byId('channel-filter').value.trim();
+    const channels = this.named.filter((channel) => !text || String(channel).includes(text)).slice(0, CHANNELS_LISTED);
+    const fieldset = byId('channels');
+    const listed = channels.join();
+    if (fieldset.dataset.listed !== listed) {
+      fieldset.dataset.listed = listed;
+      fieldset.replaceChildren(createElement('legend', { class: 'unseen' }, 'Channels'), ...channels.map((channel) => {
+        const box = createElement('input', { type: 'checkbox', value: String(channel) });
+        return createElement('label', {}, box, createElement('span', {}, String(channel)));
       }));
     }
-    for (const box of set.querySelectorAll('input')) {
+    for (const box of fieldset.querySelectorAll('input')) {
       box.checked = this.chosen.includes(Number(box.value));
       box.disabled = !box.checked && this.chosen.length >= CHANNELS_MAX;
     }
   }
 
   choose() {
-    const listed = [...byId('channels').querySelectorAll('input')];
-    const seen = new Set(listed.map((box) => Number(box.value)));
-    const kept = this.chosen.filter((one) => !seen.has(one));
-    this.chosen = [...kept, ...listed.filter((box) => box.checked).map((box) => Number(box.value))].sort((a, b) => a - b);
+    const boxes = [...byId('channels').querySelectorAll('input')];
+    const listed = new Set(boxes.map((box) => Number(box.value)));
+    const unlisted = this.chosen.filter((channel) => !listed.has(channel));
+    this.chosen = [...unlisted, ...boxes.filter((box) => box.checked).map((box) => Number(box.value))].sort((a, b) => a - b);
     this.showChooser();
     if (this.chosen.length) this.connect();
     else {
@@ -149,18 +149,18 @@ export class Plot {
     this.draw();
   }
 
+  // Lowest and highest value of a channel in the window, and the latest or, under the pointer, the one there.
   summary(channel) {
     const track = this.tracks.get(channel);
     if (!track?.size) return { channel, latest: null, low: null, high: null };
     let [low, high, newest] = [Infinity, -Infinity, -Infinity];
-    for (const [at, [least, most]] of track) {
-      low = Math.min(low, least);
-      high = Math.max(high, most);
-      newest = Math.max(newest, at);
+    for (const [number, [stepLow, stepHigh]] of track) {
+      low = Math.min(low, stepLow);
+      high = Math.max(high, stepHigh);
+      newest = Math.max(newest, number);
     }
-    const at = this.pointedStep();
-    const [least, most] = track.get(at ?? newest) ?? [null, null];
-    return { channel, latest: most == null ? null : (least + most) / 2, low, high };
+    const [stepLow, stepHigh] = track.get(this.pointedStep() ?? newest) ?? [null, null];
+    return { channel, latest: stepHigh == null ? null : (stepLow + stepHigh) / 2, low, high };
   }
 
   pointedStep() {
@@ -169,24 +169,24 @@ export class Plot {
     return share < 0 ? null : this.last - this.steps + 1 + Math.round(share * (this.steps - 1));
   }
 
-  createValue(one) {
-    const swatch = make('span', { class: 'swatch', 'data-track': String(this.chosen.indexOf(one.channel) % CHANNELS_MAX), 'aria-hidden': 'true' });
-    const cells = [make('td', { class: 'number' }), make('td', { class: 'number dim' }), make('td', { class: 'number dim' })];
-    return { element: make('tr', {}, make('th', { scope: 'row' }, swatch, String(one.channel)), ...cells), swatch, cells };
+  createValue(summary) {
+    const swatch = createElement('span', { class: 'swatch', 'data-track': String(this.chosen.indexOf(summary.channel) % CHANNELS_MAX), 'aria-hidden': 'true' });
+    const cells = [createElement('td', { class: 'number' }), createElement('td', { class: 'number dim' }), createElement('td', { class: 'number dim' })];
+    return { element: createElement('tr', {}, createElement('th', { scope: 'row' }, swatch, String(summary.channel)), ...cells), swatch, cells };
   }
 
-  updateValue(row, one) {
-    row.swatch.dataset.track = String(this.chosen.indexOf(one.channel) % CHANNELS_MAX);
-    [one.latest, one.low, one.high].forEach((number, at) => say(row.cells[at], format.value(number)));
+  updateValue(row, summary) {
+    row.swatch.dataset.track = String(this.chosen.indexOf(summary.channel) % CHANNELS_MAX);
+    [summary.latest, summary.low, summary.high].forEach((number, index) => setText(row.cells[index], format.value(number)));
   }
 
   draw() {
-    const found = this.chosen.map((channel) => this.summary(channel));
-    this.values.show(found, (one) => one.channel);
-    byId('plot-values').hidden = !found.length;
+    const summaries = this.chosen.map((channel) => this.summary(channel));
+    this.values.show(summaries, (summary) => summary.channel);
+    byId('plot-values').hidden = !summaries.length;
     const width = this.canvas.clientWidth;
-    const height = found.length ? found.length * (STRIP + GAP) + AXIS : 0;
-    this.canvas.hidden = !found.length;
+    const height = summaries.length ? summaries.length * (STRIP + GAP) + AXIS : 0;
+    this.canvas.hidden = !summaries.length;
     if (!width || !height) return;
     const ratio = devicePixelRatio || 1;
     this.canvas.style.height = `${height}px`;
@@ -196,37 +196,37 @@ export class Plot {
     pen.scale(ratio, ratio);
     const style = getComputedStyle(this.canvas);
     pen.font = `11px ${style.fontFamily}`;
-    found.forEach((one, at) => this.drawStrip(pen, one, at * (STRIP + GAP), width, style));
+    summaries.forEach((summary, index) => this.drawStrip(pen, summary, index * (STRIP + GAP), width, style));
     this.drawAxis(pen, width, height, style);
   }
 
-  drawStrip(pen, one, top, width, style) {
+  drawStrip(pen, summary, top, width, style) {
     pen.strokeStyle = style.borderTopColor;
     pen.lineWidth = 1;
     pen.strokeRect(GUTTER + 0.5, top + 0.5, width - GUTTER - 1, STRIP);
     pen.fillStyle = style.color;
     pen.textAlign = 'right';
     const label = (text, y) => pen.fillText(text, GUTTER - 8, top + y);
-    label(`channel ${one.channel}`, STRIP / 2 + 4);
-    if (one.low === null) return;
-    label(format.value(one.high), 12);
-    label(format.value(one.low), STRIP - 2);
-    const span = one.high - one.low || 1;
-    const y = (value) => top + STRIP - 5 - ((value - one.low) / span) * (STRIP - 10);
+    label(`channel ${summary.channel}`, STRIP / 2 + 4);
+    if (summary.low === null) return;
+    label(format.value(summary.high), 12);
+    label(format.value(summary.low), STRIP - 2);
+    const span = summary.high - summary.low || 1;
+    const y = (value) => top + STRIP - 5 - ((value - summary.low) / span) * (STRIP - 10);
     const first = this.last - this.steps + 1;
     const scale = (width - GUTTER) / this.steps;
-    pen.strokeStyle = getComputedStyle(this.values.rows.get(one.channel).swatch).backgroundColor;
+    pen.strokeStyle = getComputedStyle(this.values.rows.get(summary.channel).swatch).backgroundColor;
     pen.lineWidth = 1.4;
     pen.lineJoin = 'round';
     pen.beginPath();
-    let before = null;
-    for (const [at, [low, high]] of [...this.tracks.get(one.channel)].sort((a, b) => a[0] - b[0])) {
-      const x = GUTTER + (at - first + 0.5) * scale;
-      // A step without samples is a pause in the data once it is long.
-      if (before === null || at - before > this.steps / 10) pen.moveTo(x, y(low));
+    let previous = null;
+    for (const [number, [low, high]] of [...this.tracks.get(summary.channel)].sort((a, b) => a[0] - b[0])) {
+      const x = GUTTER + (number - first + 0.5) * scale;
+      // A long row of steps without samples is a gap in the line.
+      if (previous === null || number - previous > this.steps / 10) pen.moveTo(x, y(low));
       else pen.lineTo(x, y(low));
       if (high !== low) pen.lineTo(x, y(high));
-      before = at;
+      previous = number;
     }
     pen.stroke();
   }
@@ -235,13 +235,13 @@ export class Plot {
     if (this.last === null) return;
     pen.fillStyle = style.color;
     const end = (this.last + 1) * this.stepMs;
-    const at = (ms, x, align) => {
+    const drawTime = (ms, x, align) => {
       const date = new Date(ms);
       pen.textAlign = align;
       if (!Number.isNaN(date.getTime())) pen.fillText(`${date.toISOString().slice(11, 23)} UTC`, x, height - 5);
     };
-    at(end - this.steps * this.stepMs, GUTTER, 'left');
-    at(end, width, 'right');
+    drawTime(end - this.steps * this.stepMs, GUTTER, 'left');
+    drawTime(end, width, 'right');
     const step = this.pointedStep();
     if (step === null) return;
     pen.strokeStyle = style.color;
@@ -252,6 +252,6 @@ export class Plot {
     pen.stroke();
     pen.globalAlpha = 1;
     pen.clearRect(GUTTER, height - AXIS + 2, width - GUTTER, AXIS);
-    at(step * this.stepMs, Math.min(Math.max(this.pointer, GUTTER + 50), width - 50), 'center');
+    drawTime(step * this.stepMs, Math.min(Math.max(this.pointer, GUTTER + 50), width - 50), 'center');
   }
 }

@@ -1,22 +1,22 @@
-// The table of sessions: filtered, sorted, and never more rows than a browser likes.
+// The table of sessions: filtered, sorted, and bounded in its rows until all are asked for.
 
-import { byId, make, mark, Rows, say, spark } from './dom.js';
+import { byId, createElement, setData, Rows, setText, createSparkline } from './dom.js';
 import * as format from './format.js';
-import { HISTORY, isLive, mean } from './store.js';
+import { RATES_KEPT, isLive, mean } from './store.js';
 
 const ROWS_AT_FIRST = 100;
-const RATE_OVER_LOOKS = 5;
-const SPARK = [90, 20];
-const ORDER = { open: 0, waiting: 1, failed: 2, abandoned: 3, truncated: 4, closed: 5 };
-const BY = {
-  identity: (one) => one.identity,
-  state: (one) => ORDER[one.state] ?? 9,
-  stream: (one) => one.stream,
-  opened: (one) => -one.openedMs,
-  rate: (one) => -one.shownRate,
-  samples: (one) => -one.samples,
-  stored: (one) => -one.storedBytes,
-  heard: (one) => -(one.heardMs ?? 0),
+const RATE_OVER_SNAPSHOTS = 5;
+const SPARKLINE_SIZE = [90, 20];
+const STATE_ORDER = { open: 0, waiting: 1, failed: 2, abandoned: 3, truncated: 4, closed: 5 };
+const SORT_KEYS = {
+  identity: (session) => session.identity,
+  state: (session) => STATE_ORDER[session.state] ?? 9,
+  stream: (session) => session.stream,
+  opened: (session) => -session.openedMs,
+  rate: (session) => -session.shownRate,
+  samples: (session) => -session.samples,
+  stored: (session) => -session.storedBytes,
+  heard: (session) => -(session.heardMs ?? 0),
 };
 
 export class Sessions {
@@ -27,7 +27,7 @@ export class Sessions {
     this.limit = ROWS_AT_FIRST;
     this.chosen = null;
     this.store = null;
-    this.rows = new Rows(byId('sessions').tBodies[0], (one) => this.create(one), (row, one) => this.update(row, one));
+    this.rows = new Rows(byId('sessions').tBodies[0], (session) => this.create(session), (row, session) => this.update(row, session));
     for (const head of byId('sessions').querySelectorAll('th[data-sort]')) this.makeSortable(head);
     byId('filter').addEventListener('input', () => this.show());
     byId('which').addEventListener('change', () => this.show());
@@ -39,7 +39,7 @@ export class Sessions {
   }
 
   makeSortable(head) {
-    const button = make('button', { type: 'button' }, head.textContent);
+    const button = createElement('button', { type: 'button' }, head.textContent);
     head.replaceChildren(button);
     button.addEventListener('click', () => {
       this.reversed = this.sort === head.dataset.sort ? !this.reversed : false;
@@ -48,7 +48,7 @@ export class Sessions {
     });
   }
 
-  // Arrow keys go from session to session.
+  // Arrow keys move the focus from session to session.
   move(event) {
     const step = { ArrowDown: 'nextElementSibling', ArrowUp: 'previousElementSibling' }[event.key];
     const row = event.target.closest('tbody tr');
@@ -58,31 +58,31 @@ export class Sessions {
   }
 
   matching() {
-    const words = byId('filter').value.trim().toLowerCase();
+    const text = byId('filter').value.trim().toLowerCase();
     const which = byId('which').querySelector(':checked').value;
-    return [...this.store.sessions.values()].filter((one) => {
-      if (which !== 'all' && isLive(one) !== (which === 'live')) return false;
-      return !words || one.identity.toLowerCase().includes(words) || one.stream.toLowerCase().includes(words);
+    return [...this.store.sessions.values()].filter((session) => {
+      if (which !== 'all' && isLive(session) !== (which === 'live')) return false;
+      return !text || session.identity.toLowerCase().includes(text) || session.stream.toLowerCase().includes(text);
     });
   }
 
   show(store = this.store) {
     if (!store) return;
     this.store = store;
-    for (const one of store.sessions.values()) one.shownRate = mean(store.rates.get(one.identity) ?? [], RATE_OVER_LOOKS);
-    const found = this.matching();
-    const key = BY[this.sort];
+    for (const session of store.sessions.values()) session.shownRate = mean(store.rates.get(session.identity) ?? [], RATE_OVER_SNAPSHOTS);
+    const matching = this.matching();
+    const key = SORT_KEYS[this.sort];
     const sign = this.reversed ? -1 : 1;
-    found.sort((a, b) => {
-      // Live ones stay above the others, however they are sorted.
+    matching.sort((a, b) => {
+      // Live sessions come before ended ones, unless sorted by identity.
       const live = isLive(b) - isLive(a);
       if (live && this.sort !== 'identity') return live;
       const [x, y] = [key(a), key(b)];
       return x < y ? -sign : x > y ? sign : a.identity < b.identity ? -1 : 1;
     });
-    this.rows.show(found.slice(0, this.limit), (one) => one.identity);
+    this.rows.show(matching.slice(0, this.limit), (session) => session.identity);
     this.showHeads();
-    this.showFoot(found.length);
+    this.showFoot(matching.length);
   }
 
   showHeads() {
@@ -98,48 +98,48 @@ export class Sessions {
     const { sessions, rest } = this.store;
     const shown = Math.min(count, this.limit);
     const beyond = (rest?.totalSessions ?? 0) - [...sessions.values()].filter(isLive).length;
-    const words = [`${shown} of ${sessions.size}`];
-    if (beyond > 1) words.push(`the ${sessions.size} heard of last; ${format.count(rest.totalSessions)} are live`);
-    say(byId('sessions-count'), words.join(' · '));
+    const texts = [`${shown} of ${sessions.size}`];
+    if (beyond > 1) texts.push(`the ${sessions.size} heard of last; ${format.count(rest.totalSessions)} are live`);
+    setText(byId('sessions-count'), texts.join(' · '));
     byId('more').hidden = shown >= count;
-    say(byId('more'), `Show all ${count}`);
+    setText(byId('more'), `Show all ${count}`);
     const empty = byId('sessions-empty');
     empty.hidden = count > 0;
-    if (count === 0) say(empty, sessions.size ? 'No session matches the filter.' : 'No session yet. Writers open them; they appear here within a second.');
+    if (count === 0) setText(empty, sessions.size ? 'No session matches the filter.' : 'No session yet. Writers open them; they appear here within a second.');
   }
 
-  create(one) {
-    const link = make('a', { href: this.hrefOf(one.identity), title: one.identity }, one.identity);
-    const lost = make('span', { class: 'tag bad', title: 'Redis lost data of this session' }, 'lost data');
-    const line = spark(...SPARK);
-    const state = make('span', { class: 'state' });
+  create(session) {
+    const link = createElement('a', { href: this.hrefOf(session.identity), title: session.identity }, session.identity);
+    const lost = createElement('span', { class: 'tag bad', title: 'Redis lost data of this session' }, 'lost data');
+    const sparkline = createSparkline(...SPARKLINE_SIZE);
+    const state = createElement('span', { class: 'state' });
     const cells = {
-      stream: make('td', { class: 'wide dim clip', title: one.stream }, one.stream),
-      age: make('td', { class: 'number' }),
-      rate: make('td', { class: 'number rate' }),
-      samples: make('td', { class: 'number wide extra' }),
-      stored: make('td', { class: 'number wider dim' }),
-      heard: make('td', { class: 'number wider dim' }),
+      stream: createElement('td', { class: 'wide dim clip', title: session.stream }, session.stream),
+      age: createElement('td', { class: 'number' }),
+      rate: createElement('td', { class: 'number rate' }),
+      samples: createElement('td', { class: 'number wide extra' }),
+      stored: createElement('td', { class: 'number wider dim' }),
+      heard: createElement('td', { class: 'number wider dim' }),
     };
-    const name = make('th', { scope: 'row', class: 'clip' }, link, lost);
-    const element = make('tr', {}, name, make('td', {}, state), cells.stream, cells.age, cells.rate, make('td', { class: 'spark' }, line.element), cells.samples, cells.stored, cells.heard);
-    return { element, link, lost, line, state, cells };
+    const name = createElement('th', { scope: 'row', class: 'clip' }, link, lost);
+    const element = createElement('tr', {}, name, createElement('td', {}, state), cells.stream, cells.age, cells.rate, createElement('td', { class: 'spark' }, sparkline.element), cells.samples, cells.stored, cells.heard);
+    return { element, link, lost, sparkline, state, cells };
   }
 
-  update(row, one) {
+  update(row, session) {
     const now = this.store.now();
-    const live = isLive(one);
-    mark(row.state, 'is', one.state);
-    say(row.state, one.state);
-    mark(row.element, 'live', String(live));
-    row.lost.hidden = !one.lostData;
-    say(row.cells.age, format.age(now - one.openedMs));
-    say(row.cells.rate, live || one.shownRate > 0 ? format.count(one.shownRate) : '');
-    say(row.cells.samples, format.count(one.samples));
-    say(row.cells.stored, format.bytes(one.storedBytes));
-    say(row.cells.heard, live && one.heardMs != null ? format.age(now - one.heardMs) : '');
-    row.line.draw(this.store.rates.get(one.identity) ?? [], HISTORY);
-    if (one.identity === this.chosen) row.link.setAttribute('aria-current', 'true');
+    const live = isLive(session);
+    setData(row.state, 'is', session.state);
+    setText(row.state, session.state);
+    setData(row.element, 'live', String(live));
+    row.lost.hidden = !session.lostData;
+    setText(row.cells.age, format.age(now - session.openedMs));
+    setText(row.cells.rate, live || session.shownRate > 0 ? format.count(session.shownRate) : '');
+    setText(row.cells.samples, format.count(session.samples));
+    setText(row.cells.stored, format.bytes(session.storedBytes));
+    setText(row.cells.heard, live && session.heardMs != null ? format.age(now - session.heardMs) : '');
+    row.sparkline.draw(this.store.rates.get(session.identity) ?? [], RATES_KEPT);
+    if (session.identity === this.chosen) row.link.setAttribute('aria-current', 'true');
     else row.link.removeAttribute('aria-current');
   }
 

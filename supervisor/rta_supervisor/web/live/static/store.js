@@ -1,16 +1,17 @@
-// What the page knows: a whole picture first, then what changes. Comes back by itself after anything.
+// What the supervisor has sent: a whole snapshot first, then what changes. Connects again by itself.
 
-export const HISTORY = 60;
+// Rates of a session that a sparkline shows: one for each snapshot, as snapshot.py has it.
+export const RATES_KEPT = 60;
 const RETRY_MS = 1500;
 const EVENTS_KEPT = 200;
 
 export class Store {
-  constructor(onNews, onLink) {
-    this.onNews = onNews;
-    this.onLink = onLink;
+  constructor(onUpdate, onConnection) {
+    this.onUpdate = onUpdate;
+    this.onConnection = onConnection;
     this.sessions = new Map();
     this.rates = new Map();
-    this.total = [];
+    this.totalRates = [];
     this.rest = null;
     this.events = [];
     this.aheadMs = 0;
@@ -20,6 +21,7 @@ export class Store {
     this.start();
   }
 
+  // The time of the supervisor's clock, by its last snapshot.
   now() {
     return Date.now() + this.aheadMs;
   }
@@ -28,9 +30,9 @@ export class Store {
     if (this.source) return;
     clearTimeout(this.timer);
     this.source = new EventSource('ui/events');
-    this.source.onmessage = (message) => this.take(JSON.parse(message.data));
+    this.source.onmessage = (message) => this.apply(JSON.parse(message.data));
     this.source.onerror = () => {
-      this.onLink('lost');
+      this.onConnection('lost');
       if (this.source && this.source.readyState === EventSource.CLOSED) {
         this.stop();
         this.timer = setTimeout(() => this.start(), RETRY_MS);
@@ -43,51 +45,51 @@ export class Store {
     this.source = null;
   }
 
-  take(news) {
-    this.aheadMs = news.atMs - Date.now();
-    if (news.sessions) {
-      this.sessions = new Map(news.sessions.map((one) => [one.identity, one]));
-      this.rates = new Map(Object.entries(news.rates));
+  apply(update) {
+    this.aheadMs = update.atMs - Date.now();
+    if (update.sessions) {
+      this.sessions = new Map(update.sessions.map((session) => [session.identity, session]));
+      this.rates = new Map(Object.entries(update.rates));
       this.events = [];
-      this.total = [];
+      this.totalRates = [];
       for (const rates of this.rates.values()) {
-        rates.forEach((rate, at) => {
-          const place = HISTORY - rates.length + at;
-          this.total[place] = (this.total[place] ?? 0) + rate;
+        rates.forEach((rate, index) => {
+          const position = RATES_KEPT - rates.length + index;
+          this.totalRates[position] = (this.totalRates[position] ?? 0) + rate;
         });
       }
-      this.total = Array.from({ length: HISTORY }, (_, at) => this.total[at] ?? 0);
+      this.totalRates = Array.from({ length: RATES_KEPT }, (_, index) => this.totalRates[index] ?? 0);
     } else {
-      for (const one of news.changed ?? []) this.sessions.set(one.identity, one);
-      for (const identity of news.gone ?? []) {
+      for (const session of update.changed ?? []) this.sessions.set(session.identity, session);
+      for (const identity of update.gone ?? []) {
         this.sessions.delete(identity);
         this.rates.delete(identity);
       }
-      this.tick();
+      this.addRates();
     }
-    if (news.rest) this.rest = news.rest;
-    if (news.events) this.events = [...this.events, ...news.events].slice(-EVENTS_KEPT);
-    this.onLink('live');
-    this.onNews(this);
+    if (update.rest) this.rest = update.rest;
+    if (update.events) this.events = [...this.events, ...update.events].slice(-EVENTS_KEPT);
+    this.onConnection('live');
+    this.onUpdate(this);
   }
 
-  // One look further: every session has one more rate, changed or not.
-  tick() {
+  // Each snapshot gives every session one more rate, also those that did not change.
+  addRates() {
     let sum = 0;
-    for (const [identity, one] of this.sessions) {
-      sum += one.rate;
+    for (const [identity, session] of this.sessions) {
+      sum += session.rate;
       const rates = this.rates.get(identity);
-      if (!rates && one.rate === 0) continue;
-      const longer = [...(rates ?? []), one.rate].slice(-HISTORY);
-      this.rates.set(identity, longer);
+      if (!rates && session.rate === 0) continue;
+      this.rates.set(identity, [...(rates ?? []), session.rate].slice(-RATES_KEPT));
     }
-    this.total = [...this.total, sum].slice(-HISTORY);
+    this.totalRates = [...this.totalRates, sum].slice(-RATES_KEPT);
   }
 }
 
+// The mean of the last values of a list.
 export const mean = (values, last) => {
-  const some = values.slice(-last);
-  return some.length ? some.reduce((sum, one) => sum + one, 0) / some.length : 0;
+  const latest = values.slice(-last);
+  return latest.length ? latest.reduce((sum, value) => sum + value, 0) / latest.length : 0;
 };
 
-export const isLive = (one) => one.state === 'open' || one.state === 'waiting';
+export const isLive = (session) => session.state === 'open' || session.state === 'waiting';

@@ -1,0 +1,153 @@
+"""Checks of a deployment: its supervisors, control streams, dead letters, sessions, the archive, and keys that nobody
+needs any more.
+"""
+
+import re
+from typing import Final
+
+from rta_supervisor.nodes.server_clock import now_ms
+from rta_supervisor.observe import summaries
+from rta_supervisor.observe.findings import Finding, bad, name_some, ok, warn
+from rta_supervisor.observe.queries import RedisQueries
+from rta_supervisor.retention.archive_queue import UnarchivedSession
+from rta_supervisor.settings import settings
+from rta_supervisor.transport.link import Link
+from rta_wire import __version__, errors, keys
+from rta_wire.session import State
+
+SCAN_PAGE: Final = 1000
+
+
+class DeploymentChecks:
+    """One method for each check of the deployment."""
+
+    def __init__(self, link: Link, config: settings.Settings, *, scan_keys: int) -> None:
+        self._link = link
+        self._config = config
+        self._keys = config.keys
+        self._queries = RedisQueries(link, config)
+        self._scan_keys = scan_keys
+
+    async def supervisors(self) -> Finding:
+        """Whether supervisors run, and all with this version."""
+        nodes = await self._queries.nodes()
+        if not nodes:
+            remedy = "Start one: systemctl start rta-supervisor, or rta-supervisor run."
+            return bad("supervisors", "none is running", remedy, errors.NoSupervisor.exit_code)
+        versions = sorted({node.version for node in nodes})
+        found = f"{len(nodes)} running, version {' and '.join(versions)}"
+        if versions != [__version__]:
+            return warn("supervisors", found, f"This is {__version__}: upgrade the others, one by one.")
+        return ok("supervisors", found)
+
+    async def control_streams(self) -> Finding:
+        """Whether supervisors read all control streams, and are fast enough."""
+        streams = await self._queries.control_streams()
+        age_s = summaries.oldest_age_s(streams, now_ms())
+        waiting = sum(stream.waiting + stream.unacknowledged for stream in streams)
+        found = f"{waiting:,} messages waiting, the oldest for {age_s:.1f} s"
+        unread = [stream.key for stream in streams if not stream.is_read]
+        if unread:
+            remedy = "Start a supervisor that has their principals in control.principals or control.operators."
+            return bad("control streams", f"nobody reads {name_some(unread)}", remedy)
+        if age_s > self._config.control.retry_s:
+            remedy = (
+                "Supervisors are too slow or stuck: look at their logs and at rta-supervisor nodes; add another one."
+            )
+            return bad("control streams", found, remedy, errors.Unavailable.exit_code)
+        if evicted := sum(stream.evicted for stream in streams):
+            remedy = "Totals were counted again from the marks. Run supervisors without long pauses."
+            return warn("control streams", f"{found}; {evicted:,} were evicted unread so far", remedy)
+        return ok("control streams", found)
+
+    async def dead_letters(self) -> Finding:
+        """Whether there are any."""
+        count = await self._queries.dead_letter_count()
+        if count:
+            return warn("dead letters", f"{count:,}", "Look at them with: rta-supervisor dlq list")
+        return ok("dead letters", "none")
+
+    async def sessions(self) -> Finding:
+        """Whether a session has a principal that no supervisor reads, lost data, or has a writer that is silent."""
+        sessions = await self._queries.sessions()
+        counts = ", ".join(f"{count:,} {state}" for state, count in summaries.count_by_state(sessions).items())
+        principals = set(self._config.control.principals)
+        unread = [
+            session.identity
+            for session in sessions
+            if session.principal not in principals and not session.state.is_closed
+        ]
+        if unread:
+            remedy = "Their principals are not in control.principals: nobody reads what their writers report."
+            return bad("sessions", f"unknown principals of {name_some(unread)}", remedy)
+        if lost := [session.identity for session in sessions if session.lost_data]:
+            remedy = "Redis lost data of them: they end as truncated. See docs/troubleshooting.md."
+            return warn("sessions", f"{counts}; data lost of {name_some(lost)}", remedy)
+        limit_ms = now_ms() - int(self._config.session.writer_silent_s * 1000)
+        live = (State.OPEN, State.WAITING)
+        silent = [
+            session.identity for session in sessions if session.state in live and (session.heard_ms or 0) < limit_ms
+        ]
+        if silent:
+            remedy = "Their writers are gone: the watchdog ends them, or: rta-supervisor sessions abandon."
+            return warn("sessions", f"{counts}; nothing was heard of {name_some(silent)}", remedy)
+        return ok("sessions", counts)
+
+    async def archive(self) -> Finding:
+        """How many sessions wait for the archive, and whether their streams are near the size at which they are trimmed
+        nevertheless."""
+        config = self._config.archive
+        members = await self._link.do("ZRANGE", self._keys.unarchived(), 0, -1)
+        waiting = [session for session in map(UnarchivedSession.parse, members) if session.needs_entries]
+        found = f"{len(waiting):,} sessions are not in it"
+        if not config.required:
+            return ok("archive", f"not required; {found}")
+        streams = sorted({session.stream for session in waiting}) if config.max_bytes else []
+        sizes = await self._link.do_all([("MEMORY", "USAGE", keys.stream(stream)) for stream in streams])
+        shares = {stream: (size or 0) / config.max_bytes for stream, size in zip(streams, sizes, strict=True)}
+        remedy = "Run rta-supervisor archive, and more often; or raise archive.max_bytes."
+        if over := [stream for stream, share in shares.items() if share >= 1]:
+            found = f"{found}; {name_some(over)} loses entries that are not"
+            return bad("archive", found, remedy, errors.Unavailable.exit_code)
+        if near := [stream for stream, share in shares.items() if share >= config.alarm_at]:
+            return warn("archive", f"{found}; {name_some(near)} is near archive.max_bytes", remedy)
+        return ok("archive", found)
+
+    async def orphaned_keys(self) -> Finding:
+        """Whether there are states without a session, or keys of ours that never expire. Scans a bounded part of all
+        keys: nothing else does."""
+        names, is_all = await self._scan()
+        pattern = re.compile(re.escape(self._keys.session_state("\0")).replace("\0", "(.+)"))
+        states = [(name, match[1]) for name in names if (match := pattern.fullmatch(name))]
+        have_session = await self._link.do_all([("EXISTS", self._keys.session(identity)) for _, identity in states])
+        orphans = [name for (name, _), has_session in zip(states, have_session, strict=True) if not has_session]
+        expiring = [name for name in names if name.startswith(self._keys.prefix) and not self._is_permanent(name)]
+        ttls_s = await self._link.do_all([("TTL", name) for name in expiring])
+        orphans += [name for name, ttl_s in zip(expiring, ttls_s, strict=True) if ttl_s == -1]
+        scanned = f"looked at {len(names):,} keys" + ("" if is_all else ", not at all of them (--scan-keys)")
+        if orphans:
+            remedy = "Remove them with UNLINK once no supervisor of another version needs them."
+            return warn("orphaned keys", f"{len(orphans):,}: {name_some(orphans)}; {scanned}", remedy)
+        return ok("orphaned keys", f"none; {scanned}")
+
+    async def _scan(self) -> tuple[list[str], bool]:
+        """Names of keys on all primaries, and whether they are all."""
+        names: list[str] = []
+        for send in await self._link.topology.senders():
+            cursor = b""
+            while cursor != b"0":
+                if len(names) >= self._scan_keys:
+                    return names, False
+                [reply] = await send([("SCAN", cursor or b"0", "COUNT", SCAN_PAGE)])
+                if isinstance(reply, Exception):
+                    raise reply
+                cursor, page = reply
+                names += [raw.decode(errors="replace") for raw in page]
+        return names, True
+
+    def _is_permanent(self, name: str) -> bool:
+        """Whether a key has no TTL because it is bounded in another way."""
+        single = {self._keys.session_index(), self._keys.dead_letters(), self._keys.nodes(), self._keys.streams_used()}
+        single |= {self._keys.cold_index(), self._keys.cold_pause(), self._keys.unarchived()}
+        prefixes = (self._keys.requests(""), self._keys.reports(""), self._keys.control_counters("").partition("{")[0])
+        return name in single or name.startswith(prefixes)

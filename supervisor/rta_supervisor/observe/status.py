@@ -1,1 +1,0 @@
-"""The supervisor in one line, for `systemctl status`."""
