@@ -100,7 +100,7 @@ async def compact(url: str) -> None:
     """Everything that stands there now."""
     link = Link(settings.RedisSettings(url=url))
     await functions.load(link)
-    catalogue = SqliteCatalogue(cold_streams.scratch())
+    catalogue = SqliteCatalogue(cold_streams.scratch_catalogue_path())
     await link.do("ZADD", cold_streams.NAMES.streams_used(), 1, "rig")
     await cold_streams.compactor(link, catalogue, cold_streams.config(after_s=0.001)).sweep()
     await catalogue.close()

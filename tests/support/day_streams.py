@@ -1,4 +1,4 @@
-"""Days of a source as tests make them and look at them."""
+"""Days of a source: streams, lists and index entries that tests fill and look at."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ TODAY_MS = TODAY * day_streams.DAY_MS
 
 
 class Clock:
-    """Time that passes when a test says so."""
+    """A clock that a test sets."""
 
     def __init__(self, now_ms: int = TODAY_MS) -> None:
         self.now_ms = now_ms
@@ -24,11 +24,12 @@ class Clock:
 
 
 def config(**changes: Any) -> settings.Settings:
+    """Settings under which every source has a stream per day, and days are kept for two."""
     return settings.Settings(days=sections_days.DaysSettings(**{"partition": "day", "keep_days": 2, **changes}))
 
 
 def fill(client: redis.Redis, day: day_streams.Day, *, last_ms: int | None = None, cold: bool = False) -> None:
-    """A day with three entries, the last of them at its end, known to everybody who keeps a list."""
+    """A day with three entries at its end, or at `last_ms`, that is in every list that names streams."""
     end_ms = day.start_ms + day_streams.DAY_MS - 1 if last_ms is None else last_ms
     for key in [keys.stream(day.stream), *([keys.cold_stream(day.stream)] if cold else [])]:
         for number in range(3):
@@ -41,30 +42,30 @@ def fill(client: redis.Redis, day: day_streams.Day, *, last_ms: int | None = Non
     client.zadd(NAMES.streams_used(), {day.stream: day.start_ms})
 
 
-def listed(client: redis.Redis, source: str = "rig") -> list[str]:
-    """What the index of a source holds, oldest first."""
-    found: Any = client.zrange(NAMES.days(source), 0, -1)
-    return [raw.decode() if isinstance(raw, bytes) else raw for raw in found]
+def indexed_streams(client: redis.Redis, source: str = "rig") -> list[str]:
+    """The streams in the index of a source, oldest first."""
+    names: Any = client.zrange(NAMES.days(source), 0, -1)
+    return [name.decode() if isinstance(name, bytes) else name for name in names]
 
 
-def streams(client: redis.Redis) -> set[str]:
-    """The names that readers see."""
-    found: Any = client.smembers(keys.STREAMS)
-    return {raw.decode() for raw in found}
+def listed_streams(client: redis.Redis) -> set[str]:
+    """The streams in the list that readers see."""
+    names: Any = client.smembers(keys.STREAMS)
+    return {name.decode() for name in names}
 
 
 def traces(client: redis.Redis, day: day_streams.Day) -> set[str]:
-    """Where a day is to be found still. The index keeps the newest, which is no trace."""
+    """Where a day is in Redis. That the index keeps the newest day does not count."""
     name = day.stream
-    found = {
+    is_in = {
         "stream": client.exists(keys.stream(name)),
         "cold": client.exists(keys.cold_stream(name)),
         "cold index": client.hexists(NAMES.cold_index(), name),
         "streams": client.sismember(keys.STREAMS, name),
         "used": client.zscore(NAMES.streams_used(), name) is not None,
-        "index": name in listed(client, day.source)[:-1],
+        "index": name in indexed_streams(client, day.source)[:-1],
     }
-    return {where for where, is_there in found.items() if is_there}
+    return {where for where, is_there in is_in.items() if is_there}
 
 
 EVERYWHERE = {"stream", "streams", "used", "index"}

@@ -1,4 +1,4 @@
-"""The catalogue as a file and as a PostgreSQL: one interface, one behaviour, whatever is killed while it writes."""
+"""The catalogue in SQLite and in PostgreSQL: one interface and one behaviour, also where a writer is killed."""
 
 import contextlib
 import sqlite3
@@ -21,7 +21,7 @@ from rta_wire import errors
 from rta_wire.control.totals import Totals
 from rta_wire.session import State
 from tests.support import postgres
-from tests.support.catalogue_rows import PLACE, ROW, named
+from tests.support.catalogue_rows import LOCATION, ROW, numbered_row
 
 ROOT = Path(__file__).parents[3]
 
@@ -50,7 +50,7 @@ any_row = st.builds(
     opened_ms=counts,
     updated_ms=counts,
 )
-one_session = st.builds(
+row_of_one_session = st.builds(
     CatalogueRow,
     identity=st.just("run"),
     stream=st.sampled_from(["a", "b"]),
@@ -68,25 +68,24 @@ one_session = st.builds(
 
 @pytest.fixture
 async def catalogue(catalogue_settings: settings.CatalogueSettings) -> AsyncIterator[Catalogue]:
-    catalogue = made(catalogue_settings)
+    catalogue = create(catalogue_settings)
     yield catalogue
     await catalogue.close()
 
 
-def made(config: settings.CatalogueSettings) -> Catalogue:
+def create(config: settings.CatalogueSettings) -> Catalogue:
     return factory.create(settings.Settings(catalogue=config))
 
 
 def run_on_empty(config: settings.CatalogueSettings, work: object) -> None:
-    """For hypothesis, which has no event loop and uses a fixture for all of its examples."""
-
+    """Run a function with an empty catalogue. For hypothesis, which uses one fixture for all of its examples."""
     if config.url:
         postgres.empty(config)
     else:
         Path(config.path).unlink(missing_ok=True)
 
     async def main() -> None:
-        catalogue = made(config)
+        catalogue = create(config)
         try:
             await work(catalogue)  # type: ignore[operator]
         finally:
@@ -95,16 +94,16 @@ def run_on_empty(config: settings.CatalogueSettings, work: object) -> None:
     anyio.run(main)
 
 
-def many(max_examples: int) -> hypothesis_settings:
+def examples(max_examples: int) -> hypothesis_settings:
     return hypothesis_settings(
         max_examples=max_examples, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
     )
 
 
-@many(40)
+@examples(40)
 @given(rows=st.lists(any_row, max_size=8, unique_by=lambda row: row.key))
-def test_rows_come_back_as_they_went(catalogue_settings: settings.CatalogueSettings, rows: list[CatalogueRow]) -> None:
-    """Every text, every 64 bit number and every state survives, and the questions are answered from all rows."""
+def test_rows_read_back(catalogue_settings: settings.CatalogueSettings, rows: list[CatalogueRow]) -> None:
+    """Any text, any number of 64 bits and any state; queries see all rows."""
 
     async def work(catalogue: Catalogue) -> None:
         await catalogue.save(rows)
@@ -122,15 +121,15 @@ def _key(row: CatalogueRow) -> tuple[str, int]:
     return row.key
 
 
-@many(80)
-@given(rows=st.lists(one_session, min_size=1, max_size=6), order=st.randoms(use_true_random=False))
-def test_rows_of_one_session_are_joined_in_any_order(
+@examples(80)
+@given(rows=st.lists(row_of_one_session, min_size=1, max_size=6), order=st.randoms(use_true_random=False))
+def test_rows_of_one_session_are_merged_in_any_order(
     catalogue_settings: settings.CatalogueSettings, rows: list[CatalogueRow], order: st.DataObject
 ) -> None:
-    """SQL and Python join alike, and shuffled and repeated rows give the same."""
-    wanted = rows[0]
+    """SQL and Python merge alike, and shuffled and repeated rows give the same."""
+    expected = rows[0]
     for row in rows:
-        wanted = wanted.merged_with(row)
+        expected = expected.merged_with(row)
     shuffled = [*rows, *order.choices(rows, k=2)]  # type: ignore[attr-defined]
     order.shuffle(shuffled)  # type: ignore[attr-defined]
 
@@ -138,60 +137,60 @@ def test_rows_of_one_session_are_joined_in_any_order(
         half = len(shuffled) // 2
         await catalogue.save(shuffled[:half])
         await catalogue.save(shuffled[half:])
-        assert await catalogue.get("run") == wanted
+        assert await catalogue.get("run") == expected
 
     run_on_empty(catalogue_settings, work)
 
 
-@many(40)
-@given(row=one_session, progress=st.lists(totals(), max_size=4))
-def test_progress_is_joined_like_rows(
+@examples(40)
+@given(row=row_of_one_session, progress=st.lists(totals(), max_size=4))
+def test_progress_is_merged_like_rows(
     catalogue_settings: settings.CatalogueSettings, row: CatalogueRow, progress: list[Totals]
 ) -> None:
-    """The words of Redis come to the same as totals do, and nobody else's row changes."""
-    wanted = row
-    for one in progress:
-        wanted = wanted.merged_with(msgspec.structs.replace(row, totals=one, updated_ms=5))
+    """Totals as text have the effect of totals in a row, and no other row changes."""
+    expected = row
+    for step in progress:
+        expected = expected.merged_with(msgspec.structs.replace(row, totals=step, updated_ms=5))
 
     async def work(catalogue: Catalogue) -> None:
         other = msgspec.structs.replace(row, identity="other")
         await catalogue.save([row, other])
-        words = [("run", 1, " ".join(one.words()).encode()) for one in progress]
-        await catalogue.save_progress([*words, ("nobody", 1, b"1 1 1 1 1 1")], at_ms=5)
-        assert [await catalogue.get(identity) for identity in ("other", "run")] == [other, wanted]
+        progress_rows = [("run", 1, " ".join(step.words()).encode()) for step in progress]
+        await catalogue.save_progress([*progress_rows, ("nobody", 1, b"1 1 1 1 1 1")], at_ms=5)
+        assert [await catalogue.get(identity) for identity in ("other", "run")] == [other, expected]
 
     run_on_empty(catalogue_settings, work)
 
 
 async def test_versions_and_closed_states(catalogue: Catalogue) -> None:
-    """A late row changes nothing but totals, equal versions join, and closed never opens again."""
+    """A row of a lower version changes nothing but totals, and a closed session never opens again."""
     await catalogue.save([msgspec.structs.replace(ROW, version=3, json='{"v":3}')])
     await catalogue.save([msgspec.structs.replace(ROW, version=2, json='{"v":2}', totals=Totals(bursts=9))])
-    found = await catalogue.get("run-1")
-    assert found is not None
-    assert (found.version, found.json, found.totals) == (3, '{"v":3}', Totals(9, 2, 3, 4, 10, 20))
+    row = await catalogue.get("run-1")
+    assert row is not None
+    assert (row.version, row.json, row.totals) == (3, '{"v":3}', Totals(9, 2, 3, 4, 10, 20))
     closed = msgspec.structs.replace(ROW, version=4, state=State.TRUNCATED)
     await catalogue.save([closed, msgspec.structs.replace(ROW, version=5, state=State.OPEN)])
-    found = await catalogue.get("run-1")
-    assert found is not None
-    assert found.state is State.TRUNCATED
+    row = await catalogue.get("run-1")
+    assert row is not None
+    assert row.state is State.TRUNCATED
     assert await catalogue.unfinished() == []
     renamed = msgspec.structs.replace(closed, version=6, json='{"identifier":"new"}')
     await catalogue.save([renamed])
-    found = await catalogue.get("run-1")
-    assert found is not None
-    assert found.json == renamed.json, "metadata may change after closing"
+    row = await catalogue.get("run-1")
+    assert row is not None
+    assert row.json == renamed.json, "metadata may change after closing"
 
 
 async def test_another_session_of_an_identity_is_another_row(catalogue: Catalogue) -> None:
-    """After Redis forgot an identity it may come again with a new id; the newest is the answer."""
+    """An identity that Redis has lost may be used again with a new id; `get` returns the newest."""
     await catalogue.save([ROW, msgspec.structs.replace(ROW, stream_session_id=7, version=0)])
-    found = await catalogue.get("run-1")
-    assert found is not None
-    assert found.stream_session_id == 7
+    row = await catalogue.get("run-1")
+    assert row is not None
+    assert row.stream_session_id == 7
     assert len(await catalogue.unfinished()) == 2
     assert await catalogue.get("nobody") is None
-    await catalogue.save([named(3)])
+    await catalogue.save([numbered_row(3)])
     assert await catalogue.closed(["run-1", "run-3", "nobody"]) == []
     closed = msgspec.structs.replace(ROW, version=4, state=State.FAILED)
     await catalogue.save([closed])
@@ -199,35 +198,35 @@ async def test_another_session_of_an_identity_is_another_row(catalogue: Catalogu
     assert await catalogue.closed(["run-3"]) == await catalogue.closed([]) == []
 
 
-async def test_counts_beyond_the_file_saturate(catalogue: Catalogue) -> None:
-    """A count of 2^64 - 1 that a writer made up keeps no other row from being saved."""
-    await catalogue.save([named(1, totals=Totals(bursts=2**64 - 1)), named(2)])
-    found = await catalogue.get("run-1")
-    assert found is not None
-    assert found.totals.bursts == 2**63 - 1
-    assert await catalogue.get("run-2") == named(2)
+async def test_counts_beyond_64_bits_saturate(catalogue: Catalogue) -> None:
+    """A count that a writer made up keeps no other row from being saved."""
+    await catalogue.save([numbered_row(1, totals=Totals(bursts=2**64 - 1)), numbered_row(2)])
+    row = await catalogue.get("run-1")
+    assert row is not None
+    assert row.totals.bursts == 2**63 - 1
+    assert await catalogue.get("run-2") == numbered_row(2)
     await catalogue.save_progress([("run-2", 2, b"18446744073709551615 9 9 9 - -")], at_ms=1)
-    found = await catalogue.get("run-2")
-    assert found is not None
-    assert (found.totals.bursts, found.totals.samples) == (2**63 - 1, 9)
+    row = await catalogue.get("run-2")
+    assert row is not None
+    assert (row.totals.bursts, row.totals.samples) == (2**63 - 1, 9)
 
 
 async def test_the_latest_are_those_with_the_highest_ids(catalogue: Catalogue) -> None:
     """Newest first, in whichever order they were saved."""
-    await catalogue.save([named(number) for number in (3, 1, 5, 2, 4)])
+    await catalogue.save([numbered_row(number) for number in (3, 1, 5, 2, 4)])
     assert await catalogue.latest(2) == ["run-5", "run-4"]
     assert len(await catalogue.latest(100)) == 5
 
 
-async def test_places_are_kept_by_stream_session_and_kind(catalogue: Catalogue) -> None:
-    """The last word on a place counts, and what is dropped is gone, once or twice."""
-    of_one = msgspec.structs.replace(PLACE, stream_session_id=3, kind="files", location="/archive/rig/3")
-    await catalogue.save_locations([of_one, PLACE, msgspec.structs.replace(PLACE, stream="other")])
-    moved = msgspec.structs.replace(PLACE, location="cold:moved", entries=10)
+async def test_locations_are_saved_by_stream_session_and_kind(catalogue: Catalogue) -> None:
+    """A location is replaced by the next one, and may be deleted more than once."""
+    of_one_session = msgspec.structs.replace(LOCATION, stream_session_id=3, kind="files", location="/archive/rig/3")
+    await catalogue.save_locations([of_one_session, LOCATION, msgspec.structs.replace(LOCATION, stream="other")])
+    moved = msgspec.structs.replace(LOCATION, location="cold:moved", entries=10)
     await catalogue.save_locations([moved])
-    assert await catalogue.locations("rig") == [moved, of_one]
-    await catalogue.delete_locations([PLACE, of_one])
-    await catalogue.delete_locations([PLACE])
+    assert await catalogue.locations("rig") == [moved, of_one_session]
+    await catalogue.delete_locations([LOCATION, of_one_session])
+    await catalogue.delete_locations([LOCATION])
     assert await catalogue.locations("rig") == []
     assert len(await catalogue.locations("other")) == 1
     await catalogue.save_locations([])
@@ -238,15 +237,15 @@ WRITER = """
 import sys, anyio, msgspec
 from rta_supervisor.catalogue import factory
 from rta_supervisor.settings import settings
-from tests.support.catalogue_rows import named
+from tests.support.catalogue_rows import numbered_row
 async def main(config, first, count):
-    own = msgspec.json.decode(config, type=settings.CatalogueSettings)
-    catalogue = factory.create(settings.Settings(catalogue=own))
+    catalogue_settings = msgspec.json.decode(config, type=settings.CatalogueSettings)
+    catalogue = factory.create(settings.Settings(catalogue=catalogue_settings))
     print("ready", flush=True)
     sys.stdin.readline()
     for number in range(first, first + count):
-        # Two rows that tell the same story, or the transaction was cut.
-        await catalogue.save([named(2 * number, version=number), named(2 * number + 1, version=number)])
+        # Two rows of one version: else the transaction was cut.
+        await catalogue.save([numbered_row(2 * number + n, version=number) for n in (0, 1)])
         print(number, flush=True)
     await catalogue.close()
 anyio.run(main, sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
@@ -263,49 +262,49 @@ def writer(config: settings.CatalogueSettings, first: int, count: int) -> "subpr
     )
 
 
-def started(process: "subprocess.Popen[str]") -> None:
+def wait_until_ready(process: "subprocess.Popen[str]") -> None:
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
 
 
-def go(process: "subprocess.Popen[str]") -> None:
+def start_writing(process: "subprocess.Popen[str]") -> None:
     assert process.stdin is not None
     process.stdin.write("go\n")
     process.stdin.flush()
 
 
 async def test_two_processes_write_at_once(catalogue_settings: settings.CatalogueSettings) -> None:
-    """Both make the tables and fill them side by side, and every row of both is there."""
-    with writer(catalogue_settings, 1, 50) as one, writer(catalogue_settings, 1001, 50) as two:
-        for process in (one, two):
-            started(process)
-        for process in (one, two):
-            go(process)
-        for process in (one, two):
+    """Both create the tables and fill them at the same time, and every row of both is there."""
+    with writer(catalogue_settings, 1, 50) as first, writer(catalogue_settings, 1001, 50) as second:
+        for process in (first, second):
+            wait_until_ready(process)
+        for process in (first, second):
+            start_writing(process)
+        for process in (first, second):
             process.communicate()
-    assert (one.returncode, two.returncode) == (0, 0)
-    catalogue = made(catalogue_settings)
+    assert (first.returncode, second.returncode) == (0, 0)
+    catalogue = create(catalogue_settings)
     assert len(await catalogue.unfinished()) == 200
     assert await catalogue.highest_id() == 2 * 1050 + 1
     await catalogue.close()
 
 
-async def test_kill_minus_9_in_the_middle_of_writes(catalogue_settings: settings.CatalogueSettings) -> None:
-    """All is sound, what was acknowledged is there, and no transaction is there by half."""
-    for turn in range(3):
-        with writer(catalogue_settings, 1 + turn * 10_000, 10_000) as process:
+async def test_kill_9_during_writes(catalogue_settings: settings.CatalogueSettings) -> None:
+    """The file is sound, what was acknowledged is there, and no transaction is there in part."""
+    for number in range(3):
+        with writer(catalogue_settings, 1 + number * 10_000, 10_000) as process:
             assert process.stdout is not None
-            started(process)
-            go(process)
-            seen = [process.stdout.readline() for _ in range(20)]
+            wait_until_ready(process)
+            start_writing(process)
+            lines = [process.stdout.readline() for _ in range(20)]
             process.kill()
-            seen += process.stdout.readlines()
-        acknowledged = max(int(line) for line in seen if line.endswith("\n"))
+            lines += process.stdout.readlines()
+        acknowledged = max(int(line) for line in lines if line.endswith("\n"))
         if catalogue_settings.path:
             with contextlib.closing(sqlite3.connect(catalogue_settings.path)) as raw:
                 assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        catalogue = made(catalogue_settings)
+        catalogue = create(catalogue_settings)
         rows = {row.stream_session_id: row for row in await catalogue.unfinished()}
         await catalogue.close()
         assert 2 * acknowledged + 1 in rows
@@ -341,50 +340,52 @@ RIG = """{"identity":"x","identifier":"Warm-up Ä","state":"open","details":{"Ri
         (Query(text="run", states=(State.OPEN,), stream="other", until_ns=30), [1]),
     ],
 )
-async def test_what_is_asked_for_is_found(catalogue: Catalogue, query: Query, numbers: list[int]) -> None:
+async def test_what_a_query_finds(catalogue: Catalogue, query: Query, numbers: list[int]) -> None:
     """By text, details, state, stream or source, and time; newest first."""
     await catalogue.save(
         [
-            named(1, stream="other"),
-            named(2, json=RIG),
-            named(3, state=State.CLOSED, stream="rig.20260101", totals=Totals(1, 1, 1, 1, 10**18, 10**18 + 9)),
-            # Without data it counts when it was opened.
-            named(4, stream="other", totals=Totals(), opened_ms=3 * 10**12),
+            numbered_row(1, stream="other"),
+            numbered_row(2, json=RIG),
+            numbered_row(3, state=State.CLOSED, stream="rig.20260101", totals=Totals(1, 1, 1, 1, 10**18, 10**18 + 9)),
+            # Without data, the time of its opening counts.
+            numbered_row(4, stream="other", totals=Totals(), opened_ms=3 * 10**12),
         ]
     )
     assert [row.stream_session_id for row in await catalogue.find(query, limit=10)] == numbers
 
 
-async def test_pages_of_what_is_found(catalogue: Catalogue) -> None:
+async def test_pages_of_a_query(catalogue: Catalogue) -> None:
     """Every session once, whatever the size of a page, also where two have one id."""
-    rows = [named(number) for number in range(1, 20)] + [msgspec.structs.replace(named(7), identity="twin")]
+    rows = [numbered_row(number) for number in range(1, 20)] + [
+        msgspec.structs.replace(numbered_row(7), identity="twin")
+    ]
     await catalogue.save(rows)
     for limit in (1, 3, 100):
-        found: list[CatalogueRow] = []
-        while page := await catalogue.find(Query(), limit=limit, before=found[-1].page_cursor if found else None):
-            found += page
-        assert sorted(found, key=_key) == sorted(rows, key=_key)
-        assert [row.stream_session_id for row in found] == sorted((row.stream_session_id for row in rows), reverse=True)
+        read: list[CatalogueRow] = []
+        while page := await catalogue.find(Query(), limit=limit, before=read[-1].page_cursor if read else None):
+            read += page
+        assert sorted(read, key=_key) == sorted(rows, key=_key)
+        assert [row.stream_session_id for row in read] == sorted((row.stream_session_id for row in rows), reverse=True)
 
 
-async def test_words_go_with_the_json_that_counts(catalogue: Catalogue) -> None:
-    """A session is found by its new name, and not by the old one, whichever row came late."""
+async def test_a_session_is_found_by_its_newest_json(catalogue: Catalogue) -> None:
+    """And not by an older one, whichever row was saved last."""
     for version, name in ((2, "older"), (3, "newest"), (1, "oldest")):
-        await catalogue.save([named(1, version=version, json=f'{{"identifier":"{name}"}}')])
+        await catalogue.save([numbered_row(1, version=version, json=f'{{"identifier":"{name}"}}')])
     assert await catalogue.find(Query(text="old"), limit=1) == []
     assert len(await catalogue.find(Query(text="newest"), limit=1)) == 1
 
 
-async def test_only_looking(catalogue: Catalogue, catalogue_settings: settings.CatalogueSettings) -> None:
-    """Who only looks makes nothing, changes nothing and sees what others write."""
+async def test_a_read_only_catalogue(catalogue: Catalogue, catalogue_settings: settings.CatalogueSettings) -> None:
+    """It creates nothing, changes nothing and sees what others write."""
     reader = factory.create_read_only(settings.Settings(catalogue=catalogue_settings))
     with pytest.raises(errors.CatalogueUnavailable, match="there is no"):
         await reader.find(Query(), limit=1)
     await catalogue.save([ROW])
     assert await reader.find(Query(), limit=1) == [ROW]
-    await catalogue.save([named(2)])
+    await catalogue.save([numbered_row(2)])
     assert len(await reader.find(Query(), limit=5)) == 2
     with pytest.raises(errors.CatalogueUnavailable, match="it is read-only"):
-        await reader.save([named(3)])
+        await reader.save([numbered_row(3)])
     await reader.close()
     assert len(await catalogue.unfinished()) == 2

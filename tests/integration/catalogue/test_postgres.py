@@ -1,4 +1,4 @@
-"""The catalogue on a real PostgreSQL, with real faults: gone, frozen, read-only, locked, full, restarted, refused."""
+"""The catalogue on a real PostgreSQL, with real faults: away, frozen, read-only, locked, full, restarted, refused."""
 
 import contextlib
 import signal
@@ -24,7 +24,7 @@ from rta_wire import errors
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2
 from tests.support import postgres, supervisors
-from tests.support.catalogue_rows import ROW, named
+from tests.support.catalogue_rows import ROW, numbered_row
 from tests.support.waiting import wait_until
 
 Config = settings.CatalogueSettings
@@ -32,8 +32,8 @@ Config = settings.CatalogueSettings
 
 @pytest.fixture
 def config(shared_postgres: postgres.Server) -> Iterator[Config]:
-    with shared_postgres.schema() as own:
-        yield own
+    with shared_postgres.schema() as catalogue_settings:
+        yield catalogue_settings
 
 
 @pytest.fixture
@@ -48,34 +48,32 @@ def changed(config: Config, **changes: Any) -> Config:
 
 
 async def test_restarted_between_two_calls(shared_postgres: postgres.Server, catalogue: PostgresCatalogue) -> None:
-    """Nobody hears of it: the call makes a new connection. What was committed before a crash is there."""
-    for how in (signal.SIGINT, signal.SIGQUIT):
+    """The call makes a new connection, and what was committed before a crash is there."""
+    for stop_signal in (signal.SIGINT, signal.SIGQUIT):
         await catalogue.save([ROW])
-        shared_postgres.stop(how)
+        shared_postgres.stop(stop_signal)
         shared_postgres.start()
         assert await catalogue.unfinished() == [ROW]
 
 
-async def test_gone_and_back(shared_postgres: postgres.Server, catalogue: PostgresCatalogue) -> None:
-    """A named error while it is away, and all well afterwards without anybody's help."""
+async def test_an_outage(shared_postgres: postgres.Server, catalogue: PostgresCatalogue) -> None:
+    """Calls raise a named error while the server is away, and work again afterwards."""
     await catalogue.save([ROW])
     shared_postgres.stop()
     try:
         for _ in range(2):
             with pytest.raises(errors.CatalogueUnavailable, match="can't be used") as caught:
-                await catalogue.save([named(2)])
+                await catalogue.save([numbered_row(2)])
             assert caught.value.retriable
     finally:
         shared_postgres.start()
     assert await catalogue.unfinished() == [ROW]
-    await catalogue.save([named(2)])
+    await catalogue.save([numbered_row(2)])
     assert len(await catalogue.unfinished()) == 2
 
 
-async def test_a_server_that_stands_still(
-    shared_postgres: postgres.Server, config: Config, catalogue: PostgresCatalogue
-) -> None:
-    """Neither a call on an old connection nor a new one waits for ever, and the loop goes on meanwhile."""
+async def test_a_frozen_server(shared_postgres: postgres.Server, config: Config, catalogue: PostgresCatalogue) -> None:
+    """Neither a call on an old connection nor a new connection waits for ever, and the event loop is not blocked."""
     quick = PostgresCatalogue(changed(config, timeout_s=0.2))
     await quick.save([ROW])
     began_s = time.monotonic()
@@ -86,55 +84,57 @@ async def test_a_server_that_stands_still(
                 with pytest.raises(
                     errors.CatalogueUnavailable, match=r"it does not answer: nothing came within 0\.4 s"
                 ):
-                    await quick.save([named(2)])
+                    await quick.save([numbered_row(2)])
 
             tasks.start_soon(fail)
             await anyio.wait_all_tasks_blocked()
         with pytest.raises(errors.CatalogueUnavailable, match="timeout"):
             await quick.open()
     assert time.monotonic() - began_s < 10
-    await quick.save([named(3)])
-    assert named(3) in await catalogue.unfinished()
+    await quick.save([numbered_row(3)])
+    assert numbered_row(3) in await catalogue.unfinished()
     await quick.close()
 
 
-async def test_locked_by_somebody_else(config: Config, catalogue: PostgresCatalogue) -> None:
-    """A named error after a moment, nothing changed; reading goes on meanwhile."""
+async def test_a_table_that_is_locked(config: Config, catalogue: PostgresCatalogue) -> None:
+    """A write raises a named error after a moment and changes nothing; reading is possible meanwhile."""
     await catalogue.save([ROW])
     hasty = PostgresCatalogue(changed(config, timeout_s=0.2))
     with psycopg.connect(config.url) as other:
         other.execute(f"LOCK TABLE {config.schema}.sessions IN EXCLUSIVE MODE".encode())
         with pytest.raises(errors.CatalogueUnavailable, match="somebody else has locked it"):
-            await hasty.save([named(2)])
+            await hasty.save([numbered_row(2)])
         assert await hasty.unfinished() == [ROW]
-    await hasty.save([named(2)])
+    await hasty.save([numbered_row(2)])
     assert len(await catalogue.unfinished()) == 2
     await hasty.close()
 
 
-async def test_read_only(config: Config, catalogue: PostgresCatalogue) -> None:
-    """As a standby is: what is there can be read, and a write is a named error."""
+async def test_a_read_only_server(config: Config, catalogue: PostgresCatalogue) -> None:
+    """As a standby is: rows can be read, and a write is a named error."""
     await catalogue.save([ROW])
     standby = PostgresCatalogue(changed(config, url=f"{config.url}&options=-c%20default_transaction_read_only%3Don"))
     assert await standby.get("run-1") == ROW
     with pytest.raises(errors.CatalogueUnavailable, match="it is read-only"):
-        await standby.save([named(2)])
+        await standby.save([numbered_row(2)])
     assert await standby.unfinished() == [ROW]
     await standby.close()
 
 
 async def test_a_full_disk(shared_postgres: postgres.Server, config: Config, catalogue: PostgresCatalogue) -> None:
-    """A write that does not fit changes nothing at all, and one that fits again is taken."""
+    """A write that does not fit changes nothing, and one that fits again works."""
     await catalogue.save([ROW])
     with small_disk(shared_postgres) as directory:
         shared_postgres.execute(f"CREATE TABLESPACE small LOCATION '{directory}'")
         shared_postgres.execute(f"ALTER TABLE {config.schema}.sessions SET TABLESPACE small")
         try:
             with pytest.raises(errors.CatalogueUnavailable, match="the disk is full"):
-                await catalogue.save([named(2), *(named(number, json="x" * 1500) for number in range(3, 3000))])
+                await catalogue.save(
+                    [numbered_row(2), *(numbered_row(number, json="x" * 1500) for number in range(3, 3000))]
+                )
             assert await catalogue.unfinished() == [ROW]
-            await catalogue.save([named(2)])
-            assert await catalogue.unfinished() == [ROW, named(2)]
+            await catalogue.save([numbered_row(2)])
+            assert await catalogue.unfinished() == [ROW, numbered_row(2)]
         finally:
             await catalogue.close()
             shared_postgres.execute(f"DROP SCHEMA {config.schema} CASCADE")
@@ -143,7 +143,7 @@ async def test_a_full_disk(shared_postgres: postgres.Server, config: Config, cat
 
 @contextlib.contextmanager
 def small_disk(server: postgres.Server) -> Iterator[Path]:
-    """A megabyte."""
+    """A file system of a megabyte."""
     directory = server.directory / "small"
     directory.mkdir()
     options = "size=1m,uid=65534,gid=65534,mode=700"
@@ -159,78 +159,79 @@ def small_disk(server: postgres.Server) -> Iterator[Path]:
 
 
 async def test_a_schema_of_a_later_version(config: Config, catalogue: PostgresCatalogue) -> None:
-    """It is left alone, with what to do about it."""
+    """It is not changed, and the error says what to do."""
     await catalogue.save([ROW])
     await catalogue.close()
     with psycopg.connect(config.url, autocommit=True) as other:
         other.execute(f"UPDATE {config.schema}.version SET number = 99".encode())  # noqa: S608 - our own name
     with pytest.raises(errors.CatalogueTooNew, match=r"schema 99 .* Upgrade the supervisor") as caught:
-        await catalogue.save([named(2)])
+        await catalogue.save([numbered_row(2)])
     assert (caught.value.retriable, caught.value.exit_code) == (False, 78)
 
 
-async def test_tables_that_somebody_dropped(config: Config, catalogue: PostgresCatalogue) -> None:
-    """The first call says so, the next one makes them anew."""
+async def test_tables_that_were_dropped(config: Config, catalogue: PostgresCatalogue) -> None:
+    """The first call says so, and the next one creates them again."""
     await catalogue.save([ROW])
     with psycopg.connect(config.url, autocommit=True) as other:
         other.execute(f"DROP SCHEMA {config.schema} CASCADE".encode())
     with pytest.raises(errors.CatalogueUnavailable, match="its tables are gone"):
-        await catalogue.save([named(2)])
-    await catalogue.save([named(3)])
-    assert await catalogue.unfinished() == [named(3)]
+        await catalogue.save([numbered_row(2)])
+    await catalogue.save([numbered_row(3)])
+    assert await catalogue.unfinished() == [numbered_row(3)]
 
 
 async def test_ten_hosts_start_at_once(config: Config) -> None:
-    """One makes the tables, the others find them."""
+    """One creates the tables, the others find them."""
     hosts = [PostgresCatalogue(config) for _ in range(10)]
     async with anyio.create_task_group() as tasks:
         for number, host in enumerate(hosts, 1):
-            tasks.start_soon(host.save, [named(number)])
+            tasks.start_soon(host.save, [numbered_row(number)])
     assert len(await hosts[0].unfinished()) == 10
     for host in hosts:
         await host.close()
 
 
 async def test_hosts_that_save_the_same_rows_in_another_order(config: Config) -> None:
-    """They wait for each other, and never both."""
+    """They wait for each other and never deadlock."""
     hosts = [PostgresCatalogue(changed(config, timeout_s=10)) for _ in range(4)]
-    rows = [named(number) for number in range(1, 200)]
+    rows = [numbered_row(number) for number in range(1, 200)]
     await hosts[0].open()
     async with anyio.create_task_group() as tasks:
-        for turn in range(3):
+        for version in range(3):
             for host in hosts:
                 rows.reverse()
-                tasks.start_soon(host.save, [msgspec.structs.replace(row, version=turn) for row in rows])
+                tasks.start_soon(host.save, [msgspec.structs.replace(row, version=version) for row in rows])
     assert len(await hosts[0].unfinished()) == 199
     for host in hosts:
         await host.close()
 
 
-def guarded(server: postgres.Server, password: str = "") -> str:
+def guarded_url(server: postgres.Server, password: str = "") -> str:
+    """The URL of a user that needs a password and may do nothing."""
     account = postgres.GUARDED + (f":{quote(password, safe='')}" if password else "")
     return f"postgresql://{account}@127.0.0.1:{server.port}/postgres"
 
 
-@pytest.mark.parametrize("way", ["url", "file", "environment", "credential"])
+@pytest.mark.parametrize("source", ["url", "file", "environment", "credential"])
 async def test_where_the_password_comes_from(
-    shared_postgres: postgres.Server, config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+    shared_postgres: postgres.Server, config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
-    """From any of four places; a wrong one is named as such, and is nowhere in what is said."""
+    """From the URL, a file, the environment or a credential. A wrong one is named as such, and is not in the error."""
     file = tmp_path / postgres_dsn.CREDENTIAL
     for password in (postgres.PASSWORD, "wrong-one"):
         file.write_text(f"{password}\n")
-        given = changed(config, url=guarded(shared_postgres, password if way == "url" else ""))
-        if way == "file":
-            given = changed(given, password_file=str(file))
-        if way == "environment":
+        changed_config = changed(config, url=guarded_url(shared_postgres, password if source == "url" else ""))
+        if source == "file":
+            changed_config = changed(changed_config, password_file=str(file))
+        if source == "environment":
             monkeypatch.setenv(postgres_dsn.PASSWORD_VARIABLE, password)
-        if way == "credential":
+        if source == "credential":
             monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
-        catalogue = PostgresCatalogue(given)
-        right = password == postgres.PASSWORD
-        # Let in, and then not allowed to make anything.
+        catalogue = PostgresCatalogue(changed_config)
+        is_right = password == postgres.PASSWORD
+        # With the right one it is connected, and then not allowed to create anything.
         with pytest.raises(
-            errors.CatalogueUnavailable, match="may not do that" if right else "password is wrong"
+            errors.CatalogueUnavailable, match="may not do that" if is_right else "password is wrong"
         ) as caught:
             await catalogue.open()
         assert password not in f"{caught.value!r} {catalogue.name}"
@@ -238,18 +239,16 @@ async def test_where_the_password_comes_from(
 
 
 async def test_a_user_that_may_only_use_its_own_schema(shared_postgres: postgres.Server, config: Config) -> None:
-    """An operator who makes the schema for it need not let it make others."""
+    """An operator who creates the schema for it need not grant it the right to create others."""
     shared_postgres.execute(f"CREATE SCHEMA {config.schema} AUTHORIZATION {postgres.GUARDED}")
-    catalogue = PostgresCatalogue(changed(config, url=guarded(shared_postgres, postgres.PASSWORD)))
+    catalogue = PostgresCatalogue(changed(config, url=guarded_url(shared_postgres, postgres.PASSWORD)))
     await catalogue.save([ROW])
     assert await catalogue.find(Query(text="run"), limit=5) == [ROW]
     await catalogue.close()
 
 
-def test_a_catalogue_that_is_away_holds_up_nobody(
-    url: str, client: redis.Redis, shared_postgres: postgres.Server
-) -> None:
-    """Who asks for a session that is forgotten is told why; who opens one does not wait for that."""
+def test_a_frozen_catalogue_delays_no_session(url: str, client: redis.Redis, shared_postgres: postgres.Server) -> None:
+    """A session is opened and closed while the request for a lost session waits for the catalogue, and then fails."""
     with shared_postgres.schema() as config:
         slow = {**postgres.environment(config), "RTA_CATALOGUE__TIMEOUT_S": "0.3"}
         with supervisors.running(url, slow):

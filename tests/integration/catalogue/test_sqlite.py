@@ -15,7 +15,7 @@ from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.settings import settings
 from rta_wire import errors
 from tests.support import unprivileged
-from tests.support.catalogue_rows import PLACE, ROW, named
+from tests.support.catalogue_rows import LOCATION, ROW, numbered_row
 
 ROOT = Path(__file__).parents[3]
 
@@ -29,7 +29,7 @@ async def catalogue(tmp_path: Path) -> AsyncIterator[SqliteCatalogue]:
 
 @pytest.fixture
 def open_directory() -> Iterator[Path]:
-    """A directory that every user can get to."""
+    """A directory that every user can read."""
     with tempfile.TemporaryDirectory(prefix="rtas-test-") as name:
         allow(Path(name), 0o755)
         yield Path(name)
@@ -41,22 +41,22 @@ def allow(path: Path, mode: int) -> None:
 
 
 async def test_locked_by_another_connection(catalogue: SqliteCatalogue) -> None:
-    """A named error after a moment, nothing changed, and all well once the lock is gone; reading goes on meanwhile."""
+    """A write raises a named error after a moment and changes nothing; reading is possible meanwhile."""
     await catalogue.save([ROW])
     other = sqlite3.connect(catalogue.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(errors.CatalogueUnavailable, match="another process has locked it") as caught:
-        await catalogue.save([named(2)])
+        await catalogue.save([numbered_row(2)])
     assert caught.value.retriable
     assert await catalogue.unfinished() == [ROW]
     other.execute("ROLLBACK")
     other.close()
-    await catalogue.save([named(2)])
+    await catalogue.save([numbered_row(2)])
     assert len(await catalogue.unfinished()) == 2
 
 
-async def test_a_new_file_that_somebody_has_locked(catalogue: SqliteCatalogue) -> None:
-    """Even the first step on a file waits for a lock and then has a name for it."""
+async def test_a_new_file_that_is_locked(catalogue: SqliteCatalogue) -> None:
+    """The change to WAL mode waits for the lock too, and then raises a named error."""
     other = sqlite3.connect(catalogue.path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     with pytest.raises(errors.CatalogueUnavailable, match="another process has locked it"):
@@ -65,8 +65,8 @@ async def test_a_new_file_that_somebody_has_locked(catalogue: SqliteCatalogue) -
     await catalogue.open()
 
 
-async def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
-    """An error with the path, and no directory made behind the operator's back."""
+async def test_a_directory_that_is_missing(tmp_path: Path) -> None:
+    """The error has the path, and the directory is not created."""
     catalogue = SqliteCatalogue(tmp_path / "gone" / "c.sqlite")
     with pytest.raises(errors.CatalogueUnavailable, match=r"gone/c\.sqlite can't be used: .*directory must exist"):
         await catalogue.open()
@@ -78,7 +78,7 @@ async def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
 
 
 async def test_a_directory_that_may_not_be_written(open_directory: Path) -> None:
-    """The same for a directory of somebody else, given or to be made."""
+    """The same error for a directory of another user, existing or to be created."""
     allow(open_directory, 0o555)
     for catalogue in (
         SqliteCatalogue(open_directory / "c.sqlite"),
@@ -91,7 +91,7 @@ async def test_a_directory_that_may_not_be_written(open_directory: Path) -> None
 
 
 async def test_a_file_that_may_not_be_written(open_directory: Path) -> None:
-    """A read-only file is named as such and keeps what it has."""
+    """The error says that it is read-only, and it keeps its rows."""
     path = open_directory / "c.sqlite"
     catalogue = SqliteCatalogue(path)
     await catalogue.save([ROW])
@@ -100,7 +100,7 @@ async def test_a_file_that_may_not_be_written(open_directory: Path) -> None:
     allow(open_directory, 0o777)
     with unprivileged.unprivileged():
         with pytest.raises(errors.CatalogueUnavailable, match="it is read-only"):
-            await catalogue.save([named(2)])
+            await catalogue.save([numbered_row(2)])
         await catalogue.close()
     allow(path, 0o644)
     assert await catalogue.unfinished() == [ROW]
@@ -108,20 +108,20 @@ async def test_a_file_that_may_not_be_written(open_directory: Path) -> None:
 
 
 async def test_a_full_disk(catalogue: SqliteCatalogue) -> None:
-    """A write that does not fit changes nothing at all, and one that fits again is taken."""
+    """A write that does not fit changes nothing, and one that fits again works."""
     await catalogue.save([ROW])
     assert catalogue._connection is not None
     pages = catalogue._connection.execute("PRAGMA page_count").fetchone()[0]
     catalogue._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
     with pytest.raises(errors.CatalogueUnavailable, match="the disk is full"):
-        await catalogue.save([named(2), *(named(number, json="x" * 5000) for number in range(3, 20))])
+        await catalogue.save([numbered_row(2), *(numbered_row(number, json="x" * 5000) for number in range(3, 20))])
     assert await catalogue.unfinished() == [ROW]
-    await catalogue.save([named(2)])
-    assert await catalogue.unfinished() == [ROW, named(2)]
+    await catalogue.save([numbered_row(2)])
+    assert await catalogue.unfinished() == [ROW, numbered_row(2)]
 
 
 async def test_files_that_are_no_catalogue(tmp_path: Path) -> None:
-    """Junk and damage are told apart from each other, and are left as they were found."""
+    """The error distinguishes another kind of file from a damaged one, and neither is changed."""
     junk = tmp_path / "junk.sqlite"
     junk.write_bytes(b"certainly not a database" * 1000)
     catalogue = SqliteCatalogue(junk)
@@ -130,7 +130,7 @@ async def test_files_that_are_no_catalogue(tmp_path: Path) -> None:
     assert junk.read_bytes() == b"certainly not a database" * 1000
     damaged = tmp_path / "damaged.sqlite"
     catalogue = SqliteCatalogue(damaged)
-    await catalogue.save([named(number, json="x" * 1000) for number in range(1, 200)])
+    await catalogue.save([numbered_row(number, json="x" * 1000) for number in range(1, 200)])
     await catalogue.close()
     raw = bytearray(damaged.read_bytes())
     raw[4096:] = os.urandom(len(raw) - 4096)
@@ -144,34 +144,34 @@ async def test_files_that_are_no_catalogue(tmp_path: Path) -> None:
 
 
 async def test_a_file_of_a_later_version(catalogue: SqliteCatalogue) -> None:
-    """A schema that we do not know is left alone, with what to do about it."""
+    """An unknown schema is not changed, and the error says what to do."""
     await catalogue.save([ROW])
     await catalogue.close()
     raw = sqlite3.connect(catalogue.path)
     raw.execute(f"PRAGMA user_version = {sqlite_schema.LATEST + 1}")
     raw.close()
     with pytest.raises(errors.CatalogueTooNew, match=rf"schema {sqlite_schema.LATEST + 1} .* Upgrade") as caught:
-        await catalogue.save([named(2)])
+        await catalogue.save([numbered_row(2)])
     assert (caught.value.retriable, caught.value.exit_code) == (False, 78)
 
 
-async def test_the_loop_goes_on_while_sql_waits(catalogue: SqliteCatalogue) -> None:
-    """A lock that is waited for blocks the worker thread and not the event loop."""
+async def test_waiting_for_a_lock_does_not_block_the_event_loop(catalogue: SqliteCatalogue) -> None:
+    """Only the worker thread waits."""
     patient = SqliteCatalogue(catalogue.path, busy_timeout_s=10)
     await patient.save([ROW])
     other = sqlite3.connect(catalogue.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(patient.save, [named(2)])
+        tasks.start_soon(patient.save, [numbered_row(2)])
         await anyio.wait_all_tasks_blocked()
         other.execute("ROLLBACK")
     other.close()
-    assert await patient.get("run-2") == named(2)
+    assert await patient.get("run-2") == numbered_row(2)
     await patient.close()
 
 
-async def test_the_default_directory_is_made(tmp_path: Path) -> None:
-    """A first start on a laptop needs no preparation, and nobody else can read the sessions."""
+async def test_the_default_directory_is_created(tmp_path: Path) -> None:
+    """A first start needs no preparation, and other users can't read the sessions."""
     catalogue = factory.create(settings.Settings(), {"XDG_STATE_HOME": str(tmp_path / "state")})
     assert isinstance(catalogue, SqliteCatalogue)
     await catalogue.open()
@@ -181,12 +181,12 @@ async def test_the_default_directory_is_made(tmp_path: Path) -> None:
 
 
 async def test_a_file_of_the_first_version(tmp_path: Path) -> None:
-    """It gets what is new, by whichever of two gets there first, and keeps every row."""
+    """It is migrated by whichever of two processes is first, and keeps every row."""
     path = tmp_path / "c.sqlite"
     with contextlib.closing(sqlite3.connect(path)) as raw, raw:
         raw.executescript((ROOT / "tests" / "integration" / "catalogue" / "schema-1.sql").read_text())
     for catalogue in (SqliteCatalogue(path), SqliteCatalogue(path)):
         assert await catalogue.get("run-1") == ROW
-        await catalogue.save_locations([PLACE])
-        assert await catalogue.locations("rig") == [PLACE]
+        await catalogue.save_locations([LOCATION])
+        assert await catalogue.locations("rig") == [LOCATION]
         await catalogue.close()

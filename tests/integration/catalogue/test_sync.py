@@ -1,4 +1,4 @@
-"""A host's catalogue follows what other hosts ended, and the reverse."""
+"""The catalogue of a host gets the ends of sessions from other hosts, and the reverse."""
 
 from pathlib import Path
 
@@ -24,32 +24,34 @@ from tests.support.supervisor_parts import World, config
 NAMES = keys.Keys()
 
 
-async def test_a_host_hears_of_what_others_ended(link: Link, tmp_path: Path) -> None:
-    """Its own catalogue says so too, and a session that ended and expired meanwhile does not come back."""
-    shared = config()
-    sessions = SessionStore(link, shared)
+async def test_a_catalogue_gets_the_ends_of_other_hosts(link: Link, tmp_path: Path) -> None:
+    """And a session that ended and expired meanwhile is not restored."""
+    shared_config = config()
+    sessions = SessionStore(link, shared_config)
     catalogue = SqliteCatalogue(tmp_path / "here.sqlite")
-    catalogue_writer = CatalogueWriter(link, catalogue, shared)
-    here = supervisor_parts.service(link, shared, sessions, catalogue_writer.mark_changed)
-    elsewhere = supervisor_parts.service(link, shared, sessions)
+    writer = CatalogueWriter(link, catalogue, shared_config)
+    here = supervisor_parts.service(link, shared_config, sessions, writer.mark_changed)
+    elsewhere = supervisor_parts.service(link, shared_config, sessions)
     for identity in ("seen", "expired"):
         text = session.dump(session.build(identity)).decode()
         await here.open(control_entry(), control_pb2.OpenSession(identity=identity, stream="rig", session_json=text))
-    await catalogue_writer.flush()
+    await writer.flush()
     assert [row.identity for row in await catalogue.unfinished()] == ["seen", "expired"]
     for identity in ("seen", "expired"):
-        known = await sessions.read(identity)
-        assert known is not None
-        await elsewhere.end(known, SessionEvent.FAIL)
+        record = await sessions.read(identity)
+        assert record is not None
+        await elsewhere.end(record, SessionEvent.FAIL)
     await link.do("UNLINK", NAMES.session("expired"))
     await link.do("UNLINK", NAMES.session_state("expired"))
     restorer = SessionRestorer(sessions, here, RecentReports())
-    recovery = Recovery(link, sessions, restorer, catalogue, config=supervisor_parts.required(shared), prepare=())
-    follower = CatalogueSync(
-        link, sessions, catalogue, shared, on_stale=catalogue_writer.mark_changed, close_again=recovery.close_again
+    recovery = Recovery(
+        link, sessions, restorer, catalogue, config=supervisor_parts.required(shared_config), prepare=()
     )
-    await follower.sync()
-    await catalogue_writer.flush()
+    catalogue_sync = CatalogueSync(
+        link, sessions, catalogue, shared_config, on_stale=writer.mark_changed, close_again=recovery.close_again
+    )
+    await catalogue_sync.sync()
+    await writer.flush()
     assert [row.identity for row in await catalogue.unfinished()] == ["expired"]
     assert (await recovery.restore(is_start=True))[0] == 0
     assert await catalogue.unfinished() == []
@@ -57,17 +59,17 @@ async def test_a_host_hears_of_what_others_ended(link: Link, tmp_path: Path) -> 
     await catalogue.close()
 
 
-async def test_a_host_follows_in_both_directions(client: redis.Redis, world: World) -> None:
-    """What another one ended and let go is over here too, and what only this one knows to be over ends there."""
-    for identity in ("let-go", "over-here"):
+async def test_ends_are_synced_in_both_directions(client: redis.Redis, world: World) -> None:
+    """A session that another host ended is closed in this catalogue, and one that is closed here is ended in Redis."""
+    for identity in ("ended-there", "ended-here"):
         await world.open(identity)
     elsewhere = supervisor_parts.service(world.link, settings.Settings(), world.sessions)
-    await elsewhere.end(await world.record("let-go"), SessionEvent.CLOSE)
-    client.zrem(NAMES.session_index(), "let-go")
-    await world.save("over-here", state=State.FAILED)
-    further = {"on_stale": world.catalogue_writer.mark_changed, "close_again": world.recovery.close_again}
-    follower = CatalogueSync(world.link, world.sessions, world.catalogue, settings.Settings(), **further)  # type: ignore[arg-type]
-    await follower.sync()
+    await elsewhere.end(await world.record("ended-there"), SessionEvent.CLOSE)
+    client.zrem(NAMES.session_index(), "ended-there")
+    await world.save("ended-here", state=State.FAILED)
+    callbacks = {"on_stale": world.catalogue_writer.mark_changed, "close_again": world.recovery.close_again}
+    catalogue_sync = CatalogueSync(world.link, world.sessions, world.catalogue, settings.Settings(), **callbacks)  # type: ignore[arg-type]
+    await catalogue_sync.sync()
     await world.catalogue_writer.flush()
     assert await world.unfinished() == []
-    assert (await world.record("over-here")).state is State.FAILED
+    assert (await world.record("ended-here")).state is State.FAILED

@@ -8,7 +8,7 @@ from rta_supervisor.catalogue.model import CatalogueRow
 from rta_supervisor.settings import settings
 from rta_wire.control.totals import Totals
 from rta_wire.session import State
-from tests.support.catalogue_rows import PLACE, named
+from tests.support.catalogue_rows import LOCATION, numbered_row
 
 START_NS = 1_700_000_000_123_456_789
 
@@ -18,10 +18,10 @@ def session_json(number: int, **details: object) -> str:
 
 
 ROWS = [
-    named(1, json=session_json(1, Rig=4), state=State.CLOSED, totals=Totals(1, 2, 3, 4, START_NS, START_NS + 1)),
-    named(2, json=session_json(2, Rig=5), state=State.FAILED, stream="other"),
-    named(3, json="not JSON", totals=Totals()),
-    named(4, json=msgspec.json.encode({"identifier": '=1+1;"x"\n', "state": "open"}).decode(), stream="other"),
+    numbered_row(1, json=session_json(1, Rig=4), state=State.CLOSED, totals=Totals(1, 2, 3, 4, START_NS, START_NS + 1)),
+    numbered_row(2, json=session_json(2, Rig=5), state=State.FAILED, stream="other"),
+    numbered_row(3, json="not JSON", totals=Totals()),
+    numbered_row(4, json=msgspec.json.encode({"identifier": '=1+1;"x"\n', "state": "open"}).decode(), stream="other"),
 ]
 
 
@@ -31,7 +31,7 @@ def save(config: settings.CatalogueSettings, rows: list[CatalogueRow]) -> None:
     async def write() -> None:
         catalogue = factory.create(settings.Settings(catalogue=config))
         await catalogue.save(rows)
-        await catalogue.save_locations([PLACE, msgspec.structs.replace(PLACE, stream_session_id=1, kind="files")])
+        await catalogue.save_locations([LOCATION, msgspec.structs.replace(LOCATION, stream_session_id=1, kind="files")])
         await catalogue.close()
 
     anyio.run(write)

@@ -1,4 +1,4 @@
-"""Compaction on a real server: what is moved, what readers see at every moment, and who is killed where."""
+"""Compaction on a real server: what is moved, and what readers see at every moment, also after a kill at any step."""
 
 import contextlib
 import itertools
@@ -20,7 +20,7 @@ from rta_supervisor.nodes import leases
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
-from rta_wire import errors
+from rta_wire import entry_ids, errors
 from rta_wire.cold import batch as cold_batch
 from rta_wire.cold.lz4_roundtrip import RawEntry
 from rta_writers.connection import redis_client
@@ -28,86 +28,89 @@ from tests.support import cold_streams, samples
 from tests.support.cold_streams import (
     NAMES,
     STEPS,
+    DyingLink,
     Killed,
-    Mortal,
-    aged,
+    as_read,
     compactor,
     fill,
-    index,
-    length,
-    shown,
-    some,
-    view,
+    old_entries,
+    read_all,
+    read_extent,
+    sample_entries,
+    stream_length,
 )
 
 
 @pytest.mark.usefixtures("small")
-async def test_a_stream_is_moved(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
-    """Everything is cold, in batches whose ids are their highest; the live stream is empty and knows where it was."""
-    wanted = some(35)
-    fill(client, "rig", wanted)
+async def test_a_cold_stream_is_moved(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """Into batches with the id of their last entry; the live stream is empty and keeps its last id."""
+    entries = sample_entries(35)
+    fill(client, "rig", entries)
     moved = await compactor(link, catalogue).sweep()
     assert (moved["rig"].entries, moved["rig"].batches) == (35, 4)
-    assert view(client, "rig") == shown(wanted)
-    assert length(client, "stream:rig") == 0
+    assert read_all(client, "rig") == as_read(entries)
+    assert stream_length(client, "stream:rig") == 0
     info: Any = client.xinfo_stream("stream:rig")
-    assert info["last-generated-id"].decode() == wanted[-1].id
+    assert info["last-generated-id"].decode() == entries[-1].id
     batches: Any = client.xrange("cold:rig")
-    assert [raw_id.decode() for raw_id, _ in batches] == [wanted[n].id for n in (9, 19, 29, 34)]
-    assert [one for _, fields in batches for one in cold_batch.unpack_entries(fields[b"b"])] == wanted
-    found = index(client)
-    assert found is not None
-    assert (found.first_id, found.last_id, found.entries, found.batches) == (wanted[0].id, wanted[-1].id, 35, 4)
-    assert (found.added, found.number) == (35, 7)
-    [place] = await catalogue.locations("rig")
-    assert (place.kind, place.location, place.entries) == ("cold", "cold:rig", 35)
+    assert [raw_id.decode() for raw_id, _ in batches] == [entries[n].id for n in (9, 19, 29, 34)]
+    assert [entry for _, fields in batches for entry in cold_batch.unpack_entries(fields[b"b"])] == entries
+    extent = read_extent(client)
+    assert extent is not None
+    assert (extent.first_id, extent.last_id, extent.entries, extent.batches) == (entries[0].id, entries[-1].id, 35, 4)
+    assert (extent.added, extent.number) == (35, 7)
+    [location] = await catalogue.locations("rig")
+    assert (location.kind, location.location, location.entries) == ("cold", "cold:rig", 35)
     assert await compactor(link, catalogue).sweep() == {}
 
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("before", [True, False])
 async def test_killed_at_every_step(client: redis.Redis, link: Link, catalogue: SqliteCatalogue, before: bool) -> None:
-    """Whoever dies where, readers see every entry once, then and after another one has gone on."""
-    every = some(28)
-    wanted = every[3:]
-    for left in itertools.count(1):
+    """Readers see every entry once, after the kill and after the next sweep."""
+    all_entries = sample_entries(28)
+    entries = all_entries[3:]
+    for step in itertools.count(1):
         client.flushdb()
-        fill(client, "rig", every)
+        fill(client, "rig", all_entries)
         client.xtrim("stream:rig", maxlen=25, approximate=False)
-        mortal = Mortal(link.config, left, before=before)
+        dying = DyingLink(link.config, step, before=before)
         try:
-            await compactor(mortal, catalogue).sweep()
+            await compactor(dying, catalogue).sweep()
             break
         except Killed:
-            assert view(client, "rig") == shown(wanted), f"killed at step {left}"
+            assert read_all(client, "rig") == as_read(entries), f"killed at step {step}"
         finally:
-            await mortal.close()
+            await dying.close()
         await compactor(link, catalogue).sweep()
-        assert view(client, "rig") == shown(wanted), f"after step {left}"
-        assert length(client, "stream:rig") == 0
-        found = index(client)
-        assert found is not None
-        assert (found.entries, found.batches, found.added) == (25, length(client, "cold:rig"), 28)
-    assert left > 9, "three batches have nine steps"
+        assert read_all(client, "rig") == as_read(entries), f"after step {step}"
+        assert stream_length(client, "stream:rig") == 0
+        extent = read_extent(client)
+        assert extent is not None
+        assert (extent.entries, extent.batches, extent.added) == (25, stream_length(client, "cold:rig"), 28)
+    assert step > 9, "three batches have nine steps"
 
 
-async def test_what_was_trimmed_before_is_counted(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
-    """Also where the index is told by another one than who wrote the batch: a reader would miss a gap, or see one."""
-    fill(client, "rig", some(12))
+async def test_entries_that_were_trimmed_before_are_counted(
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue
+) -> None:
+    """Also where another supervisor indexes the batch than the one that wrote it: else a reader would see no gap, or a
+    wrong one."""
+    fill(client, "rig", sample_entries(12))
     client.xtrim("stream:rig", maxlen=9, approximate=False)
-    mortal = Mortal(link.config, 2, before=True)
+    dying = DyingLink(link.config, 2, before=True)
     with pytest.raises(Killed):
-        await compactor(mortal, catalogue).sweep()
-    await mortal.close()
-    assert (index(client), length(client, "cold:rig")) == (None, 1)
+        await compactor(dying, catalogue).sweep()
+    await dying.close()
+    assert (read_extent(client), stream_length(client, "cold:rig")) == (None, 1)
     await compactor(link, catalogue).sweep()
-    found = index(client)
-    assert found is not None
-    assert (found.entries, found.added) == (9, 12)
+    extent = read_extent(client)
+    assert extent is not None
+    assert (extent.entries, extent.added) == (9, 12)
 
 
-datas = st.one_of(st.binary(max_size=30), st.sampled_from([one.data for one in samples.bursts(3)]))
-lives = st.lists(
+datas = st.one_of(st.binary(max_size=30), st.sampled_from([burst.data for burst in samples.bursts(3)]))
+rounds = st.lists(
     st.tuples(st.integers(1, 25), st.integers(1, 12), st.booleans(), st.booleans()), min_size=1, max_size=5
 )
 
@@ -118,48 +121,49 @@ lives = st.lists(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(values=st.lists(datas, min_size=1, max_size=9), lives=lives)
-def test_any_life(
-    raw: redis.Redis, tmp_path: Path, values: list[bytes], lives: list[tuple[int, int, bool, bool]]
+@given(values=st.lists(datas, min_size=1, max_size=9), rounds=rounds)
+def test_any_order_of_appends_kills_and_losses(
+    raw: redis.Redis, tmp_path: Path, values: list[bytes], rounds: list[tuple[int, int, bool, bool]]
 ) -> None:
-    """Appends, deaths and an index that is lost, in any order: a reader's view is the same, entry by entry."""
-    anyio.run(live, f"unix://{raw.get_connection_kwargs()['path']}", tmp_path, values, lives)
+    """Entries are added, a compactor is killed, the index is lost: a reader sees every entry once all the same."""
+    anyio.run(run_rounds, f"unix://{raw.get_connection_kwargs()['path']}", tmp_path, values, rounds)
 
 
-async def live(url: str, folder: Path, values: list[bytes], lives: list[tuple[int, int, bool, bool]]) -> None:
+async def run_rounds(url: str, folder: Path, values: list[bytes], rounds: list[tuple[int, int, bool, bool]]) -> None:
+    """Each round adds entries, and kills a compactor before or after its n-th step."""
     config = settings.RedisSettings(url=url)
     link = Link(config)
     catalogue = SqliteCatalogue(folder / "catalogue.sqlite")
-    wanted: list[RawEntry] = []
+    entries: list[RawEntry] = []
     with redis_client.connect(url) as client:
         client.flushdb()
-        for count, left, before, is_forgotten in lives:
-            first_ms = int(wanted[-1].id.partition("-")[0]) + 1 if wanted else None
-            more = aged([values[n % len(values)] for n in range(count)], first_ms=first_ms)
-            wanted += more
+        for count, step, before, loses_index in rounds:
+            first_ms = entry_ids.ms_of(entries[-1].id) + 1 if entries else None
+            more = old_entries([values[n % len(values)] for n in range(count)], first_ms=first_ms)
+            entries += more
             fill(client, "rig", more)
-            mortal = Mortal(config, left, before=before)
+            dying = DyingLink(config, step, before=before)
             with contextlib.suppress(Killed):
-                await compactor(mortal, catalogue).sweep()
-            await mortal.close()
-            assert view(client, "rig") == shown(wanted)
-            if is_forgotten:
+                await compactor(dying, catalogue).sweep()
+            await dying.close()
+            assert read_all(client, "rig") == as_read(entries)
+            if loses_index:
                 # In a Cluster each server may come back older than the others.
                 client.hdel(NAMES.cold_index(), "rig")
                 await compactor(link, catalogue).sweep()
-                assert view(client, "rig") == shown(wanted)
+                assert read_all(client, "rig") == as_read(entries)
         await compactor(link, catalogue).sweep()
-        assert view(client, "rig") == shown(wanted)
-        assert length(client, "stream:rig") == 0
+        assert read_all(client, "rig") == as_read(entries)
+        assert stream_length(client, "stream:rig") == 0
     await link.close()
     await catalogue.close()
 
 
-async def test_what_is_in_use_stays_live(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
-    """An open session, an entry or a use a moment ago, a pause, and zero: nothing is moved."""
-    wanted = some(12)
-    fill(client, "rig", wanted)
-    fill(client, "fresh", aged([b"x"], first_ms=cold_streams.now_ms()))
+async def test_a_stream_in_use_stays_live(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """Nothing is moved where a session is or just was open, an entry is young, or compaction is off or paused."""
+    entries = sample_entries(12)
+    fill(client, "rig", entries)
+    fill(client, "fresh", old_entries([b"x"], first_ms=cold_streams.now_ms()))
     client.hset(NAMES.session_state("run"), mapping={"streamName": "rig", "state": "open", "streamSessionId": 7})
     client.expire(NAMES.session_state("run"), 100)
     client.zadd(NAMES.session_index(), {"run": cold_streams.now_ms()})
@@ -175,12 +179,12 @@ async def test_what_is_in_use_stays_live(client: redis.Redis, link: Link, catalo
     assert await compactor(link, catalogue).sweep() == {}
     client.zadd(NAMES.streams_used(), {"rig": 1})
     moved = await compactor(link, catalogue).sweep()
-    assert [(name, one.entries) for name, one in moved.items()] == [("rig", 12)]
-    assert view(client, "rig") == shown(wanted)
+    assert [(stream, result.entries) for stream, result in moved.items()] == [("rig", 12)]
+    assert read_all(client, "rig") == as_read(entries)
 
 
 class Appending(Link):
-    """Somebody opens a session in the stream at each change."""
+    """A link on which another program adds an entry to the stream before each step of a compaction."""
 
     def __init__(self, config: settings.RedisSettings, client: redis.Redis) -> None:
         super().__init__(config)
@@ -196,30 +200,33 @@ class Appending(Link):
 
 
 @pytest.mark.usefixtures("small")
-async def test_a_stream_that_wakes_up(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
-    """What is added while it is moved stays live above what is cold, and goes there some other day."""
-    wanted = some(25)
-    fill(client, "rig", wanted)
+async def test_a_stream_that_is_used_while_it_is_moved(
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue
+) -> None:
+    """What is added stays live above what is cold, and is moved by a later sweep."""
+    entries = sample_entries(25)
+    fill(client, "rig", entries)
     appending = Appending(link.config, client)
     await compactor(appending, catalogue).sweep()
     await appending.close()
     assert len(appending.added) >= 9
-    assert length(client, "stream:rig") == len(appending.added)
-    assert view(client, "rig") == shown(wanted) + appending.added
-    found = index(client)
-    assert found is not None
-    assert (found.last_id, found.added) == (wanted[-1].id, 25)
-    loaded = cold_streams.config(after_s=0.001)
-    await compactor(link, catalogue, loaded).sweep()
-    assert view(client, "rig") == shown(wanted) + appending.added
-    assert length(client, "stream:rig") == 0
+    assert stream_length(client, "stream:rig") == len(appending.added)
+    assert read_all(client, "rig") == as_read(entries) + appending.added
+    extent = read_extent(client)
+    assert extent is not None
+    assert (extent.last_id, extent.added) == (entries[-1].id, 25)
+    await compactor(link, catalogue, cold_streams.config(after_s=0.001)).sweep()
+    assert read_all(client, "rig") == as_read(entries) + appending.added
+    assert stream_length(client, "stream:rig") == 0
 
 
 @pytest.mark.usefixtures("small")
-async def test_a_full_redis_gets_room(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
-    """With no room at all: one batch more for a moment, and less than before in the end."""
-    wanted = aged([bytes([n]) * 20_000 for n in range(60)])
-    fill(client, "rig", wanted)
+async def test_compaction_makes_room_in_a_full_redis(
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue
+) -> None:
+    """Where Redis accepts nothing else, a batch is still added, and less memory is used in the end."""
+    entries = old_entries([bytes([n]) * 20_000 for n in range(60)])
+    fill(client, "rig", entries)
     before: Any = client.info("memory")["used_memory"]
     client.config_set("maxmemory", before - 100_000)
     try:
@@ -230,54 +237,63 @@ async def test_a_full_redis_gets_room(client: redis.Redis, link: Link, catalogue
         assert after < before - 500_000
     finally:
         client.config_set("maxmemory", 0)
-    assert view(client, "rig") == shown(wanted)
+    assert read_all(client, "rig") == as_read(entries)
 
 
-async def test_two_at_once(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
-    """A lease is over and its owner does not know: both go on, and nothing is lost or doubled."""
-    wanted = some(400)
-    fill(client, "rig", wanted)
+async def test_two_compactors_at_once(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """The lease of one is over and it does not know yet: nothing is lost or doubled."""
+    entries = sample_entries(400)
+    fill(client, "rig", entries)
     links = [Link(link.config) for _ in range(2)]
 
-    async def work(own: Link) -> None:
+    async def sweep(own_link: Link) -> None:
         with contextlib.suppress(leases.LeaseExpired):
-            await compactor(own, catalogue).sweep()
+            await compactor(own_link, catalogue).sweep()
 
     async with anyio.create_task_group() as tasks:
-        for own in links:
-            tasks.start_soon(work, own)
-    for own in links:
-        await own.close()
+        for own_link in links:
+            tasks.start_soon(sweep, own_link)
+    for own_link in links:
+        await own_link.close()
     await compactor(link, catalogue).sweep()
-    assert view(client, "rig") == shown(wanted)
-    assert (length(client, "stream:rig"), length(client, "cold:rig")) == (0, 1)
+    assert read_all(client, "rig") == as_read(entries)
+    assert (stream_length(client, "stream:rig"), stream_length(client, "cold:rig")) == (0, 1)
 
 
-async def test_who_comes_late_is_refused(client: redis.Redis, link: Link) -> None:
-    """A batch after another one than the last, or an index that says something else by now: nothing changes."""
-    for batch, before, is_taken in (("5-0", "0-0", 1), ("9-0", "0-0", 0), ("9-0", "4-0", 0), ("9-0", "5-0", 1)):
+async def test_a_change_that_comes_late_is_refused(client: redis.Redis, link: Link) -> None:
+    """A batch that does not follow the last one, or an index entry that is another by now: nothing changes."""
+    for batch_id, previous_id, is_accepted in (
+        ("5-0", "0-0", 1),
+        ("9-0", "0-0", 0),
+        ("9-0", "4-0", 0),
+        ("9-0", "5-0", 1),
+    ):
         assert (
-            await link.do(*compaction_functions.append_batch("rig", batch, before, b"x", until_ms=commands.FOREVER))
-            == is_taken
+            await link.do(
+                *compaction_functions.append_batch("rig", batch_id, previous_id, b"x", until_ms=commands.FOREVER)
+            )
+            == is_accepted
         )
-    for was, now, is_taken in ((b"", b"a", 1), (b"", b"b", 0), (b"c", b"", 0), (b"a", b"b", 1), (b"b", b"", 1)):
+    for before, after, is_accepted in ((b"", b"a", 1), (b"", b"b", 0), (b"c", b"", 0), (b"a", b"b", 1), (b"b", b"", 1)):
         assert (
-            await link.do(*compaction_functions.replace_index_entry(NAMES, "rig", was, now, until_ms=commands.FOREVER))
-            == is_taken
+            await link.do(
+                *compaction_functions.replace_index_entry(NAMES, "rig", before, after, until_ms=commands.FOREVER)
+            )
+            == is_accepted
         )
     assert not client.exists(NAMES.cold_index())
     assert [
-        await link.do(*compaction_functions.remove_batch("rig", one, until_ms=commands.FOREVER))
-        for one in ("5-0", "5-0", "9-0")
-    ] == [*(1, 0, 1)]
-    assert not client.exists("cold:rig"), "a cold stream without a batch would keep others from its ids"
+        await link.do(*compaction_functions.remove_batch("rig", batch_id, until_ms=commands.FOREVER))
+        for batch_id in ("5-0", "5-0", "9-0")
+    ] == [1, 0, 1]
+    assert not client.exists("cold:rig"), "an empty cold stream would refuse batches with lower ids"
 
 
 @pytest.mark.usefixtures("small")
 async def test_a_pause_between_two_batches(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
-    """Whoever calls for one does not wait for the end of a long stream."""
-    wanted = some(25)
-    fill(client, "rig", wanted)
+    """It takes effect before the end of a long stream."""
+    entries = sample_entries(25)
+    fill(client, "rig", entries)
 
     class Pausing(Link):
         async def try_all(self, batch: Sequence[commands.Command]) -> list[Any]:
@@ -289,45 +305,46 @@ async def test_a_pause_between_two_batches(client: redis.Redis, link: Link, cata
     with pytest.raises(leases.LeaseExpired):
         await compactor(pausing, catalogue).sweep()
     await pausing.close()
-    assert (length(client, "stream:rig"), length(client, "cold:rig")) == (15, 1)
-    assert view(client, "rig") == shown(wanted)
+    assert (stream_length(client, "stream:rig"), stream_length(client, "cold:rig")) == (15, 1)
+    assert read_all(client, "rig") == as_read(entries)
     client.delete(NAMES.cold_pause())
     assert (await compactor(link, catalogue).sweep())["rig"].entries == 15
 
 
-async def test_nothing_is_done_after_a_lease(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
-    """Redis refuses each step of one whose time is over."""
-    fill(client, "rig", some(12))
+async def test_nothing_changes_after_the_end_of_a_lease(client: redis.Redis, link: Link) -> None:
+    """Redis refuses each step of a compactor whose lease is over."""
+    fill(client, "rig", sample_entries(12))
     over_ms = cold_streams.now_ms() - 1000
-    for call in (
+    for command in (
         compaction_functions.append_batch("rig", "5-0", "0-0", b"x", until_ms=over_ms),
         compaction_functions.remove_batch("rig", "5-0", until_ms=over_ms),
         compaction_functions.replace_index_entry(NAMES, "rig", b"", b"x", until_ms=over_ms),
     ):
-        assert await link.do(*call) == 0
+        assert await link.do(*command) == 0
     assert await link.do(*compaction_functions.trim_live("rig", "9999999999999-0", until_ms=over_ms)) == -1
-    assert length(client, "stream:rig") == 12
+    assert stream_length(client, "stream:rig") == 12
     assert not client.exists("cold:rig", NAMES.cold_index())
-    del catalogue
 
 
-async def test_slowly(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
-    """No more streams an hour than the settings say, those that were left first."""
+async def test_the_number_of_streams_in_an_hour_is_limited(
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue
+) -> None:
+    """To that of the settings; streams that were unused for longest come first."""
     for number in range(3):
-        fill(client, f"rig-{number}", some(12))
+        fill(client, f"rig-{number}", sample_entries(12))
         client.zadd(NAMES.streams_used(), {f"rig-{number}": 10 - number})
-    own = compactor(link, catalogue, cold_streams.config(streams_per_hour=2))
-    assert list(await own.sweep()) == ["rig-2", "rig-1"]
-    assert await own.sweep() == {}
+    own_compactor = compactor(link, catalogue, cold_streams.config(streams_per_hour=2))
+    assert list(await own_compactor.sweep()) == ["rig-2", "rig-1"]
+    assert await own_compactor.sweep() == {}
 
 
 async def test_a_key_of_a_wrong_type(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
-    """One stream that somebody spoilt keeps no other from being moved."""
-    fill(client, "a", some(12))
-    fill(client, "b", some(12))
+    """One stream whose key holds something else keeps no other from being moved."""
+    fill(client, "a", sample_entries(12))
+    fill(client, "b", sample_entries(12))
     client.set("cold:a", "junk")
     assert list(await compactor(link, catalogue).sweep()) == ["b"]
     client.hset(NAMES.cold_index(), "b", "junk")
     with pytest.raises(errors.BadBatch, match="the index"):
-        view(client, "b")
+        read_all(client, "b")
     client.delete("cold:a")

@@ -1,4 +1,5 @@
-"""Compaction that meets batches which it can not believe: nothing is removed because of them."""
+"""Compaction that meets damaged batches, or batches that differ from the live stream: it removes nothing because of
+them."""
 
 import os
 from collections.abc import Sequence
@@ -13,92 +14,104 @@ from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
 from rta_wire import limits
 from tests.support import cold_streams
-from tests.support.cold_streams import aged, compactor, fill, index, length, shown, some, view
+from tests.support.cold_streams import (
+    as_read,
+    compactor,
+    fill,
+    old_entries,
+    read_all,
+    read_extent,
+    sample_entries,
+    stream_length,
+)
 
 
 @pytest.mark.parametrize("is_whole", [False, True])
-async def test_a_spoilt_batch_removes_nothing(
+async def test_a_batch_that_reads_back_differently_removes_nothing(
     client: redis.Redis,
     link: Link,
     catalogue: SqliteCatalogue,
     capsys: pytest.CaptureFixture[str],
     is_whole: bool,
 ) -> None:
-    """A batch that Redis gives back otherwise than it was given, with a bit or an entry that is another: the live
-    stream keeps everything."""
-    wanted = some(12)
-    fill(client, "rig", wanted)
-    other = cold_streams.packed([*wanted[:-1], wanted[-1]._replace(fields=(b"who", b"other"))])
+    """With another bit, or whole and with another entry: the live stream keeps everything."""
+    entries = sample_entries(12)
+    fill(client, "rig", entries)
+    other = cold_streams.pack_batch([*entries[:-1], entries[-1]._replace(fields=(b"who", b"other"))])
 
-    class Spoiling(Link):
+    class DamagingLink(Link):
         async def try_all(self, batch: Sequence[commands.Command]) -> list[Any]:
-            answers = await super().try_all(batch)
-            if answers and batch[0][:2] == ("XRANGE", "cold:rig") and answers[0]:
-                raw_id, [name, data] = answers[0][0]
-                spoilt = other if is_whole else data[:-1] + bytes([data[-1] ^ 1])
-                answers[0] = [[raw_id, [name, spoilt]]]
-            return answers
+            replies = await super().try_all(batch)
+            if replies and batch[0][:2] == ("XRANGE", "cold:rig") and replies[0]:
+                raw_id, [name, data] = replies[0][0]
+                damaged = other if is_whole else data[:-1] + bytes([data[-1] ^ 1])
+                replies[0] = [[raw_id, [name, damaged]]]
+            return replies
 
-    spoiling = Spoiling(link.config)
-    assert await compactor(spoiling, catalogue).sweep() == {}
-    assert f"Batch {wanted[-1].id} of the cold part" in capsys.readouterr().out
-    await spoiling.close()
-    assert length(client, "stream:rig") == 12
-    assert index(client) is None
-    assert view(client, "rig") == shown(wanted)
+    damaging = DamagingLink(link.config)
+    assert await compactor(damaging, catalogue).sweep() == {}
+    assert f"Batch {entries[-1].id} of the cold part" in capsys.readouterr().out
+    await damaging.close()
+    assert stream_length(client, "stream:rig") == 12
+    assert read_extent(client) is None
+    assert read_all(client, "rig") == as_read(entries)
     await compactor(link, catalogue).sweep()
-    assert view(client, "rig") == shown(wanted)
-    assert length(client, "stream:rig") == 0
+    assert read_all(client, "rig") == as_read(entries)
+    assert stream_length(client, "stream:rig") == 0
 
 
-@pytest.mark.parametrize("held_there", [None, slice(1, 12), slice(0, 11)])
-async def test_a_batch_that_nobody_vouches_for_is_taken_back(
-    client: redis.Redis, link: Link, catalogue: SqliteCatalogue, held_there: slice | None
+@pytest.mark.parametrize("batch_entries", [None, slice(1, 12), slice(0, 11)])
+async def test_a_first_batch_that_differs_is_removed(
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue, batch_entries: slice | None
 ) -> None:
-    """Something else stands where a batch is to go, or one that lacks an entry which is live."""
-    wanted = some(12)
-    fill(client, "rig", wanted)
+    """Junk where the first batch is to go, or a batch that lacks an entry which is live: the stream is moved again."""
+    entries = sample_entries(12)
+    fill(client, "rig", entries)
     client.xadd(
-        "cold:rig", {b"b": cold_streams.packed(wanted[held_there]) if held_there else b"junk"}, id=wanted[-1].id
+        "cold:rig",
+        {b"b": cold_streams.pack_batch(entries[batch_entries]) if batch_entries else b"junk"},
+        id=entries[-1].id,
     )
     assert (await compactor(link, catalogue).sweep())["rig"].entries == 12
-    assert view(client, "rig") == shown(wanted)
+    assert read_all(client, "rig") == as_read(entries)
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("held_there", [None, slice(21, 25), slice(20, 24), slice(15, 25)])
-async def test_a_batch_at_the_end_that_differs(
+@pytest.mark.parametrize("batch_entries", [None, slice(21, 25), slice(20, 24), slice(15, 25)])
+async def test_a_later_batch_that_differs_stays(
     client: redis.Redis,
     link: Link,
     catalogue: SqliteCatalogue,
     capsys: pytest.CaptureFixture[str],
-    held_there: slice | None,
+    batch_entries: slice | None,
 ) -> None:
-    """Junk, an entry too few at either end, or some that are cold already: it is not believed and not removed, and
-    named; everything stays where it is, and is seen."""
-    wanted = some(25)
-    fill(client, "rig", wanted[:20])
+    """Junk, a batch that lacks an entry at either end, or one with entries that are cold already: it is logged with its
+    id and not indexed, and readers see everything."""
+    entries = sample_entries(25)
+    fill(client, "rig", entries[:20])
     await compactor(link, catalogue).sweep()
-    fill(client, "rig", wanted[20:])
+    fill(client, "rig", entries[20:])
     client.xadd(
-        "cold:rig", {b"b": cold_streams.packed(wanted[held_there]) if held_there else b"junk"}, id=wanted[-1].id
+        "cold:rig",
+        {b"b": cold_streams.pack_batch(entries[batch_entries]) if batch_entries else b"junk"},
+        id=entries[-1].id,
     )
     assert await compactor(link, catalogue).sweep() == {}
-    assert f"Batch {wanted[-1].id} of the cold part" in capsys.readouterr().out
-    assert length(client, "stream:rig") == 5
-    found = index(client)
-    assert found is not None
-    assert (found.entries, found.batches) == (20, 2)
-    assert view(client, "rig") == shown(wanted)
+    assert f"Batch {entries[-1].id} of the cold part" in capsys.readouterr().out
+    assert stream_length(client, "stream:rig") == 5
+    extent = read_extent(client)
+    assert extent is not None
+    assert (extent.entries, extent.batches) == (20, 2)
+    assert read_all(client, "rig") == as_read(entries)
 
 
 @pytest.mark.usefixtures("small")
-async def test_a_batch_in_the_middle_that_is_spoilt_is_named(
+async def test_a_damaged_batch_in_the_middle_is_logged_with_its_id(
     client: redis.Redis, link: Link, catalogue: SqliteCatalogue, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever is to look at it knows which one, and until then nothing is removed."""
-    wanted = some(25)
-    fill(client, "rig", wanted)
+    """By trimming and by compaction; until somebody has looked at it, nothing is removed."""
+    entries = sample_entries(25)
+    fill(client, "rig", entries)
     await compactor(link, catalogue).sweep()
     batches: Any = client.xrange("cold:rig")
     first, second, _ = batches
@@ -107,54 +120,56 @@ async def test_a_batch_in_the_middle_that_is_spoilt_is_named(
     client.xadd("cold:rig", {b"b": b"rtac and junk"}, id=second[0])
     capsys.readouterr()
     await compactor(link, catalogue, cold_streams.config(trim=settings.TrimSettings(max_entries=5))).sweep()
-    assert f"can't be read: {wanted[19].id}: it has version" in capsys.readouterr().out
-    fill(client, "rig", aged([b"x"], first_ms=cold_streams.now_ms() - cold_streams.HOUR_MS))
+    assert f"can't be read: {entries[19].id}: it has version" in capsys.readouterr().out
+    fill(client, "rig", old_entries([b"x"], first_ms=cold_streams.now_ms() - cold_streams.HOUR_MS))
     assert await compactor(link, catalogue).sweep() == {}
-    assert f"can't be read: {wanted[19].id}: it has version" in capsys.readouterr().out
-    assert (length(client, "stream:rig"), length(client, "cold:rig")) == (1, 2)
+    assert f"can't be read: {entries[19].id}: it has version" in capsys.readouterr().out
+    assert (stream_length(client, "stream:rig"), stream_length(client, "cold:rig")) == (1, 2)
 
 
 @pytest.mark.usefixtures("small")
-async def test_what_is_live_again_and_differs_stays(
+async def test_live_entries_that_differ_from_cold_ones_stay(
     client: redis.Redis, link: Link, catalogue: SqliteCatalogue
 ) -> None:
-    """A live stream that came back with another entry below what is cold: nothing goes from there on."""
-    wanted = some(25)
-    fill(client, "rig", wanted)
+    """A live stream came back with another entry than the cold one: nothing is removed from that entry on."""
+    entries = sample_entries(25)
+    fill(client, "rig", entries)
     await compactor(link, catalogue).sweep()
     client.delete("stream:rig")
-    fill(client, "rig", [*wanted[:12], wanted[12]._replace(fields=(b"id", b"7", b"data", b"other")), *wanted[13:]])
+    fill(client, "rig", [*entries[:12], entries[12]._replace(fields=(b"id", b"7", b"data", b"other")), *entries[13:]])
     assert await compactor(link, catalogue).sweep() == {}
-    assert length(client, "stream:rig") == 15
-    assert view(client, "rig") == shown(wanted)
+    assert stream_length(client, "stream:rig") == 15
+    assert read_all(client, "rig") == as_read(entries)
 
 
 @pytest.mark.usefixtures("small")
-async def test_an_index_that_is_ahead(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
-    """It says more than the cold stream has, as after a failover: what is live is seen, and the index is mended."""
-    wanted = some(25)
-    fill(client, "rig", wanted)
+async def test_an_index_that_is_ahead_of_the_cold_stream(
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue
+) -> None:
+    """As after a failover: readers see what is live, and the index is repaired."""
+    entries = sample_entries(25)
+    fill(client, "rig", entries)
     await compactor(link, catalogue).sweep()
     batches: Any = client.xrange("cold:rig", count=2)
     client.delete("stream:rig", "cold:rig")
     for raw_id, fields in batches:
         client.xadd("cold:rig", fields, id=raw_id)
-    fill(client, "rig", wanted[20:])
-    assert view(client, "rig") == shown(wanted)
+    fill(client, "rig", entries[20:])
+    assert read_all(client, "rig") == as_read(entries)
     await compactor(link, catalogue).sweep()
-    assert view(client, "rig") == shown(wanted)
-    found = index(client)
-    assert found is not None
-    assert (found.entries, found.batches, found.added) == (25, 3, 25)
+    assert read_all(client, "rig") == as_read(entries)
+    extent = read_extent(client)
+    assert extent is not None
+    assert (extent.entries, extent.batches, extent.added) == (25, 3, 25)
 
 
 async def test_an_entry_that_is_too_large_stays(
     client: redis.Redis, link: Link, catalogue: SqliteCatalogue, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It stays live with all that came after it, and what came before it is moved."""
-    wanted = aged([b"a", b"b", os.urandom(limits.COLD_BATCH_MAX_BYTES), b"c"])
-    fill(client, "rig", wanted)
+    """It stays live with everything after it, and what is before it is moved."""
+    entries = old_entries([b"a", b"b", os.urandom(limits.COLD_BATCH_MAX_BYTES), b"c"])
+    fill(client, "rig", entries)
     await compactor(link, catalogue).sweep()
-    assert f"Entry {wanted[2].id} has" in capsys.readouterr().out
-    assert view(client, "rig") == shown(wanted)
-    assert (length(client, "stream:rig"), length(client, "cold:rig")) == (2, 1)
+    assert f"Entry {entries[2].id} has" in capsys.readouterr().out
+    assert read_all(client, "rig") == as_read(entries)
+    assert (stream_length(client, "stream:rig"), stream_length(client, "cold:rig")) == (2, 1)

@@ -1,4 +1,4 @@
-"""Trimming on a real server: what goes, what stays, and who wins a race."""
+"""Trimming on a real server: what is removed, what stays, and which side of a race wins."""
 
 import functools
 import time
@@ -25,11 +25,11 @@ from tests.support.session_values import session_record
 
 NAMES = keys.Keys()
 HOUR_MS = 3_600_000
-LARGE = b"x" * 8000  # a node of its own
+LARGE = b"x" * 8000  # fills a node of the stream by itself
 
 
 class Clock:
-    """Time that passes when a test says so."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -52,7 +52,7 @@ def now_ms() -> int:
 
 
 def fill(client: redis.Redis, stream: str, ids: list[str], data: bytes = LARGE) -> None:
-    """Entries with given ids in a stream that a session used."""
+    """Add entries with these ids to a stream that a session used just now."""
     with client.pipeline(transaction=False) as pipe:
         for entry_id in ids:
             pipe.execute_command("XADD", f"stream:{stream}", entry_id, "id", "1", "data", data)
@@ -61,45 +61,45 @@ def fill(client: redis.Redis, stream: str, ids: list[str], data: bytes = LARGE) 
         pipe.execute()
 
 
-def numbered(count: int, *, first_ms: int | None = None) -> list[str]:
+def numbered_ids(count: int, *, first_ms: int | None = None) -> list[str]:
     start_ms = now_ms() - HOUR_MS if first_ms is None else first_ms
     return [f"{start_ms + n}-0" for n in range(count)]
 
 
 def open_session(client: redis.Redis, stream: str) -> None:
-    """As far as the trimmer can tell."""
+    """Put into Redis what the trimmer reads of an open session."""
     client.hset(NAMES.session_state("run-1"), mapping={"streamName": stream, "state": "open"})
     client.expire(NAMES.session_state("run-1"), 100)
     client.zadd(NAMES.session_index(), {"run-1": now_ms()})
 
 
-def ids(client: redis.Redis, stream: str) -> list[str]:
+def read_ids(client: redis.Redis, stream: str) -> list[str]:
     entries: Any = client.xrange(f"stream:{stream}")
     return [entry_id.decode() for entry_id, _ in entries]
 
 
-async def test_length(client: redis.Redis, link: Link) -> None:
-    """The newest entries stay, to the number that is configured, however many calls it takes."""
-    wanted = numbered(2500)
-    fill(client, "rig", wanted)
+async def test_the_length_of_a_stream_is_bounded(client: redis.Redis, link: Link) -> None:
+    """As many of the newest entries stay as are configured, however many calls that takes."""
+    entries = numbered_ids(2500)
+    fill(client, "rig", entries)
     assert await Trimmer(link, config(max_entries=100)).sweep() == TrimResult({"rig": 2400})
-    assert ids(client, "rig") == wanted[-100:]
+    assert read_ids(client, "rig") == entries[-100:]
     assert await Trimmer(link, config(max_entries=100)).sweep() == TrimResult()
 
 
-async def test_small_entries_go_by_the_node(client: redis.Redis, link: Link) -> None:
-    """By default less than a node too many may stay and never one too few; `exact` is exact."""
-    wanted = numbered(1050)
-    fill(client, "rig", wanted, b"x")
+async def test_small_entries_are_removed_by_the_node(client: redis.Redis, link: Link) -> None:
+    """By default up to a node too many may stay and never too few; with `exact` the number is exact."""
+    entries = numbered_ids(1050)
+    fill(client, "rig", entries, b"x")
     await Trimmer(link, config(max_entries=120)).sweep()
-    assert 120 <= len(ids(client, "rig")) < 220
+    assert 120 <= len(read_ids(client, "rig")) < 220
     assert await Trimmer(link, config(max_entries=120, exact=True)).sweep() != TrimResult()
-    assert ids(client, "rig") == wanted[-120:]
+    assert read_ids(client, "rig") == entries[-120:]
 
 
-async def test_one_call_keeps_redis_for_a_moment_only(client: redis.Redis, link: Link) -> None:
-    """However long a stream is, no call removes more than the limit."""
-    fill(client, "rig", numbered(2500))
+async def test_one_call_removes_a_bounded_number(client: redis.Redis, link: Link) -> None:
+    """However long a stream is, so that Redis is not blocked for long."""
+    fill(client, "rig", numbered_ids(2500))
     for exact in (False, True):
         limits = settings.TrimSettings(max_entries=1, exact=exact).limits_for("rig")
         assert (
@@ -109,67 +109,69 @@ async def test_one_call_keeps_redis_for_a_moment_only(client: redis.Redis, link:
 
 
 @pytest.mark.parametrize("exact", [False, True])
-async def test_age(client: redis.Redis, link: Link, exact: bool) -> None:
-    """Entries that are too old go even from a short stream."""
-    old, new = numbered(50, first_ms=now_ms() - 2 * HOUR_MS), numbered(50, first_ms=now_ms() - 1000)
+async def test_old_entries_are_removed(client: redis.Redis, link: Link, exact: bool) -> None:
+    """Even from a short stream."""
+    old, new = numbered_ids(50, first_ms=now_ms() - 2 * HOUR_MS), numbered_ids(50, first_ms=now_ms() - 1000)
     fill(client, "rig", [*old, *new])
     assert await Trimmer(link, config(max_age_s=3600, exact=exact)).sweep() == TrimResult({"rig": 50})
-    assert ids(client, "rig") == new
+    assert read_ids(client, "rig") == new
 
 
-async def test_age_with_ids_of_any_length(client: redis.Redis, link: Link, clock: Clock) -> None:
-    """The bound of an open session and that of age are compared as numbers and not as text."""
+async def test_boundaries_are_compared_as_numbers(client: redis.Redis, link: Link, clock: Clock) -> None:
+    """That of an open session and that of age, with ids of different lengths."""
     fill(client, "rig", ["7-0"])
     open_session(client, "rig")
     trimmer = Trimmer(link, config(max_age_s=3600, min_retention_s=60), clock)
     await trimmer.sweep()
     clock.now_s += 60
     fill(client, "rig", ["8-0", "9-0"])
-    assert await trimmer.sweep() == TrimResult(), "7-0 is the last that stood there a minute ago, and stays"
+    assert await trimmer.sweep() == TrimResult(), "7-0 was the last entry a minute ago, and stays"
 
 
-async def test_age_to_the_last_entry(client: redis.Redis, link: Link) -> None:
-    """A stream of which everything is too old is left empty and knows its last id."""
-    wanted = numbered(250, first_ms=now_ms() - 2 * HOUR_MS)
-    fill(client, "rig", wanted, b"x")
+async def test_a_stream_of_old_entries_is_left_empty(client: redis.Redis, link: Link) -> None:
+    """It exists and keeps its last id."""
+    entries = numbered_ids(250, first_ms=now_ms() - 2 * HOUR_MS)
+    fill(client, "rig", entries, b"x")
     await Trimmer(link, config(max_age_s=3600, exact=True)).sweep()
-    assert ids(client, "rig") == []
+    assert read_ids(client, "rig") == []
     info: Any = client.xinfo_stream("stream:rig")
-    assert info["last-generated-id"].decode() == wanted[-1]
+    assert info["last-generated-id"].decode() == entries[-1]
 
 
-async def test_memory(client: redis.Redis, link: Link) -> None:
-    """A stream that takes too much memory loses its oldest entries until it fits, and not many more."""
-    wanted = numbered(1000)
-    fill(client, "rig", wanted)
+async def test_the_memory_of_a_stream_is_bounded(client: redis.Redis, link: Link) -> None:
+    """The oldest entries are removed until it fits, and not many more."""
+    entries = numbered_ids(1000)
+    fill(client, "rig", entries)
     bound = 2_000_000
     assert await Trimmer(link, config(max_bytes=bound)).sweep() != TrimResult()
     used: Any = client.memory_usage("stream:rig", samples=0)
     assert bound * 0.9 < used <= bound
-    assert ids(client, "rig") == wanted[-len(ids(client, "rig")) :]
+    assert read_ids(client, "rig") == entries[-len(read_ids(client, "rig")) :]
 
 
-async def test_every_stream_by_its_own_limits(client: redis.Redis, link: Link) -> None:
-    """A stream with limits of its own follows them, others follow the general ones."""
+async def test_a_stream_may_have_limits_of_its_own(client: redis.Redis, link: Link) -> None:
+    """For other streams the general ones hold."""
     for name in ("rig", "other"):
-        fill(client, name, numbered(100))
-    own = {"rig": settings.StreamTrimSettings(max_entries=70)}
-    assert await Trimmer(link, config(max_entries=20, streams=own)).sweep() == TrimResult({"other": 80, "rig": 30})
+        fill(client, name, numbered_ids(100))
+    stream_limits = {"rig": settings.StreamTrimSettings(max_entries=70)}
+    assert await Trimmer(link, config(max_entries=20, streams=stream_limits)).sweep() == TrimResult(
+        {"other": 80, "rig": 30}
+    )
 
 
-async def test_streams_of_others_are_left_alone(client: redis.Redis, link: Link) -> None:
-    """Neither length nor age makes us touch a stream that no session of ours used; off means off."""
-    fill(client, "theirs", numbered(100))
+async def test_streams_of_other_programs_are_not_trimmed(client: redis.Redis, link: Link) -> None:
+    """Only streams that a session of ours used are trimmed, and none where trimming is off."""
+    fill(client, "theirs", numbered_ids(100))
     client.zrem(NAMES.streams_used(), "theirs")
     assert await Trimmer(link, config(max_entries=1, idle_stream_s=1)).sweep() == TrimResult()
-    fill(client, "ours", numbered(100))
+    fill(client, "ours", numbered_ids(100))
     assert await Trimmer(link, config(max_entries=1, enabled=False)).sweep() == TrimResult()
     assert (client.xlen("stream:theirs"), client.xlen("stream:ours")) == (100, 100)
 
 
-async def test_open_sessions_keep_their_entries_for_a_while(client: redis.Redis, link: Link, clock: Clock) -> None:
-    """What came less than the retention ago stays, whatever the limits say; later it goes."""
-    first, second = numbered(50), numbered(50, first_ms=now_ms() - 1000)
+async def test_entries_of_open_sessions_stay_for_the_retention(client: redis.Redis, link: Link, clock: Clock) -> None:
+    """Whatever the limits are; afterwards they are removed."""
+    first, second = numbered_ids(50), numbered_ids(50, first_ms=now_ms() - 1000)
     fill(client, "rig", first)
     open_session(client, "rig")
     trimmer = Trimmer(link, config(max_entries=10, max_age_s=0.001, min_retention_s=60), clock)
@@ -178,63 +180,65 @@ async def test_open_sessions_keep_their_entries_for_a_while(client: redis.Redis,
     fill(client, "rig", second)
     assert await trimmer.sweep() == TrimResult()
     clock.now_s += 1
-    assert await trimmer.sweep() == TrimResult({"rig": 49}), "all that stood there a minute ago but its last"
-    assert ids(client, "rig") == [first[-1], *second]
+    assert await trimmer.sweep() == TrimResult({"rig": 49}), "all entries of a minute ago but the last"
+    assert read_ids(client, "rig") == [first[-1], *second]
     clock.now_s += 60
     assert await trimmer.sweep() == TrimResult({"rig": 50})
 
 
-async def test_without_an_open_session_nothing_is_kept_back(client: redis.Redis, link: Link, clock: Clock) -> None:
-    """The retention is for those who follow an open session."""
-    fill(client, "rig", numbered(50, first_ms=now_ms()))
+async def test_without_an_open_session_there_is_no_retention(client: redis.Redis, link: Link, clock: Clock) -> None:
+    """It is meant for readers that follow an open session."""
+    fill(client, "rig", numbered_ids(50, first_ms=now_ms()))
     assert await Trimmer(link, config(max_entries=10), clock).sweep() == TrimResult({"rig": 40})
 
 
 @pytest.mark.parametrize("exact", [False, True])
-async def test_ids_in_the_future(client: redis.Redis, link: Link, clock: Clock, exact: bool) -> None:
-    """After a clock jump no entry is ever too old, so the length bound holds; retention does not go by the ids."""
-    future = numbered(100, first_ms=now_ms() + 24 * HOUR_MS)
+async def test_retention_does_not_go_by_ids_in_the_future(
+    client: redis.Redis, link: Link, clock: Clock, exact: bool
+) -> None:
+    """After a clock jump no entry is too old by its id: the bound of the length holds, after the retention."""
+    future = numbered_ids(100, first_ms=now_ms() + 24 * HOUR_MS)
     fill(client, "rig", future)
     open_session(client, "rig")
     limits = config(max_entries=10, max_age_s=3600, min_retention_s=60, exact=exact)
     trimmer = Trimmer(link, limits, clock)
-    assert await trimmer.sweep() == TrimResult(), "they may have come a second ago"
+    assert await trimmer.sweep() == TrimResult(), "they may have been added a second ago"
     clock.now_s += 60
     assert await trimmer.sweep() == TrimResult({"rig": 90})
-    assert ids(client, "rig") == future[-10:]
+    assert read_ids(client, "rig") == future[-10:]
 
 
-async def test_ids_in_the_past(client: redis.Redis, link: Link, clock: Clock) -> None:
-    """Entries that look an hour old but came a moment ago are kept for the retention too."""
-    fill(client, "rig", numbered(100))
+async def test_retention_does_not_go_by_ids_in_the_past(client: redis.Redis, link: Link, clock: Clock) -> None:
+    """Entries whose ids are an hour old but that were added just now stay for the retention too."""
+    fill(client, "rig", numbered_ids(100))
     open_session(client, "rig")
     assert await Trimmer(link, config(max_entries=10), clock).sweep() == TrimResult()
 
 
-async def test_a_stream_made_anew_with_lower_ids(client: redis.Redis, link: Link, clock: Clock) -> None:
-    """What was noted of the stream before Redis lost it does not count against its new entries."""
-    fill(client, "rig", numbered(10, first_ms=now_ms() + HOUR_MS))
+async def test_a_stream_that_begins_again_with_lower_ids(client: redis.Redis, link: Link, clock: Clock) -> None:
+    """Ids that were seen before Redis lost the stream say nothing about its new entries."""
+    fill(client, "rig", numbered_ids(10, first_ms=now_ms() + HOUR_MS))
     open_session(client, "rig")
     trimmer = Trimmer(link, config(max_entries=1, min_retention_s=60), clock)
     await trimmer.sweep()
     client.delete("stream:rig")
-    fill(client, "rig", numbered(10))
+    fill(client, "rig", numbered_ids(10))
     clock.now_s += 60
     assert await trimmer.sweep() == TrimResult()
 
 
-async def test_trimming_goes_forward_only(client: redis.Redis, link: Link) -> None:
-    """The id that a stream goes on from is never lowered, and the first entry only ever moves up."""
-    fill(client, "rig", numbered(100))
-    last = "0-0"
-    for most in (50, 80, 20, 1):
-        await Trimmer(link, config(max_entries=most)).sweep()
-        first = ids(client, "rig")[0]
-        assert first >= last
-        last = first
+async def test_trimming_never_lowers_ids(client: redis.Redis, link: Link) -> None:
+    """The last id of a stream stays, and its first entry only moves up."""
+    fill(client, "rig", numbered_ids(100))
+    previous_first = entry_ids.MIN
+    for max_entries in (50, 80, 20, 1):
+        await Trimmer(link, config(max_entries=max_entries)).sweep()
+        first = read_ids(client, "rig")[0]
+        assert first >= previous_first
+        previous_first = first
     info: Any = client.xinfo_stream("stream:rig")
     assert (info["length"], info["entries-added"]) == (1, 100)
-    assert info["last-generated-id"].decode() == ids(client, "rig")[-1]
+    assert info["last-generated-id"].decode() == read_ids(client, "rig")[-1]
 
 
 @pytest.fixture(scope="module")
@@ -255,36 +259,37 @@ id_lists = st.lists(
 
 
 @hypothesis_settings(max_examples=200, deadline=None)
-@example(entries=["0-1", "0-2"], most=1, below=(0, 0), exact=True, large=False)
+@example(entries=["0-1", "0-2"], max_entries=1, below=(0, 0), exact=True, large=False)
 @given(
     entries=id_lists,
-    most=st.integers(1, 70),
+    max_entries=st.integers(1, 70),
     below=st.tuples(st.integers(0, 40) | st.integers(2**64 - 40, 2**64 - 1), st.integers(0, 3)),
     exact=st.booleans(),
     large=st.booleans(),
 )
-def test_what_stays_is_what_the_rule_says(
-    raw: redis.Redis, entries: list[str], most: int, below: tuple[int, int], exact: bool, large: bool
+def test_trimming_agrees_with_a_model(
+    raw: redis.Redis, entries: list[str], max_entries: int, below: tuple[int, int], exact: bool, large: bool
 ) -> None:
-    """Against a model: the oldest go, none at or above the bound, never below the length, to the entry if exact."""
+    """The oldest entries are removed, none at or above the boundary, never more than the length allows, and exactly as
+    many with `exact`."""
     raw.flushall()
     fill(raw, "rig", entries, LARGE if large else b"x")
-    limits = settings.TrimSettings(max_entries=most, exact=exact).limits_for("rig")
+    limits = settings.TrimSettings(max_entries=max_entries, exact=exact).limits_for("rig")
     while raw.execute_command(*retention_functions.trim("rig", limits, f"{below[0]}-{below[1]}")):
         pass
-    left = ids(raw, "rig")
-    surplus = max(len(entries) - most, 0)
-    may_go = [entry for entry in entries if entry_ids.parse(entry) < below][:surplus]
-    assert left == entries[len(entries) - len(left) :]
-    assert len(left) >= len(entries) - len(may_go)
+    remaining = read_ids(raw, "rig")
+    surplus = max(len(entries) - max_entries, 0)
+    removable = [entry_id for entry_id in entries if entry_ids.parse(entry_id) < below][:surplus]
+    assert remaining == entries[len(entries) - len(remaining) :]
+    assert len(remaining) >= len(entries) - len(removable)
     if exact or large:
-        assert len(left) == len(entries) - len(may_go)
+        assert len(remaining) == len(entries) - len(removable)
 
 
 async def test_a_full_server_is_trimmed(link: Link, client: redis.Redis) -> None:
-    """Where Redis takes nothing more, making room still works."""
-    fill(client, "rig", numbered(500))
-    fill(client, "idle", numbered(1))
+    """Where Redis refuses every other write, trimming makes room."""
+    fill(client, "rig", numbered_ids(500))
+    fill(client, "idle", numbered_ids(1))
     client.zadd(NAMES.streams_used(), {"idle": 1})
     client.config_set("maxmemory", 1)
     try:
@@ -296,19 +301,19 @@ async def test_a_full_server_is_trimmed(link: Link, client: redis.Redis) -> None
     assert swept == TrimResult({"rig": 400}, ("idle",))
 
 
-async def test_a_key_of_another_type_stops_nothing(client: redis.Redis, link: Link) -> None:
-    """One stream that is none does not keep the others from being trimmed."""
+async def test_a_key_of_another_type_keeps_no_stream_from_being_trimmed(client: redis.Redis, link: Link) -> None:
+    """Nor does a stream that does not exist."""
     client.set("stream:a", "text")
     client.zadd(NAMES.streams_used(), {"a": 1, "gone": now_ms()})
-    fill(client, "rig", numbered(50))
+    fill(client, "rig", numbered_ids(50))
     assert await Trimmer(link, config(max_entries=10)).sweep() == TrimResult({"rig": 40})
 
 
-async def test_a_stream_that_nobody_uses_is_removed(client: redis.Redis, link: Link) -> None:
-    """With its name and our note of it; one that is used, or has an open session, or got an entry, stays."""
+async def test_an_idle_stream_is_removed(client: redis.Redis, link: Link) -> None:
+    """With every list entry of it. A stream that was used, has an open session or got an entry stays."""
     long_ago_ms = now_ms() - 2 * HOUR_MS
     for name in ("idle", "used", "live", "written"):
-        fill(client, name, numbered(3, first_ms=long_ago_ms))
+        fill(client, name, numbered_ids(3, first_ms=long_ago_ms))
     client.zadd(NAMES.streams_used(), dict.fromkeys(("idle", "live", "written"), long_ago_ms))
     open_session(client, "live")
     client.xadd("stream:written", {"id": "1", "data": "x"})
@@ -321,53 +326,53 @@ async def test_a_stream_that_nobody_uses_is_removed(client: redis.Redis, link: L
         b"live": False,
         b"used": True,
         b"written": True,
-    }, "what was found in use is not asked about in every pass"
+    }, "a stream that was found in use is not looked at in every sweep"
     assert await trimmer.sweep() == TrimResult()
 
 
-async def test_zero_means_that_no_stream_is_removed(client: redis.Redis, link: Link) -> None:
-    """Nor one with a setting of its own."""
+async def test_zero_seconds_mean_that_no_stream_is_idle(client: redis.Redis, link: Link) -> None:
+    """A stream with a setting of its own is removed all the same."""
     for name in ("a", "b"):
-        fill(client, name, numbered(3))
+        fill(client, name, numbered_ids(3))
     client.zadd(NAMES.streams_used(), {"a": 1, "b": 1})
-    own = {"b": settings.StreamTrimSettings(idle_stream_s=60)}
-    assert await Trimmer(link, config(idle_stream_s=0, streams=own)).sweep() == TrimResult(removed=("b",))
+    stream_limits = {"b": settings.StreamTrimSettings(idle_stream_s=60)}
+    assert await Trimmer(link, config(idle_stream_s=0, streams=stream_limits)).sweep() == TrimResult(removed=("b",))
 
 
-class Meddling(Link):
-    """A link on which somebody else opens a session just before or after one of the trimmer's commands."""
+class OpeningLink(Link):
+    """A link on which another supervisor opens a session just before or after one of the trimmer's commands."""
 
     def __init__(self, config: settings.RedisSettings, client: redis.Redis, at: str, when: str) -> None:
         super().__init__(config)
-        self._other, self._at, self._when = client, at, when
+        self._client, self._at, self._when = client, at, when
 
-    async def do(self, *call: commands.Argument) -> Any:
-        is_it = self._at in (call[0], call[1])
-        if is_it and self._when == "before":
+    async def do(self, *command: commands.Argument) -> Any:
+        is_reached = self._at in command[:2]
+        if is_reached and self._when == "before":
             self._open()
-        answer = await super().do(*call)
-        if is_it and self._when == "after":
+        reply = await super().do(*command)
+        if is_reached and self._when == "after":
             self._open()
-        return answer
+        return reply
 
     def _open(self) -> None:
-        """In the order in which a session is opened: entry, then set."""
-        self._other.execute_command(
+        """In the order in which a session is opened: first the entry, then the lists."""
+        self._client.execute_command(
             *session_functions.publish_opening(NAMES, session_record(stream_session_id=7), ttl_s=100)
         )
-        self._other.sadd("streams", "rig")
-        self._other.zadd(NAMES.streams_used(), {"rig": now_ms()})
+        self._client.sadd("streams", "rig")
+        self._client.zadd(NAMES.streams_used(), {"rig": now_ms()})
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("at", ["rtas_unlist_1", "rtas_remove_1", "rtas_forget_1", "EXISTS"])
 async def test_an_open_wins_against_a_removal(client: redis.Redis, link: Link, at: str, when: str) -> None:
-    """Wherever in the removal a session is opened, its first entry stands and the stream is listed and looked after."""
-    fill(client, "rig", numbered(3))
+    """Wherever in the removal a session is opened, its first entry stays, and the stream is listed and tracked."""
+    fill(client, "rig", numbered_ids(3))
     client.zadd(NAMES.streams_used(), {"rig": 1})
-    meddling = Meddling(link.config, client, at, when)
-    await Trimmer(meddling, config(idle_stream_s=60)).sweep()
-    await meddling.close()
+    opening = OpeningLink(link.config, client, at, when)
+    await Trimmer(opening, config(idle_stream_s=60)).sweep()
+    await opening.close()
     entries: Any = client.xrevrange("stream:rig", count=1)
     assert entries[0][1][b"id"] == b"7"
     assert client.smembers("streams") == {b"rig"}
@@ -375,33 +380,33 @@ async def test_an_open_wins_against_a_removal(client: redis.Redis, link: Link, a
 
 
 @pytest.mark.usefixtures("link")
-async def test_two_trimmers_take_no_more_than_one(url: str, client: redis.Redis) -> None:
-    """Two supervisors that sweep at the same moment leave what one would leave."""
-    wanted = numbered(3000)
-    fill(client, "rig", wanted)
+async def test_two_trimmers_remove_no_more_than_one(url: str, client: redis.Redis) -> None:
+    """Several supervisors that sweep at the same time leave what one would leave."""
+    entries = numbered_ids(3000)
+    fill(client, "rig", entries)
     links = [Link(settings.RedisSettings(url=url)) for _ in range(3)]
     async with anyio.create_task_group() as tasks:
-        for one in links:
-            tasks.start_soon(Trimmer(one, config(max_entries=1500)).sweep)
-    for one in links:
-        await one.close()
-    assert ids(client, "rig") == wanted[-1500:]
+        for own_link in links:
+            tasks.start_soon(Trimmer(own_link, config(max_entries=1500)).sweep)
+    for own_link in links:
+        await own_link.close()
+    assert read_ids(client, "rig") == entries[-1500:]
 
 
 async def test_run_sweeps_until_it_is_cancelled(client: redis.Redis, link: Link) -> None:
-    """By itself, again and again."""
+    """Each time that the stream grows again, it is trimmed again."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(Trimmer(link, config(max_entries=10, every_s=0.01)).run)
         with anyio.fail_after(10):
-            for turn in range(2):
-                fill(client, "rig", numbered(50, first_ms=now_ms() + turn * 1000))
+            for number in range(2):
+                fill(client, "rig", numbered_ids(50, first_ms=now_ms() + number * 1000))
                 while await anyio.to_thread.run_sync(functools.partial(client.xlen, "stream:rig")) != 10:
                     await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
 
 
-async def test_a_trimmer_that_stood_still_removes_nothing(link: Link, client: redis.Redis) -> None:
-    """Not an entry, not a stream, not a name."""
+async def test_a_trimmer_whose_lease_is_over_removes_nothing(link: Link, client: redis.Redis) -> None:
+    """No entry, no stream and no list entry; nor does one without a lease."""
     for number in range(50):
         client.xadd("stream:rig", {"id": 1, "data": b"x" * 8000}, id=f"1000-{number}")
     client.sadd("streams", "rig")

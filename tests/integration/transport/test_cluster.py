@@ -185,7 +185,7 @@ async def test_days_in_a_cluster(link: Link, client: redis.Redis, watching: Supe
     swept = await DaySweep(link, config, by_day.Clock()).sweep({old.stream: old.start_ms}, (), commands.FOREVER)
     assert swept.removed == (old.stream,)
     assert by_day.traces(client, old) == set()
-    assert by_day.listed(client, "daily") == [new.stream]
+    assert by_day.indexed_streams(client, "daily") == [new.stream]
 
 
 def test_a_slot_moves_under_load(

@@ -3,18 +3,19 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_supervisor.session.model import SessionRecord, SessionRef
+from rta_supervisor.session.model import SessionRecord
 from rta_supervisor.webhooks import change as changes
 from rta_supervisor.webhooks.change import StateChange
 from rta_wire import session
 from rta_wire.control.totals import Totals
 from rta_wire.session import State
+from tests.support.session_values import session_record
 
 
 def record(document: bytes = b"{}", unqueued: dict[str, str] | None = None) -> SessionRecord:
-    ref = SessionRef("run-1", "rig", 7)
-    totals = Totals(1, 2, 3, 4, 10, 20)
-    return SessionRecord(ref, State.OPEN, "default", 3, 1000, document, totals, unqueued_changes=unqueued or {})
+    return session_record(
+        stream_session_id=7, document=document, totals=Totals(1, 2, 3, 4, 10, 20), unqueued_changes=unqueued or {}
+    )
 
 
 def document(identifier: str) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 
 from rta_supervisor.settings import settings
 from tests.integration.cli.catalogue_content import ROWS, START_NS, save
-from tests.support.catalogue_rows import named
+from tests.support.catalogue_rows import numbered_row
 from tests.support.commands import NO_REDIS_URL, refused, run
 
 
@@ -38,14 +38,14 @@ def test_an_export_is_exact(tmp_path: Path) -> None:
 
 def test_an_export_of_many_pages(catalogue: settings.CatalogueSettings) -> None:
     """More sessions than fit into a page: each is exported once."""
-    save(catalogue, [named(number) for number in range(10, 2510)])
+    save(catalogue, [numbered_row(number) for number in range(10, 2510)])
     lines = run(NO_REDIS_URL, "sessions", "export").out.splitlines()
     assert len({msgspec.json.decode(line)["identity"] for line in lines}) == len(lines) == 2504
 
 
 @pytest.mark.usefixtures("catalogue")
 def test_an_export_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that can't be written is named, and the file that was there before stays as it was."""
+    """A file that can't be written is numbered_row, and the file that was there before stays as it was."""
     refused(run(NO_REDIS_URL, "sessions", "export", "-o", str(tmp_path / "gone" / "x.csv")), 64, "can't be written")
     kept = tmp_path / "kept.json"
     kept.write_text("before")
