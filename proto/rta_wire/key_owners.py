@@ -50,7 +50,7 @@ OWNERS: Final = {
     ),
     "rta_supervisor.session": OwnedNames(
         keys=(
-            *("LAST_STREAM_SESSION_ID", "stream", "session", "session_state", "session_keys", "gate", "published"),
+            *("LAST_STREAM_SESSION_ID", "stream", "session", "session_state", "gate", "published"),
             *("external", "state_channel", "session_index"),
         ),
         fields=(

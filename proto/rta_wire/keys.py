@@ -142,10 +142,6 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Hash: the folded state of a session, for supervisors only."""
         return f"{self.prefix}st:{{{self.session(identity)}}}"
 
-    def session_keys(self, identity: str) -> tuple[str, str]:
-        """Both hashes of a session, in the order in which server functions take them."""
-        return self.session(identity), self.session_state(identity)
-
     def gate(self, stream_name: str, stream_session_id: int) -> str:
         """String, `open`, `sealed` or `finished`: whether bursts of a session may be appended. Absent means unknown."""
         return f"{self.prefix}gate:{{{stream(stream_name)}}}:{stream_session_id}"
@@ -289,6 +285,11 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def hook_done(self, target: str, delivery_id: str) -> str:
         """String with a TTL: a delivery that was delivered or given up a moment ago."""
         return f"{self.prefix}hook:{{{target}}}:done:{delivery_id}"
+
+
+def session_hashes(names: Keys, identity: str) -> tuple[str, str]:
+    """Both hashes of a session, in the order in which server functions take them."""
+    return names.session(identity), names.session_state(identity)
 
 
 def check_stream_name(name: str) -> str:

@@ -14,10 +14,11 @@ import redis.exceptions
 from rta_supervisor.catalogue.model import Catalogue, CatalogueRow
 from rta_supervisor.diagnostics import counters, log, loop_watch
 from rta_supervisor.nodes import periodic
+from rta_supervisor.recovery import completeness
 from rta_supervisor.recovery.loss_detector import LossDetector
 from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.session import functions as session_functions
-from rta_supervisor.session.model import SessionRecord, SessionRef
+from rta_supervisor.session.model import SessionRef
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import functions as transport_functions
@@ -157,7 +158,7 @@ class Recovery:
         for row, record, is_registered in zip(rows, records, are_registered, strict=True):
             if record is None and row.stream_session_id <= ended_through:
                 ended.append(row)
-            elif not (is_registered and _is_complete(record, row)):
+            elif not (is_registered and completeness.is_complete(record, row)):
                 incomplete.append(row)
         await self._save_ended(ended)
         return incomplete
@@ -209,12 +210,3 @@ def _session_id_in(stream: str, tail: Any) -> int:
         if name == keys.ENTRY_ID and value.isdigit() and len(value) <= SESSION_ID_MAX_DIGITS:
             return int(value)
     return 0
-
-
-def _is_complete(record: SessionRecord | None, row: CatalogueRow) -> bool:
-    """Whether Redis has as much of a session as the catalogue, or more, or a later session of that identity."""
-    if record is None:
-        return False
-    if record.ref.stream_session_id != row.stream_session_id or record.state.is_closed:
-        return True
-    return record.version >= row.version and not record.lost_data and record.totals.missing_from(row.totals) is None

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from rta_supervisor.catalogue.model import CatalogueRow
 from rta_supervisor.diagnostics import log
 from rta_supervisor.nodes.server_clock import now_ms
+from rta_supervisor.recovery import completeness
 from rta_supervisor.session import state_machine
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.recent_reports import RecentReports
@@ -86,12 +87,12 @@ class SessionRestorer:
         return count
 
     async def _mark_recent_loss(self, record: SessionRecord, units: Mapping[str, Totals]) -> bool:
-        if not _misses_reported(record, units):
+        if not completeness.misses_reported(record, units):
             return False
         # Reports may be lost while the data is there: the marks say what stands in the stream.
         await self._sessions.fold_marks(record.ref)
         record = await self._sessions.read(record.ref.identity) or record
-        if not _misses_reported(record, units):
+        if not completeness.misses_reported(record, units):
             return False
         await self._note_loss(record, samples_reported=sum(totals.samples for totals in units.values()))
         return True
@@ -104,11 +105,3 @@ class SessionRestorer:
             samples_reported=samples_reported,
             samples_found=record.totals.samples,
         )
-
-
-def _misses_reported(record: SessionRecord, units: Mapping[str, Totals]) -> bool:
-    """Whether an open session without a noted loss has less than its units have reported."""
-    if record.state.is_closed or record.lost_data:
-        return False
-    folded = {unit: Totals.from_words(record.unit_totals[unit].split()) for unit in units if unit in record.unit_totals}
-    return any(unit not in folded or not folded[unit].has_arrived(totals) for unit, totals in units.items())

@@ -82,13 +82,13 @@ def release_closed(names: keys.Keys, identity: str, version: int, *, ttl_s: int,
 
     `held_ttl_s`: its lifetime while the archive does not have it; 0: it does not wait for the archive.
     """
-    return ("FCALL", "rtas_put_away_1", 2, *names.session_keys(identity), version, ttl_s, held_ttl_s)
+    return ("FCALL", "rtas_put_away_1", 2, *keys.session_hashes(names, identity), version, ttl_s, held_ttl_s)
 
 
 def mark_archived(names: keys.Keys, note: control_pb2.NoteArchived, *, ttl_s: int) -> commands.Command:
     """Note that the archive has a session in this version, and let it expire after `ttl_s` at the latest."""
     arguments = (note.stream_session_id, note.version, note.checksum, ttl_s)
-    return ("FCALL", "rtas_archived_1", 2, *names.session_keys(note.identity), *arguments)
+    return ("FCALL", "rtas_archived_1", 2, *keys.session_hashes(names, note.identity), *arguments)
 
 
 def extend_unarchived(names: keys.Keys, identity: str, stream_session_id: int, *, ttl_s: int) -> commands.Command:
@@ -96,9 +96,9 @@ def extend_unarchived(names: keys.Keys, identity: str, stream_session_id: int, *
 
     The reply is whether the session is there.
     """
-    return ("FCALL", "rtas_hold_for_archive_1", 2, *names.session_keys(identity), stream_session_id, ttl_s)
+    return ("FCALL", "rtas_hold_for_archive_1", 2, *keys.session_hashes(names, identity), stream_session_id, ttl_s)
 
 
 def note_cut(names: keys.Keys, identity: str, stream_session_id: int) -> commands.Command:
     """Note that entries of a session were removed before the archive had them."""
-    return ("FCALL", "rtas_note_cut_1", 2, *names.session_keys(identity), stream_session_id)
+    return ("FCALL", "rtas_note_cut_1", 2, *keys.session_hashes(names, identity), stream_session_id)

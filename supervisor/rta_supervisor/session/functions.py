@@ -26,7 +26,7 @@ def open_session(
         extra_fields[keys.VERSION] = record.version
     extra_fields |= {keys.change_field(version): change for version, change in record.unqueued_changes.items()}
     return (
-        *("FCALL", "rtas_open_1", 2, *names.session_keys(ref.identity)),
+        *("FCALL", "rtas_open_1", 2, *keys.session_hashes(names, ref.identity)),
         *(ref.stream_session_id, ref.stream, position, record.document, record.state.value, record.principal),
         *(now_ms, ttl_s, names.state_channel(ref.identity)),
         *(argument for field in extra_fields.items() for argument in field),
@@ -48,7 +48,7 @@ def put_json(
     `extra_fields`: more fields of the folded state."""
     ref = record.ref
     return (
-        *("FCALL", "rtas_put_json_1", 2, *names.session_keys(ref.identity)),
+        *("FCALL", "rtas_put_json_1", 2, *keys.session_hashes(names, ref.identity)),
         *(record.version, document, state.value, now_ms, ttl_s, names.state_channel(ref.identity)),
         *(argument for field in (extra_fields or {}).items() for argument in field),
     )
@@ -77,19 +77,19 @@ def fold(
 def refresh(names: keys.Keys, lifetimes_s: Sequence[tuple[SessionRef, int]]) -> commands.Command:
     """Write the folded time ranges of open sessions to their hashes and renew their lifetimes. A lifetime of 0 is left
     as it is."""
-    session_keys = [key for ref, _ in lifetimes_s for key in names.session_keys(ref.identity)]
+    session_keys = [key for ref, _ in lifetimes_s for key in keys.session_hashes(names, ref.identity)]
     arguments = (argument for ref, ttl_s in lifetimes_s for argument in (ref.stream_session_id, ttl_s))
     return ("FCALL", "rtas_refresh_3", len(session_keys), *session_keys, *arguments)
 
 
 def extend_closed(names: keys.Keys, identity: str, *, ttl_s: int) -> commands.Command:
     """Renew the lifetime of a closed session that the catalogue does not have yet."""
-    return ("FCALL", "rtas_hold_1", 2, *names.session_keys(identity), ttl_s)
+    return ("FCALL", "rtas_hold_1", 2, *keys.session_hashes(names, identity), ttl_s)
 
 
 def note_loss(names: keys.Keys, ref: SessionRef) -> commands.Command:
     """Note in the folded state that data of the session is lost."""
-    return ("FCALL", "rtas_note_loss_1", 2, *names.session_keys(ref.identity), ref.stream_session_id)
+    return ("FCALL", "rtas_note_loss_1", 2, *keys.session_hashes(names, ref.identity), ref.stream_session_id)
 
 
 def raise_floor(floor: int) -> commands.Command:

@@ -1,10 +1,17 @@
 """Updates of a session's properties: which of two came later, whatever the order in which they are applied."""
 
+import json
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rta_supervisor.session import patch as session_patch
 from rta_supervisor.session.patch import STATE, Patch
-from rta_wire import entry_ids
+from rta_wire import entry_ids, session
+from rta_wire.control.totals import Totals
+from rta_wire.session import State
+from tests.support.session_values import session_record
 
 entry_id_strategy = st.builds(entry_ids.format_id, st.integers(0, 12), st.integers(0, 12)).filter(
     lambda entry_id: entry_id != entry_ids.MIN
@@ -52,3 +59,35 @@ def test_entry_ids_compare_as_numbers() -> None:
     assert patch.newer_properties({"a": "9-9"}) == {"a": 1}
     assert not patch.newer_properties({"a": "10-0"})
     assert not patch.newer_properties({"a": "10-1"})
+
+
+def applied(state: State, update: Patch | None, **fields: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """Properties and updated entry ids after a transition to a state."""
+    document = session.dump(session.build("run", group="old", type="test"))
+    raw, updated = session_patch.apply(session_record(document=document, **fields), state, update)
+    return json.loads(raw), updated
+
+
+def test_a_patch_changes_what_no_later_request_has_set() -> None:
+    """A property that is set to null is removed, and what a later request has set stays."""
+    update = Patch({"group": "new", "type": None, "quality": 0.5}, "5-0")
+    properties, updated = applied(State.OPEN, update, property_entry_ids={"quality": "6-0"})
+    assert properties["group"] == "new"
+    assert not {"type", "quality"} & properties.keys()
+    assert updated == {"group": "5-0", "type": "5-0"}
+
+
+def test_a_change_of_state_is_ordered_with_the_properties() -> None:
+    """Its entry id is noted only where the state changes; an end without a request notes none."""
+    update = Patch({}, "5-0")
+    assert applied(State.WAITING, update)[1] == {STATE: "5-0"}
+    assert applied(State.OPEN, update)[1] == {}
+    properties, updated = applied(State.CLOSED, None)
+    assert (properties["state"], properties["group"], updated) == ("closed", "old", {})
+
+
+def test_state_and_time_range_are_the_supervisors() -> None:
+    """They come from the record and the transition, whatever the JSON said before."""
+    totals = Totals(1, 1, 1, 1, 5, 9)
+    properties, _ = applied(State.FAILED, Patch({"group": "new"}, "1-0"), totals=totals)
+    assert (properties["state"], properties["timeRange"]) == ("failed", {"startTime": 5, "endTime": 9})
