@@ -1,4 +1,4 @@
-"""The archive against the live writer, each on a Spark with one core, in one run: it has to be the faster one."""
+"""The speed of the archive, compared with the live writer in the same run: each on a Spark with one core."""
 
 import atexit
 import functools
@@ -15,8 +15,8 @@ ROWS = 12_000_000
 QUICK_ROWS = 20_000
 
 
-class OneCore:
-    """The other process."""
+class OneCoreProcess:
+    """A process with Spark on one core, which writes or archives the same rows when it is asked to."""
 
     def __init__(self, rows: int) -> None:
         self._process = subprocess.Popen(
@@ -28,7 +28,8 @@ class OneCore:
         )
         atexit.register(self._end)
 
-    def ask(self, work: str) -> float:
+    def measure(self, work: str) -> float:
+        """Rows per second of one piece of work: "write" or "archive"."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{work}\n")
@@ -45,24 +46,24 @@ class OneCore:
 
 
 @functools.cache
-def one_core(rows: int) -> OneCore:
-    return OneCore(rows)
+def one_core_process(rows: int) -> OneCoreProcess:
+    return OneCoreProcess(rows)
 
 
 def archive(rows: int) -> float:
-    """What the writer left in the stream."""
-    core = one_core(rows)
-    if not _is_filled.get(rows):
+    """Archive what is in the stream, which is written first where it is empty."""
+    if rows not in _written:
         write(rows)
-    return core.ask("archive")
+    return one_core_process(rows).measure("archive")
 
 
 def write(rows: int) -> float:
-    _is_filled[rows] = True
-    return one_core(rows).ask("write")
+    _written.add(rows)
+    return one_core_process(rows).measure("write")
 
 
-_is_filled: dict[int, bool] = {}
+_written: set[int] = set()
+"""Numbers of rows that are in the stream of their process."""
 
 
 def bench_archive(quick: bool) -> Iterator[Case]:

@@ -1,4 +1,4 @@
-"""How long a question to a catalogue of 100,000 sessions takes: to a file, and to a PostgreSQL where there is one."""
+"""How long a query of a catalogue of 100,000 sessions takes: in SQLite, and in PostgreSQL where it is installed."""
 
 import atexit
 import contextlib
@@ -24,10 +24,10 @@ QUICK_SESSIONS = 200
 START_NS = 1_700_000_000 * 10**9
 SESSION_NS = 60 * 10**9
 LIMIT_MS = 200.0
-PAGE = 5000
-LISTED = 100
+SAVE_ROWS = 5000
+PAGE_ROWS = 100
 
-QUESTIONS = {
+QUERIES = {
     "newest listed": Query(),
     "text that nobody has": Query(text="nowhere"),
     "two words that some have": Query(text="spa driver=novak"),
@@ -38,7 +38,7 @@ QUESTIONS = {
 
 
 def row(number: int) -> CatalogueRow:
-    """As rigs make them: about half a kilobyte of JSON."""
+    """A row as rigs make it, with about half a kilobyte of JSON."""
     start_ns = START_NS + number * SESSION_NS
     document = {
         "identity": f"run-{number * 7919 % 10**9:09}",
@@ -71,25 +71,25 @@ def row(number: int) -> CatalogueRow:
 
 @functools.cache
 def filled(kind: str, count: int) -> settings.Settings:
-    """A catalogue with so many sessions, until the process ends."""
+    """Settings of a catalogue with so many sessions, which is removed when the process ends."""
     stack = contextlib.ExitStack()
     atexit.register(stack.close)
     if kind == "SQLite":
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="rtas-bench-"))
-        own = settings.CatalogueSettings(path=str(Path(directory) / "c.sqlite"))
+        catalogue_settings = settings.CatalogueSettings(path=str(Path(directory) / "c.sqlite"))
     else:
-        own = stack.enter_context(stack.enter_context(postgres.running()).schema())
-    config = settings.Settings(catalogue=own)
+        catalogue_settings = stack.enter_context(stack.enter_context(postgres.running()).schema())
+    config = settings.Settings(catalogue=catalogue_settings)
 
     async def fill(catalogue: Catalogue) -> None:
-        for first in range(1, count + 1, PAGE):
-            await catalogue.save([row(number) for number in range(first, min(first + PAGE, count + 1))])
+        for first in range(1, count + 1, SAVE_ROWS):
+            await catalogue.save([row(number) for number in range(first, min(first + SAVE_ROWS, count + 1))])
 
-    _ask(config, fill)
+    _run(config, fill)
     return config
 
 
-def _ask(config: settings.Settings, work: Callable[[Catalogue], Awaitable[None]]) -> None:
+def _run(config: settings.Settings, work: Callable[[Catalogue], Awaitable[None]]) -> None:
     async def main() -> None:
         catalogue = factory.create(config)
         try:
@@ -100,31 +100,31 @@ def _ask(config: settings.Settings, work: Callable[[Catalogue], Awaitable[None]]
     anyio.run(main)
 
 
-def answer_ms(kind: str, count: int, query: Query) -> float:
-    """From the question to the rows, on a connection that is there."""
+def query_ms(kind: str, count: int, query: Query) -> float:
+    """From the query to its rows, on an open connection."""
     took_ms = 0.0
 
-    async def ask(catalogue: Catalogue) -> None:
+    async def find(catalogue: Catalogue) -> None:
         nonlocal took_ms
         await catalogue.open()
         began_s = time.perf_counter()
-        await catalogue.find(query, limit=LISTED)
+        await catalogue.find(query, limit=PAGE_ROWS)
         took_ms = (time.perf_counter() - began_s) * 1000
 
-    _ask(filled(kind, count), ask)
+    _run(filled(kind, count), find)
     return took_ms
 
 
 def bench_find(quick: bool) -> Iterator[Case]:
-    """One page of what is found."""
+    """The first page of each query."""
     count = QUICK_SESSIONS if quick else SESSIONS
     kinds = ["SQLite", *(["PostgreSQL"] if postgres.programs() is not None else [])]
     for kind in kinds:
-        for name, query in QUESTIONS.items():
+        for name, query in QUERIES.items():
             yield Case(
                 f"{kind}, {SESSIONS:,} sessions: {name}; reference: {LIMIT_MS:g} ms",
                 "ms",
-                functools.partial(answer_ms, kind, count, query),
+                functools.partial(query_ms, kind, count, query),
                 constant(LIMIT_MS),
                 bar=1,
                 at_most=True,

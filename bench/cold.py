@@ -1,4 +1,4 @@
-"""Compaction: how much smaller a stream gets in Redis, and how fast one core packs it."""
+"""Compaction: how much less memory a stream takes in Redis afterwards, and how fast one core packs it."""
 
 import functools
 import itertools
@@ -23,7 +23,7 @@ from rta_supervisor.settings.sections import compaction
 from rta_supervisor.transport import functions
 from rta_supervisor.transport.link import Link
 from rta_wire import keys, limits
-from rta_wire.codec import burst as wire_pack
+from rta_wire.codec import burst as wire_burst
 from rta_wire.codec import encode
 from rta_wire.cold import batch as cold_batch
 from rta_wire.cold import byte_split, lz4_roundtrip
@@ -58,11 +58,13 @@ def shape(kind: str, count: int) -> Rows:
 
 @functools.cache
 def bursts(kind: str, count: int, samples_per_burst: int | None = None) -> tuple[bytes, ...]:
-    """As writers make them: full bursts, or a burst each time that so many samples of each channel have come."""
+    """Bursts as writers make them: full ones, or one for each so many samples of every channel."""
     rows = shape(kind, count)
     step = CHANNELS * samples_per_burst if samples_per_burst else count
-    made = (encode.Encoder().rows(*(column[at : at + step] for column in rows)) for at in range(0, len(rows[0]), step))
-    return tuple(one.data for one in itertools.chain.from_iterable(made))
+    encoded = (
+        encode.Encoder().rows(*(column[at : at + step] for column in rows)) for at in range(0, len(rows[0]), step)
+    )
+    return tuple(burst.data for burst in itertools.chain.from_iterable(encoded))
 
 
 def entries(datas: tuple[bytes, ...]) -> list[lz4_roundtrip.RawEntry]:
@@ -72,37 +74,41 @@ def entries(datas: tuple[bytes, ...]) -> list[lz4_roundtrip.RawEntry]:
     ]
 
 
-def pack(found: list[lz4_roundtrip.RawEntry]) -> int:
-    """Everything that is done to a stream but talking to Redis: open, pack, unpack, compare. Gives the raw bytes."""
-    opener, widths = lz4_roundtrip.Lz4Unpacker(), byte_split.WidthChooser()
-    raw, batch, size = 0, list[lz4_roundtrip.UnpackedEntry](), 0
-    for one in itertools.chain((opener.unpack(entry) for entry in found), [None]):
-        if batch and (one is None or cold_batch.is_over_limit(len(batch) + 1, size + one.size)):
+def pack(raw_entries: list[lz4_roundtrip.RawEntry]) -> int:
+    """Everything that is done to a stream except for the commands: unpack, pack, unpack again, compare.
+
+    Returns the number of bytes before any compression.
+    """
+    unpacker, widths = lz4_roundtrip.Lz4Unpacker(), byte_split.WidthChooser()
+    raw_bytes, batch, size = 0, list[lz4_roundtrip.UnpackedEntry](), 0
+    for entry in itertools.chain((unpacker.unpack(raw_entry) for raw_entry in raw_entries), [None]):
+        if batch and (entry is None or cold_batch.is_over_limit(len(batch) + 1, size + entry.size)):
             if cold_batch.unpack_batch(cold_batch.pack_batch(batch, widths, live_bytes=size)) != batch:
                 raise RuntimeError("a batch is not what went into it")
-            raw += sum(len(value) for packed in batch for value in packed.values)
+            raw_bytes += sum(len(value) for packed in batch for value in packed.values)
             batch, size = [], 0
-            opener.next_batch()
-        if one is not None:
-            batch.append(one)
-            size += one.size
-    return raw
+            unpacker.next_batch()
+        if entry is not None:
+            batch.append(entry)
+            size += entry.size
+    return raw_bytes
 
 
-def least(datas: tuple[bytes, ...]) -> None:
-    """What nobody gets around who keeps zstd 3 of what is inside, and checks that the bursts can be made again."""
+def pack_without_reordering(datas: tuple[bytes, ...]) -> None:
+    """The least that is needed to keep the content of bursts as zstd 3: LZ4 both ways, to check that the bursts can be
+    made again, and zstd both ways."""
     codec = pa.Codec(cold_batch.ZSTD, cold_batch.LEVEL)
-    held, size = list[bytes](), 0
+    contents, size = list[bytes](), 0
     for data in (*datas, None):
-        if held and (data is None or size >= limits.COLD_BATCH_MAX_BYTES):
-            packed = codec.compress(b"".join(held), asbytes=True)
+        if contents and (data is None or size >= limits.COLD_BATCH_MAX_BYTES):
+            packed = codec.compress(b"".join(contents), asbytes=True)
             codec.decompress(packed, decompressed_size=size, asbytes=True)
-            held, size = [], 0
+            contents, size = [], 0
         if data is not None:
-            raw = wire_pack.decompress(data)
-            if wire_pack.compress(raw) != data:
+            raw = wire_burst.decompress(data)
+            if wire_burst.compress(raw) != data:
                 raise RuntimeError("a burst was not made again")
-            held.append(raw)
+            contents.append(raw)
             size += len(raw)
 
 
@@ -122,12 +128,12 @@ async def compact(url: str) -> None:
 
 
 def quiet() -> None:
-    """The table says enough."""
+    """Log warnings only: the table of figures is the output."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
 
 def times_smaller(datas: tuple[bytes, ...]) -> Callable[[], float]:
-    """MEMORY USAGE of the live stream, and of what is left of it and its cold part after a compaction."""
+    """How many times the memory of a live stream is that of the same stream after a compaction."""
 
     @functools.cache
     def figure() -> float:
@@ -136,46 +142,47 @@ def times_smaller(datas: tuple[bytes, ...]) -> Callable[[], float]:
         with redis_client.connect(parts.redis_url()) as client:
             client.flushall()
             with client.pipeline(transaction=False) as pipe:
-                for one in entries(datas):
-                    pipe.execute_command("XADD", keys.stream(STREAM), one.id, *one.fields)
+                for entry in entries(datas):
+                    pipe.execute_command("XADD", keys.stream(STREAM), entry.id, *entry.fields)
                 pipe.zadd(names.streams_used(), {STREAM: 1})
                 pipe.execute()
-            live = client.memory_usage(keys.stream(STREAM), samples=0) or 0
+            live_bytes = client.memory_usage(keys.stream(STREAM), samples=0) or 0
             anyio.run(compact, parts.redis_url())
             if client.xlen(keys.stream(STREAM)):
                 raise RuntimeError("the stream was not compacted")
-            left = sum(
+            compacted_bytes = sum(
                 client.memory_usage(key, samples=0) or 0 for key in (keys.stream(STREAM), keys.cold_stream(STREAM))
             )
-            return live / left
+            return live_bytes / compacted_bytes
 
     return figure
 
 
 def bench_smaller(quick: bool) -> Iterator[Case]:
-    """Memory in Redis."""
+    """The memory that streams take in Redis, live and compacted."""
     count = QUICK_SAMPLES if quick else SAMPLES // 2
     bars = {"random bits": 1.0}
     for kind in ("constant interval", "jittered", "calibrated", "noisy", "mixed", "random bits"):
         name = f"compaction, {kind}: times smaller in Redis than live"
         yield Case(name, "x", times_smaller(bursts(kind, count)), constant(1), bar=bars.get(kind, SMALLER_BAR))
-    few = bursts("mixed", count, 10)
+    small_bursts = bursts("mixed", count, 10)
     yield Case(
         "compaction, mixed, 10 samples of a channel in a burst: times smaller in Redis than live",
         "x",
-        times_smaller(few),
+        times_smaller(small_bursts),
         constant(1),
         bar=SMALLER_BAR,
     )
 
 
 def bench_speed(quick: bool) -> Iterator[Case]:
-    """Bytes before any compression, on one core, against the same without cutting and reordering: see decision 011."""
+    """Bytes before any compression in a CPU second, compared with packing without reordering: see decision 011."""
     count = QUICK_SAMPLES if quick else SAMPLES
     for kind in ("jittered", "calibrated", "noisy", "mixed"):
         datas = bursts(kind, count)
-        found = entries(datas)
-        raw = pack(found)
+        raw_entries = entries(datas)
+        raw_bytes = pack(raw_entries)
         name = f"compaction, {kind}: open, pack, unpack, compare; reference: LZ4 both ways and zstd 3 both ways"
-        work = per_cpu_second(raw, functools.partial(pack, found))
-        yield Case(name, "B/s", work, per_cpu_second(raw, functools.partial(least, datas)), bar=SPEED_BAR)
+        work = per_cpu_second(raw_bytes, functools.partial(pack, raw_entries))
+        reference = per_cpu_second(raw_bytes, functools.partial(pack_without_reordering, datas))
+        yield Case(name, "B/s", work, reference, bar=SPEED_BAR)

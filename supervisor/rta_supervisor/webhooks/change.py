@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from rta_supervisor.session.model import SessionRecord
-from rta_wire import errors, keys, session
+from rta_wire import errors, session
 from rta_wire.session import State
 
 IDENTIFIER_MAX_CHARS: Final = 256
@@ -17,21 +17,19 @@ _NAMESPACE: Final = uuid.UUID("6f0d5c5e-5d0b-4c53-9d43-5a5b8f2f6a10")
 
 
 class StateChange(msgspec.Struct, frozen=True):
-    """A change of state, which is a field of the session's folded state until it is queued."""
+    """A change of state. Until it is queued, a note of it is kept in the folded state of the session, by version."""
 
     version: int
     state: State
     previous: State | None
     at_ms: int
 
-    def to_field(self) -> tuple[str, str]:
-        """Name and value of the field."""
-        return f"{keys.CHANGE_PREFIX}{self.version}", f"{self.state.value} {self.previous or _NO_STATE} {self.at_ms}"
+    def to_note(self) -> str:
+        return f"{self.state.value} {self.previous or _NO_STATE} {self.at_ms}"
 
     @classmethod
-    def from_field(cls, version: str, text: str) -> "StateChange":
-        """From the name of the field without its prefix, and its value."""
-        state, previous, at_ms = text.split(" ")
+    def from_note(cls, version: str, note: str) -> "StateChange":
+        state, previous, at_ms = note.split(" ")
         return cls(int(version), State(state), None if previous == _NO_STATE else State(previous), int(at_ms))
 
 
@@ -91,7 +89,7 @@ class WebhookPayload(msgspec.Struct, frozen=True, rename="camel"):
 
 def pending_changes(record: SessionRecord) -> list[StateChange]:
     """Changes of a session that are not queued yet, oldest first."""
-    changes = [StateChange.from_field(version, text) for version, text in record.unqueued_changes.items()]
+    changes = [StateChange.from_note(version, note) for version, note in record.unqueued_changes.items()]
     return sorted(changes, key=lambda change: change.version)
 
 

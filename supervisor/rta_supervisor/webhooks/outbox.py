@@ -14,6 +14,7 @@ from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_supervisor.webhooks import change as changes
 from rta_supervisor.webhooks.queue import DeliveryQueue
+from rta_wire import keys
 from rta_wire.session import State
 
 
@@ -39,7 +40,7 @@ class Outbox:
         """The note to be written with a change of state; None where no webhook wants it."""
         if state is previous or not any(target.wants(state) for target in self._targets.values()):
             return None
-        return changes.StateChange(version, state, previous, at_ms).to_field()[1]
+        return changes.StateChange(version, state, previous, at_ms).to_note()
 
     async def enqueue_pending(self, record: SessionRecord) -> None:
         """Queue the changes that are noted with a session, then remove the notes.
@@ -61,7 +62,7 @@ class Outbox:
                 for name, payload in deliveries
             ]
         )
-        fields = [change.to_field()[0] for change in pending]
+        fields = [keys.change_field(change.version) for change in pending]
         await self._link.do("HDEL", self._keys.session_state(record.ref.identity), *fields)
         for (name, _), delivery_ids in zip(deliveries, dropped, strict=True):
             for delivery_id in delivery_ids:

@@ -1,4 +1,4 @@
-"""A change of state as a field of a session and as the body of a post."""
+"""A change of state as a note that is kept with a session, and as the body of a post."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,11 +23,10 @@ def document(identifier: str) -> bytes:
 
 
 @given(st.integers(1, 2**53), st.sampled_from(State), st.none() | st.sampled_from(State), st.integers(0, 2**53))
-def test_a_field_reads_back(version: int, state: State, previous: State | None, at_ms: int) -> None:
-    """The field of the folded state holds all of a change."""
+def test_a_note_reads_back(version: int, state: State, previous: State | None, at_ms: int) -> None:
+    """With the version under which it is kept, it holds all of a change."""
     change = StateChange(version, state, previous, at_ms)
-    field, text = change.to_field()
-    assert StateChange.from_field(field.removeprefix("t:"), text) == change
+    assert StateChange.from_note(str(version), change.to_note()) == change
 
 
 def test_pending_changes_are_in_the_order_of_their_versions() -> None:
