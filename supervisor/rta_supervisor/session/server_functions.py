@@ -1,4 +1,4 @@
-"""Calls of the server functions on a session: its hash, its folded state, its gate, and its entries that are not data."""
+"""Calls of the server functions on a session: its hash, its folded state, its gate, its entries that are not data."""
 
 from collections.abc import Mapping, Sequence
 
