@@ -20,7 +20,7 @@ from rta_supervisor.compaction.compactor import Compactor
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections import compaction
-from rta_supervisor.transport import functions
+from rta_supervisor.transport import function_loader
 from rta_supervisor.transport.link import Link
 from rta_wire import keys, limits
 from rta_wire.codec import burst as wire_burst
@@ -119,7 +119,7 @@ async def compact(url: str) -> None:
         compact=compaction.CompactSettings(after_s=1, bytes_per_s=10**12, streams_per_hour=10**6),
     )
     link = Link(config.redis)
-    await functions.load(link)
+    await function_loader.load(link)
     with tempfile.TemporaryDirectory(prefix="rtas-bench-") as folder:
         catalogue = SqliteCatalogue(Path(folder) / "catalogue.sqlite")
         await Compactor(link, SessionStore(link, config), catalogue, config).sweep()

@@ -15,7 +15,7 @@ from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.session.model import SessionRef
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import functions
+from rta_supervisor.transport import function_loader
 from rta_supervisor.transport.link import Link
 from rta_wire import keys, session
 from rta_wire.codec import encode
@@ -37,7 +37,7 @@ def in_loop(work: Callable[[Link], Coroutine[Any, Any, float]]) -> float:
 
     async def main() -> float:
         link = Link(settings.RedisSettings(url=load.rig().url, timeout_s=60))
-        await functions.load(link)
+        await function_loader.load(link)
         try:
             return await work(link)
         finally:

@@ -19,7 +19,7 @@ from rta_supervisor.embedded import server
 from rta_supervisor.session.silence_watchdog import SilenceWatchdog
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands, functions
+from rta_supervisor.transport import commands, function_loader
 from rta_supervisor.transport.link import Link
 from rta_wire import errors, session
 from rta_wire.codec.encode import Burst
@@ -329,7 +329,7 @@ def test_random_lives_follow_the_model() -> None:
     with server.running() as running, anyio.from_thread.start_blocking_portal() as portal:
         Lives.portal, Lives.url = portal, running.url
         Lives.link = portal.call(MortalLink, settings.RedisSettings(url=running.url))
-        portal.call(functions.load, Lives.link)
+        portal.call(function_loader.load, Lives.link)
         hypothesis.stateful.run_state_machine_as_test(
             Lives,
             settings=hypothesis.settings(

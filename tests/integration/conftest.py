@@ -15,7 +15,7 @@ from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import functions
+from rta_supervisor.transport import function_loader
 from rta_supervisor.transport.link import Link
 from rta_wire import limits
 from rta_writers.options.target import Target
@@ -39,7 +39,7 @@ def raw() -> Iterator[redis.Redis]:
 
     async def load(url: str) -> None:
         link = Link(settings.RedisSettings(url=url))
-        await functions.load(link)
+        await function_loader.load(link)
         await link.close()
 
     with server.running() as own, redis.Redis.from_url(own.url, protocol=2) as client:
@@ -51,7 +51,7 @@ def raw() -> Iterator[redis.Redis]:
 @pytest.fixture
 async def link(url: str) -> AsyncIterator[Link]:
     link = Link(settings.RedisSettings(url=url))
-    await functions.load(link)
+    await function_loader.load(link)
     yield link
     await link.close()
 
@@ -81,7 +81,7 @@ def target(url: str, client: redis.Redis) -> Target:
 async def world(url: str, tmp_path: Path) -> AsyncIterator[World]:
     config = settings.Settings(redis=settings.RedisSettings(url=url))
     link = Link(config.redis)
-    await functions.load(link)
+    await function_loader.load(link)
     sessions = SessionStore(link, config)
     catalogue = SqliteCatalogue(tmp_path / "catalogue.sqlite")
     catalogue_writer = CatalogueWriter(link, catalogue, config)

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import functions
+from rta_supervisor.transport import function_loader
 from rta_supervisor.transport.link import Link
 from rta_wire import errors, limits
 from rta_wire.codec import encode
@@ -99,7 +99,7 @@ def test_cold_rows_come_back_bit_by_bit(
 async def compact(url: str) -> None:
     """Everything that stands there now."""
     link = Link(settings.RedisSettings(url=url))
-    await functions.load(link)
+    await function_loader.load(link)
     catalogue = SqliteCatalogue(cold_streams.scratch_catalogue_path())
     await link.do("ZADD", cold_streams.NAMES.streams_used(), 1, "rig")
     await cold_streams.compactor(link, catalogue, cold_streams.config(after_s=0.001)).sweep()

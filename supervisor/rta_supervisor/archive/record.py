@@ -8,7 +8,7 @@ from rta_supervisor.catalogue.model import Catalogue, StorageLocation
 from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.retention import functions as retention_functions
+from rta_supervisor.retention import server_functions as retention_functions
 from rta_supervisor.retention.archive_queue import JSON_ONLY, UnarchivedSession
 from rta_supervisor.session.model import SessionRef
 from rta_supervisor.session.service import reply_of

@@ -9,7 +9,7 @@ from rta_supervisor.catalogue.model import Catalogue, CatalogueRow
 from rta_supervisor.diagnostics import log
 from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.retention import functions as retention_functions
+from rta_supervisor.retention import server_functions as retention_functions
 from rta_supervisor.retention.archive_queue import JSON_ONLY, UnarchivedSession
 from rta_supervisor.session import model as session_model
 from rta_supervisor.session.model import Published, SessionRef

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from rta_supervisor.compaction import functions
+from rta_supervisor.compaction import server_functions
 from rta_supervisor.nodes import leases
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.transport import commands, replies
@@ -110,20 +110,20 @@ class CompactionStore:
         The stream may be removed by another supervisor meanwhile, which takes it off the list first and then looks
         whether a batch is there. A batch that comes later lists the stream again, so that the next sweep finds it.
         """
-        await self._change(functions.append_batch(self.stream, entry_id, before, data, until_ms=until_ms))
+        await self._change(server_functions.append_batch(self.stream, entry_id, before, data, until_ms=until_ms))
         if await self._link.do("ZSCORE", self._names.streams_used(), self.stream) is None:
             await self._link.do("ZADD", self._names.streams_used(), "NX", now_ms(), self.stream)
 
     async def remove_batch(self, entry_id: str, until_ms: int) -> None:
-        await self._change(functions.remove_batch(self.stream, entry_id, until_ms=until_ms))
+        await self._change(server_functions.remove_batch(self.stream, entry_id, until_ms=until_ms))
 
     async def replace_extent(self, before: ColdExtent | None, after: ColdExtent | None, until_ms: int) -> None:
         old, new = (b"" if extent is None else cold_index.dump(extent) for extent in (before, after))
-        await self._change(functions.replace_index_entry(self._names, self.stream, old, new, until_ms=until_ms))
+        await self._change(server_functions.replace_index_entry(self._names, self.stream, old, new, until_ms=until_ms))
 
     async def trim_live(self, through: str, until_ms: int) -> None:
         """Remove entries up to an id from the live stream."""
-        if await self._link.do(*functions.trim_live(self.stream, through, until_ms=until_ms)) < 0:
+        if await self._link.do(*server_functions.trim_live(self.stream, through, until_ms=until_ms)) < 0:
             raise leases.LeaseExpired
 
     async def memory_bytes(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import anyio
 import msgspec
 
-from rta_supervisor.control import functions
+from rta_supervisor.control import server_functions
 from rta_supervisor.control.entry import BatchResult, ControlEntry, Handler, message_in
 from rta_supervisor.control.takeover import Takeover
 from rta_supervisor.diagnostics import counters, log, loop_watch
@@ -79,7 +79,7 @@ class ControlConsumer:
 
     async def create_groups(self) -> None:
         """Create the consumer groups at the beginning of each stream: what was sent before counts too."""
-        await self._link.do_all([functions.create_group(self._keys, key) for key in self._control_streams])
+        await self._link.do_all([server_functions.create_group(self._keys, key) for key in self._control_streams])
 
     async def run(self, handler: Handler, callbacks: ConsumerCallbacks, stopping: anyio.Event) -> None:
         """Handle messages until `stopping` is set. An outage is waited out; what it interrupted is read again."""
@@ -121,7 +121,7 @@ class ControlConsumer:
         """Report messages that were evicted before anybody read them: Redis skips them without a word."""
         has_gap = False
         for key in self._control_streams:
-            if count := await self._link.do(*functions.count_evicted(self._keys, key)):
+            if count := await self._link.do(*server_functions.count_evicted(self._keys, key)):
                 has_gap = True
                 counters.counts.evicted += count
                 self._log.error("messages_evicted", stream=key, count=count)
@@ -243,7 +243,7 @@ class ControlConsumer:
             ids_by_key.setdefault(entry.key, []).append(entry.id)
         await self._link.do_all(
             [
-                functions.acknowledge(self._keys, key, page)
+                server_functions.acknowledge(self._keys, key, page)
                 for key, ids in ids_by_key.items()
                 for page in paging.pages(ids, ACKNOWLEDGE_MAX)
             ]

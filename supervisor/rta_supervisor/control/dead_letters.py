@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from google.protobuf import json_format
 
-from rta_supervisor.control import functions
+from rta_supervisor.control import server_functions
 from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.settings import settings
@@ -79,7 +79,7 @@ class DeadLetterWriter:
         counters.counts.dead_letters[code] += 1
         self._log.warning("message_refused", entry=entry.id, principal=entry.principal, reason=str(error))
         await self._link.do(
-            *functions.add_dead_letter(
+            *server_functions.add_dead_letter(
                 self._config.keys,
                 source=entry.key,
                 entry=entry.id,
@@ -135,7 +135,7 @@ class DeadLetters:
             raise errors.LetterUnusable(entry=letter_id, reason=reason)
         raw = _message_to_resend(letter_id, fields.get(keys.CONTROL_FIELD, b""))
         entry_id = await self._link.do(
-            *functions.resend_letter(self._keys, control_stream, letter_id, raw, ttl_s=RESENT_TTL_S)
+            *server_functions.resend_letter(self._keys, control_stream, letter_id, raw, ttl_s=RESENT_TTL_S)
         )
         await self.drop([letter_id])
         return ResentLetter(letter_id, control_stream, entry_id.decode())

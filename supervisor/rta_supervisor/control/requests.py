@@ -5,7 +5,7 @@ one reply. Knows no session: the services come from the wiring, one for each typ
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from rta_supervisor.control import deadlines, functions
+from rta_supervisor.control import deadlines, server_functions
 from rta_supervisor.control.dead_letters import DeadLetterWriter
 from rta_supervisor.control.entry import BatchResult, ControlEntry
 from rta_supervisor.control.priority import Priority
@@ -129,7 +129,7 @@ class RequestHandler:
         """Reply, unless there is a reply. Whether it is the first one."""
         raw = messages.pack_reply(request_id, outcome)
         ttl_s = self._config.control.reply_ttl_s
-        return bool(await self._link.do(*functions.reply(self._keys, request_id, raw, ttl_s=ttl_s)))
+        return bool(await self._link.do(*server_functions.reply(self._keys, request_id, raw, ttl_s=ttl_s)))
 
 
 def _count(request: messages.Request, outcome: RequestOutcome) -> None:

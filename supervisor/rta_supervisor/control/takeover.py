@@ -7,7 +7,7 @@ from typing import Final
 
 import redis.exceptions
 
-from rta_supervisor.control import functions
+from rta_supervisor.control import server_functions
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.failures import DataLost
@@ -77,7 +77,7 @@ class Takeover:
             if not is_alive and pending_count:
                 count += await self._claim_all(key, consumer)
             elif not is_alive:
-                await self._link.do(*functions.remove_consumer(self._keys, key, consumer))
+                await self._link.do(*server_functions.remove_consumer(self._keys, key, consumer))
         return count
 
     async def _claim_all(self, key: str, dead: str) -> int:

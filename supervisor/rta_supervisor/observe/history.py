@@ -14,7 +14,7 @@ import msgspec
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import Clock, now_ms
-from rta_supervisor.observe import functions
+from rta_supervisor.observe import server_functions
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict
@@ -72,7 +72,7 @@ class HistoryRecorder:
         if not grown:
             return
         commands = [
-            functions.add_counts(self._keys, scale.slot_s, at_s // scale.slot_s, grown, ttl_s=scale.ttl_s)
+            server_functions.add_counts(self._keys, scale.slot_s, at_s // scale.slot_s, grown, ttl_s=scale.ttl_s)
             for scale in SCALES.values()
         ]
         try:

@@ -10,7 +10,7 @@ import redis.exceptions
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.observe import functions, queries, summaries
+from rta_supervisor.observe import queries, server_functions, summaries
 from rta_supervisor.retention import session_index
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import paging
@@ -112,7 +112,7 @@ class Sampler:
             [
                 command
                 for _, name in longest
-                for command in (functions.first_id(name), ("MEMORY", "USAGE", keys.stream(name)))
+                for command in (server_functions.first_id(name), ("MEMORY", "USAGE", keys.stream(name)))
             ]
         )
         at_ms = now_ms()

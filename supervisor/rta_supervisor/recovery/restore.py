@@ -17,11 +17,11 @@ from rta_supervisor.nodes import periodic
 from rta_supervisor.recovery import completeness
 from rta_supervisor.recovery.loss_detector import LossDetector
 from rta_supervisor.recovery.session_restorer import SessionRestorer
-from rta_supervisor.session import functions as session_functions
+from rta_supervisor.session import server_functions as session_functions
 from rta_supervisor.session.model import SessionRef
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import functions as transport_functions
+from rta_supervisor.transport import function_loader as transport_functions
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS, classify, is_key_specific
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.paging import PAGE_SIZE, pages

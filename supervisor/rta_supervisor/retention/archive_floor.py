@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.retention import functions, session_index
+from rta_supervisor.retention import server_functions, session_index
 from rta_supervisor.retention.archive_queue import ArchiveFloor, UnarchivedSession, floors_by_stream
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import paging
@@ -97,7 +97,7 @@ class ArchiveFloors:
         """
         sessions = floor.sessions_cut_before(first_id)
         await self._link.do_all(
-            [functions.note_cut(self._keys, session.identity, session.stream_session_id) for session in sessions]
+            [server_functions.note_cut(self._keys, session.identity, session.stream_session_id) for session in sessions]
         )
         counters.counts.archive_cut[stream] += entries
         identities = [session.identity for session in sessions[:LOGGED_SESSIONS_MAX]]
@@ -114,7 +114,7 @@ class ArchiveFloors:
         ttl_s = self._config.session.open_ttl_s if self._config.archive.required else 0
         replies = await self._link.do_all(
             [
-                functions.extend_unarchived(
+                server_functions.extend_unarchived(
                     *(self._keys, session.identity, session.stream_session_id),
                     ttl_s=ttl_s if session.needs_entries else 0,
                 )

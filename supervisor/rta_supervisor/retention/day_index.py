@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from rta_supervisor.diagnostics import log
 from rta_supervisor.nodes.server_clock import Clock, now_ms
-from rta_supervisor.retention import functions
+from rta_supervisor.retention import server_functions
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_wire import day_streams, errors, keys
@@ -34,7 +34,7 @@ class DayIndex:
         if not self._config.days.rules_for(source).is_by_day:
             return source
         today = day_streams.Day(day_streams.check_source(source), day_streams.number_at(self._clock()))
-        name, begins = await self._link.do(*functions.choose_day(self._keys, today))
+        name, begins = await self._link.do(*server_functions.choose_day(self._keys, today))
         stream: str = name.decode()
         if begins:
             self._log.info("day_began", source=source, stream=stream)
@@ -54,11 +54,13 @@ class DayIndex:
 
     async def add_missing(self, missing: Mapping[str, Iterable[day_streams.Day]]) -> None:
         """Keep the index of each of these sources from expiring, and add the days to it."""
-        await self._link.do_all([functions.keep_days(self._keys, source, days) for source, days in missing.items()])
+        await self._link.do_all(
+            [server_functions.keep_days(self._keys, source, days) for source, days in missing.items()]
+        )
 
     async def drop(self, days: Iterable[day_streams.Day]) -> None:
         """Take days out of the index of their source. The newest stays: no earlier day begins after it."""
-        await self._link.do_all([functions.drop_day(self._keys, day) for day in days])
+        await self._link.do_all([server_functions.drop_day(self._keys, day) for day in days])
 
     async def restore(self, read_streams: Callable[[], Awaitable[Iterable[str]]]) -> None:
         """Fill indexes that Redis lost: with the streams that exist, and the newest day that ever was of each source.

@@ -8,7 +8,7 @@ exists at the end is listed again. The same holds for a batch that a compactor a
 
 from typing import Final
 
-from rta_supervisor.retention import functions
+from rta_supervisor.retention import server_functions
 from rta_supervisor.retention.day_sweep_rules import DayCutoff
 from rta_supervisor.transport import replies
 from rta_supervisor.transport.link import Link
@@ -34,13 +34,15 @@ class DayRemover:
         if any(cutoff.keeps(entry_ids.ms_of(last_id)) for last_id in last_ids):
             return False
         for key in stream_keys:
-            if await self._link.do(*functions.remove_if_old(key, cutoff, until_ms=until_ms)) != GONE:
+            if await self._link.do(*server_functions.remove_if_old(key, cutoff, until_ms=until_ms)) != GONE:
                 return False
         await self._link.do("HDEL", self._keys.cold_index(), day.stream)
-        if not await self._link.do(*functions.unlist_stream(day.stream, until_ms=until_ms)):
+        if not await self._link.do(*server_functions.unlist_stream(day.stream, until_ms=until_ms)):
             return False
-        await self._link.do(*functions.drop_day(self._keys, day))
-        await self._link.do(*functions.remove_if_unchanged(self._keys.streams_used(), [(day.stream, last_use_ms)]))
+        await self._link.do(*server_functions.drop_day(self._keys, day))
+        await self._link.do(
+            *server_functions.remove_if_unchanged(self._keys.streams_used(), [(day.stream, last_use_ms)])
+        )
         if any(await self._link.do_all([("EXISTS", key) for key in stream_keys])):
             await self._list_again(day)
             return False
@@ -51,6 +53,6 @@ class DayRemover:
             [
                 ("SADD", keys.STREAMS, day.stream),
                 ("ZADD", self._keys.streams_used(), "NX", day.start_ms, day.stream),
-                functions.keep_days(self._keys, day.source, [day]),
+                server_functions.keep_days(self._keys, day.source, [day]),
             ]
         )

@@ -18,7 +18,7 @@ import redis.exceptions
 from rta_supervisor.diagnostics import counters, log, loop_watch
 from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.retention import day_sweep, functions, session_index, trim_rules
+from rta_supervisor.retention import day_sweep, server_functions, session_index, trim_rules
 from rta_supervisor.retention.archive_floor import ArchiveFloors
 from rta_supervisor.retention.archive_queue import ArchiveFloor
 from rta_supervisor.retention.seen_ids import SeenIds
@@ -135,7 +135,7 @@ class Trimmer:
 
     async def _trim(self, stream: str, limits: settings.TrimLimits, below: str, until_ms: int) -> int:
         count = 0
-        while removed := await self._link.do(*functions.trim(stream, limits, below, until_ms=until_ms)):
+        while removed := await self._link.do(*server_functions.trim(stream, limits, below, until_ms=until_ms)):
             count += removed
         if count:
             counters.counts.of_stream(stream).trimmed += count

@@ -18,7 +18,7 @@ from rta_supervisor.observe import health as observe_health
 from rta_supervisor.observe import prometheus
 from rta_supervisor.runtime import systemd, wiring
 from rta_supervisor.settings import redaction, reload, settings
-from rta_supervisor.transport import failures, functions, server_check
+from rta_supervisor.transport import failures, function_loader, server_check
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS, TemporaryRefusal
 from rta_supervisor.web import app
 from rta_supervisor.web.context import WebContext
@@ -133,7 +133,7 @@ class Daemon:
                 await self._parts.recovery.recovery.restore(is_start=True)
             except TemporaryRefusal as error:
                 is_full = isinstance(failures.to_rta_error(self._config.redis.url, error), errors.RedisFull)
-                if not is_full or not await functions.are_loaded(self._link):
+                if not is_full or not await function_loader.are_loaded(self._link):
                     raise
                 self._link.outage_log.log_failure(error)
                 systemd.notify(f"EXTEND_TIMEOUT_USEC={int(STARTING_S * 1e6)}")

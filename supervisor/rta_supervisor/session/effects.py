@@ -12,7 +12,7 @@ import msgspec
 
 from rta_supervisor.nodes import leases
 from rta_supervisor.nodes.server_clock import Clock, now_ms
-from rta_supervisor.session import functions, patch
+from rta_supervisor.session import patch, server_functions
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.state_machine import Effect, Transition
 from rta_supervisor.session.store import SessionStore
@@ -82,7 +82,7 @@ class SessionEffects:
         )
         ttl_s = self._config.session.open_ttl_s
         is_new, *_ = await self._link.do(
-            *functions.open_session(self._keys, record, position=position, now_ms=at_ms, ttl_s=ttl_s)
+            *server_functions.open_session(self._keys, record, position=position, now_ms=at_ms, ttl_s=ttl_s)
         )
         return record if is_new else None
 
@@ -92,7 +92,7 @@ class SessionEffects:
         at_ms = self._clock()
         await self._link.do_in_order(
             [
-                functions.publish_opening(self._keys, record, ttl_s=self._config.session.open_ttl_s),
+                server_functions.publish_opening(self._keys, record, ttl_s=self._config.session.open_ttl_s),
                 ("SADD", keys.STREAMS, ref.stream),
                 ("ZADD", self._keys.session_index(), "GT", at_ms, ref.identity),
                 ("ZADD", self._keys.streams_used(), "GT", at_ms, ref.stream),
@@ -124,7 +124,7 @@ class SessionEffects:
     async def publish_end(self, record: SessionRecord) -> None:
         """Publish the last entry of a closed session. Repeating it changes nothing."""
         ttl_s = self._config.session.closed_ttl_s
-        await self._link.do(*functions.publish_end(self._keys, record, ttl_s=ttl_s))
+        await self._link.do(*server_functions.publish_end(self._keys, record, ttl_s=ttl_s))
 
     async def replace_json(self, record: SessionRecord, document: str, version: int) -> None:
         """Write JSON that is newer than the record's, from the catalogue, with the version after it.
@@ -149,14 +149,14 @@ class SessionEffects:
     async def _seal(self, ref: SessionRef, until_ms: int) -> None:
         """Shut the gate, and count what is in the stream by then."""
         ttl_s = self._config.session.open_ttl_s
-        marks = await self._link.do(*functions.seal(self._keys, ref, ttl_s=ttl_s, until_ms=until_ms))
+        marks = await self._link.do(*server_functions.seal(self._keys, ref, ttl_s=ttl_s, until_ms=until_ms))
         if marks is None:
             raise leases.LeaseExpired
         await self._sessions.fold_marks(ref, marks)
 
     async def _publish_json(self, record: SessionRecord) -> None:
         ttl_s = self._config.session.open_ttl_s
-        await self._link.do(*functions.publish_json(self._keys, record, ttl_s=ttl_s))
+        await self._link.do(*server_functions.publish_json(self._keys, record, ttl_s=ttl_s))
 
     async def _put_json(self, record: SessionRecord, state: State, update: patch.Patch | None) -> bool:
         """Whether nobody changed the session since the record was read."""
@@ -170,7 +170,7 @@ class SessionEffects:
         self, record: SessionRecord, document: bytes, state: State, fields: Mapping[str, commands.Argument]
     ) -> bool:
         lifetime = {"now_ms": self._clock(), "ttl_s": self._config.session.open_ttl_s}
-        call = functions.put_json(self._keys, record, document, state, **lifetime, extra_fields=fields)
+        call = server_functions.put_json(self._keys, record, document, state, **lifetime, extra_fields=fields)
         return bool(await self._link.do(*call))
 
     def _change_note(self, version: int, state: State, previous: State | None, at_ms: int) -> dict[str, str]:

@@ -9,7 +9,7 @@ from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.retention.day_index import DayIndex
-from rta_supervisor.session import functions, patch, state_machine
+from rta_supervisor.session import patch, server_functions, state_machine
 from rta_supervisor.session.effects import SessionEffects
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.state_machine import SessionEvent
@@ -76,7 +76,7 @@ class SessionService:
         stream_session_id, position = await self.effects.allocate_id(stream)
         ref = SessionRef(request.identity, stream, stream_session_id)
         at_ms = self._clock()
-        new = SessionRecord(ref, state, principal, functions.FIRST_VERSION, opened_ms=at_ms, document=raw)
+        new = SessionRecord(ref, state, principal, server_functions.FIRST_VERSION, opened_ms=at_ms, document=raw)
         record = await self.effects.create(new, position=position, at_ms=at_ms)
         if record is not None:
             counters.counts.opened += 1

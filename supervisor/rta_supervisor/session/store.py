@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import Clock, now_ms
-from rta_supervisor.retention import functions as retention_functions
-from rta_supervisor.session import functions, model
+from rta_supervisor.retention import server_functions as retention_functions
+from rta_supervisor.session import model, server_functions
 from rta_supervisor.session.model import FoldResult, Published, SessionRecord, SessionRef
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import replies
@@ -79,7 +79,10 @@ class SessionStore:
         self, principal: str | None, reports: Sequence[tuple[SessionKey, Mapping[str, Totals]]]
     ) -> list[FoldResult]:
         answers = await self._link.do_all(
-            [functions.fold(self._keys, page, principal=principal) for page in pages(reports, self._call_sessions)]
+            [
+                server_functions.fold(self._keys, page, principal=principal)
+                for page in pages(reports, self._call_sessions)
+            ]
         )
         folded = [answer for page in answers for answer in page]
         _count_growth(folded)
@@ -153,7 +156,7 @@ class SessionStore:
         ttl_s = self._config.session.open_ttl_s
         lifetimes_s = [(ref, 0 if ref in renewed else ttl_s) for ref in refs]
         answers = await self._link.do_all(
-            [functions.refresh(self._keys, page) for page in pages(lifetimes_s, self._call_sessions)]
+            [server_functions.refresh(self._keys, page) for page in pages(lifetimes_s, self._call_sessions)]
         )
         totals_texts = (text for page in answers for text in page)
         published = [(ref, text) for ref, text in zip(refs, totals_texts, strict=True) if text]
@@ -168,7 +171,7 @@ class SessionStore:
         calls = [(stream, page) for stream, rows in by_stream.items() for page in pages(rows, CALL_SESSIONS)]
         answers = await self._link.try_all(
             [
-                functions.publish_time_ranges(
+                server_functions.publish_time_ranges(
                     self._keys,
                     stream,
                     [(ref.stream_session_id, *_time_range(totals)) for ref, totals in page],
@@ -188,12 +191,12 @@ class SessionStore:
     async def extend_gates(self, refs: Iterable[SessionRef]) -> None:
         """Keep the gates of open sessions from expiring."""
         ttl_s = self._config.session.open_ttl_s
-        await self._link.do_all([functions.extend_gate(self._keys, ref, ttl_s=ttl_s) for ref in refs])
+        await self._link.do_all([server_functions.extend_gate(self._keys, ref, ttl_s=ttl_s) for ref in refs])
 
     async def extend_closed(self, refs: Iterable[SessionRef]) -> None:
         """Keep closed sessions that the catalogue does not have yet from expiring."""
         ttl_s = self._config.session.open_ttl_s
-        await self._link.do_all([functions.extend_closed(self._keys, ref.identity, ttl_s=ttl_s) for ref in refs])
+        await self._link.do_all([server_functions.extend_closed(self._keys, ref.identity, ttl_s=ttl_s) for ref in refs])
 
     async def open_and_closed(self, besides: Container[str] = ()) -> tuple[list[SessionRef], list[SessionRef]]:
         """The sessions in the index but for `besides`: those that are open, and those that are closed and not released
@@ -242,7 +245,7 @@ class SessionStore:
 
     async def note_loss(self, ref: SessionRef) -> None:
         """Note that Redis lost data of a session: it can't end as complete."""
-        await self._link.do(*functions.note_loss(self._keys, ref))
+        await self._link.do(*server_functions.note_loss(self._keys, ref))
 
     async def published_version(self, ref: SessionRef) -> int:
         """The version of the newest JSON in the stream; 0 where there is none, or a writer spoilt what says it."""

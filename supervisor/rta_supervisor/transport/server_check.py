@@ -7,7 +7,7 @@ import anyio
 import redis.exceptions
 
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import failures, functions, replies
+from rta_supervisor.transport import failures, function_loader, replies
 from rta_supervisor.transport.link import Link
 from rta_wire import errors, redis_errors, redis_url
 
@@ -40,7 +40,7 @@ async def check(link: Link) -> None:
     if problem is None:
         return
     # A server that is full and has our functions was ours before: only a supervisor makes room there.
-    if not isinstance(problem, errors.RedisFull) or not await functions.are_loaded(link):
+    if not isinstance(problem, errors.RedisFull) or not await function_loader.are_loaded(link):
         raise problem
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import anyio
 
-from rta_supervisor.control import functions as control_functions
+from rta_supervisor.control import server_functions as control_functions
 from rta_supervisor.diagnostics import counters, log, loop_watch
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.settings import settings

@@ -6,7 +6,7 @@ import msgspec
 
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
-from rta_supervisor.webhooks import functions
+from rta_supervisor.webhooks import server_functions
 from rta_wire import keys
 
 
@@ -34,13 +34,15 @@ class DeliveryQueue:
 
     def add_command(self, delivery_id: str, body: bytes, *, due_ms: int) -> commands.Command:
         """The command that queues a delivery. Its reply has the ids of deliveries that were dropped for it."""
-        return functions.add_delivery(
+        return server_functions.add_delivery(
             self._names, self._target, delivery_id, body, due_ms=due_ms, max_pending=self._max_pending
         )
 
     async def take(self, now_ms: int, *, take_ms: int) -> WebhookDelivery | float | None:
         """A delivery that is due; or the seconds until one is; or None where the queue is empty."""
-        reply = await self._link.do(*functions.take_delivery(self._names, self._target, now_ms=now_ms, take_ms=take_ms))
+        reply = await self._link.do(
+            *server_functions.take_delivery(self._names, self._target, now_ms=now_ms, take_ms=take_ms)
+        )
         if not reply:
             return None
         if len(reply) == 1:
@@ -49,7 +51,9 @@ class DeliveryQueue:
         return WebhookDelivery(delivery_id.decode(), body, attempt)
 
     async def reschedule(self, delivery: WebhookDelivery, *, due_ms: int) -> None:
-        await self._link.do(*functions.reschedule_delivery(self._names, self._target, delivery.id, due_ms=due_ms))
+        await self._link.do(
+            *server_functions.reschedule_delivery(self._names, self._target, delivery.id, due_ms=due_ms)
+        )
 
     async def complete(self, delivery: WebhookDelivery) -> None:
-        await self._link.do(*functions.complete_delivery(self._names, self._target, delivery.id))
+        await self._link.do(*server_functions.complete_delivery(self._names, self._target, delivery.id))

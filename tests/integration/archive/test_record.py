@@ -7,10 +7,10 @@ import pytest
 import redis
 
 from rta_supervisor.archive.record import ArchiveRecorder
-from rta_supervisor.session import functions as session_functions
+from rta_supervisor.session import server_functions as session_functions
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import functions
+from rta_supervisor.transport import function_loader
 from rta_supervisor.transport.link import Link
 from rta_wire import day_streams, errors
 from rta_wire.control import messages
@@ -48,7 +48,7 @@ async def test_a_session_is_not_marked_before_the_catalogue_has_it(client: redis
 
     config = settings.Settings(redis=settings.RedisSettings(url=url))
     link = Link(config.redis)
-    await functions.load(link)
+    await function_loader.load(link)
     record = session_record("run-1", state=State.CLOSED)
     await link.do(*session_functions.open_session(NAMES, record, position="0-0", now_ms=1, ttl_s=100))
     note = control_pb2.NoteArchived(identity="run-1", stream_session_id=1, version=1, checksum="a" * 64)

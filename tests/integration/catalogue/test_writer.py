@@ -12,10 +12,10 @@ import rta_writers
 from rta_supervisor.catalogue import factory
 from rta_supervisor.catalogue.model import Catalogue, CatalogueRow
 from rta_supervisor.catalogue.writer import CatalogueWriter
-from rta_supervisor.retention import functions as retention_functions
-from rta_supervisor.session import functions as session_functions
+from rta_supervisor.retention import server_functions as retention_functions
+from rta_supervisor.session import server_functions as session_functions
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands, functions
+from rta_supervisor.transport import commands, function_loader
 from rta_supervisor.transport.link import Link
 from rta_wire import errors, keys
 from rta_wire.session import State
@@ -173,7 +173,7 @@ async def test_a_session_that_changes_while_its_row_is_written(
         session=settings.SessionSettings(open_ttl_s=OPEN_TTL_S, closed_ttl_s=CLOSED_TTL_S),
     )
     link = Link(config.redis)
-    await functions.load(link)
+    await function_loader.load(link)
     ttl_s = OPEN_TTL_S
     await link.do(*open_closed("run-1", config.keys, ttl_s=ttl_s))
     await link.do("ZADD", config.keys.session_index(), 1, "run-1")
@@ -202,7 +202,7 @@ async def test_a_write_that_fails_releases_nothing(url: str, client: redis.Redis
     """Whatever the reason is, the session stays in Redis, and its row is written at the next attempt."""
     config = settings.Settings(redis=settings.RedisSettings(url=url), catalogue=catalogue_settings)
     link = Link(config.redis)
-    await functions.load(link)
+    await function_loader.load(link)
     ttl_s = config.session.open_ttl_s
     await link.do(*open_closed("run-1", config.keys, ttl_s=ttl_s))
     catalogue = factory.create(config)

@@ -15,7 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
-from rta_supervisor.compaction import functions as compaction_functions
+from rta_supervisor.compaction import server_functions as compaction_functions
 from rta_supervisor.nodes import leases
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands

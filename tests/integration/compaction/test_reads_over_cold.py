@@ -17,7 +17,7 @@ from rta_supervisor.compaction.reader import ColdReader
 from rta_supervisor.observe.tail import SessionTail
 from rta_supervisor.session.model import SessionRef
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands, functions
+from rta_supervisor.transport import commands, function_loader
 from rta_supervisor.transport.link import Link
 from rta_supervisor.web.live.plot import Plot, PlotRequest
 from rta_wire import entry_ids, limits
@@ -116,7 +116,7 @@ def test_kill_9_at_a_step_of_a_compaction(url: str, client: redis.Redis) -> None
 
 async def compact_once(url: str) -> None:
     link = Link(settings.RedisSettings(url=url))
-    await functions.load(link)
+    await function_loader.load(link)
     catalogue = SqliteCatalogue(cold_streams.scratch_catalogue_path())
     await compactor(link, catalogue).sweep()
     await catalogue.close()
@@ -149,7 +149,7 @@ async def test_a_cursor_in_the_middle_of_a_batch(
     fill(client, "rig", entries)
     client.xtrim("stream:rig", maxlen=22, approximate=False)
     link = Link(settings.RedisSettings(url=url))
-    await functions.load(link)
+    await function_loader.load(link)
     catalogue = SqliteCatalogue(cold_streams.scratch_catalogue_path())
     await compactor(link, catalogue).sweep()
     remaining = entries[3:]

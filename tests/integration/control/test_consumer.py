@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rta_writers
-from rta_supervisor.control import functions as control_functions
+from rta_supervisor.control import server_functions as control_functions
 from rta_supervisor.embedded import server
 from rta_wire import errors, keys
 from rta_wire.control import messages

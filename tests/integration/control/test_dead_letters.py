@@ -6,7 +6,7 @@ import redis
 
 import rta_writers
 from rta_supervisor.cli.commands import dlq
-from rta_supervisor.control import functions as control_functions
+from rta_supervisor.control import server_functions as control_functions
 from rta_supervisor.control.dead_letters import DeadLetter, DeadLetterContents, ResentLetter
 from rta_wire import keys
 from rta_wire.control import messages

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import redis
 
-from rta_supervisor.control import functions as control_functions
+from rta_supervisor.control import server_functions as control_functions
 from rta_supervisor.control.takeover import Takeover
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.failures import DataLost

@@ -9,8 +9,8 @@ import redis
 
 import rta_writers
 from rta_supervisor.embedded import server
-from rta_supervisor.observe.findings import Finding
-from rta_supervisor.observe.server_checks import ServerChecks
+from rta_supervisor.observe.doctor.findings import Finding
+from rta_supervisor.observe.doctor.server_checks import ServerChecks
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_writers.connection import redis_client

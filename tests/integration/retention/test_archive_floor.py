@@ -8,12 +8,12 @@ import redis
 
 from rta_supervisor.diagnostics import counters
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.observe.deployment_checks import DeploymentChecks
+from rta_supervisor.observe.doctor.deployment_checks import DeploymentChecks
 from rta_supervisor.retention import trimmer
 from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections import archive as sections_archive
-from rta_supervisor.transport import functions
+from rta_supervisor.transport import function_loader
 from rta_supervisor.transport.link import Link
 from rta_wire import keys
 from tests.support.archives import waiting
@@ -57,7 +57,7 @@ class ArchivedStream:
         async def sweep() -> trimmer.TrimResult:
             link = Link(self.config.redis)
             try:
-                await functions.load(link)
+                await function_loader.load(link)
                 sections = {name: getattr(self.config, name) for name in ("redis", "archive", "session")}
                 return await trimmer.Trimmer(link, settings.Settings(trim=trim, **sections)).sweep()
             finally:

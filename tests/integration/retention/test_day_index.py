@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rta_supervisor.catalogue import model as catalogue_model
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
-from rta_supervisor.retention import functions as retention_functions
+from rta_supervisor.retention import server_functions as retention_functions
 from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore

@@ -17,7 +17,7 @@ from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_supervisor.retention.day_sweep import DaySweep
 from rta_supervisor.retention.day_sweep_rules import STEADY_CLOCK_MS
 from rta_supervisor.retention.trimmer import Trimmer, TrimResult
-from rta_supervisor.session import functions as session_functions
+from rta_supervisor.session import server_functions as session_functions
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections import days as sections_days
 from rta_supervisor.settings.sections.archive import ArchiveSettings

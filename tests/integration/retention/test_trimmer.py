@@ -13,11 +13,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from rta_supervisor.embedded import server
-from rta_supervisor.retention import functions as retention_functions
+from rta_supervisor.retention import server_functions as retention_functions
 from rta_supervisor.retention.trimmer import Trimmer, TrimResult
-from rta_supervisor.session import functions as session_functions
+from rta_supervisor.session import server_functions as session_functions
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands, functions
+from rta_supervisor.transport import commands, function_loader
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, keys
 from rta_writers.connection import redis_client
@@ -245,7 +245,7 @@ async def test_trimming_never_lowers_ids(client: redis.Redis, link: Link) -> Non
 def raw(shared_server: server.EmbeddedServer) -> Iterator[redis.Redis]:
     async def load() -> None:
         link = Link(settings.RedisSettings(url=shared_server.url))
-        await functions.load(link)
+        await function_loader.load(link)
         await link.close()
 
     anyio.run(load)

@@ -12,7 +12,7 @@ import redis
 import rta_writers
 from rta_supervisor.embedded import server
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import functions
+from rta_supervisor.transport import function_loader
 from rta_supervisor.transport.link import Link
 from rta_wire import day_streams, errors, keys
 from rta_wire.control import messages
@@ -125,7 +125,7 @@ def read(url: str) -> None:
 async def look_for_functions(url: str) -> None:
     """What a supervisor does where it is started on a full server."""
     link = Link(settings.RedisSettings(url=url))
-    assert await functions.are_loaded(link)
+    assert await function_loader.are_loaded(link)
     await link.close()
 
 

@@ -7,7 +7,7 @@ import redis
 from rta_supervisor.session.model import SessionRef
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import functions
+from rta_supervisor.transport import function_loader
 from rta_supervisor.transport.link import Link
 from rta_wire import session
 from rta_wire.pb import control_pb2
@@ -31,7 +31,7 @@ async def test_who_is_overtaken_in_a_close_tells_how_the_session_ended(url: str,
     """Both give the same reply, and the last entry is written once."""
     config = settings.Settings(redis=settings.RedisSettings(url=url))
     link = Link(config.redis)
-    await functions.load(link)
+    await function_loader.load(link)
     slow_sessions = Overtaken(link, config)
     slow = supervisor_parts.service(link, config, slow_sessions)
     fast = supervisor_parts.service(link, config, SessionStore(link, config))

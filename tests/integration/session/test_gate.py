@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 import redis
 
-from rta_supervisor.session import functions, state_machine
+from rta_supervisor.session import server_functions as session_server_functions
+from rta_supervisor.session import state_machine
 from rta_supervisor.session.state_machine import Effect, Gate
 from rta_supervisor.transport import commands
 from rta_wire import keys
@@ -19,12 +20,12 @@ TTL_S = 100
 GATE = NAMES.gate(REF.stream, REF.stream_session_id)
 
 CALLS: dict[Effect, Callable[[], commands.Command]] = {
-    Effect.SEAL: lambda: functions.seal(NAMES, REF, ttl_s=TTL_S),
-    Effect.PUBLISH_TIME_RANGE: lambda: functions.publish_time_ranges(
+    Effect.SEAL: lambda: session_server_functions.seal(NAMES, REF, ttl_s=TTL_S),
+    Effect.PUBLISH_TIME_RANGE: lambda: session_server_functions.publish_time_ranges(
         NAMES, REF.stream, [(REF.stream_session_id, b"5", b"9")], ttl_s=TTL_S
     ),
-    Effect.PUBLISH_JSON: lambda: functions.publish_json(NAMES, RECORD, ttl_s=TTL_S),
-    Effect.PUBLISH_END: lambda: functions.publish_end(NAMES, RECORD, ttl_s=TTL_S),
+    Effect.PUBLISH_JSON: lambda: session_server_functions.publish_json(NAMES, RECORD, ttl_s=TTL_S),
+    Effect.PUBLISH_END: lambda: session_server_functions.publish_end(NAMES, RECORD, ttl_s=TTL_S),
 }
 """The server function of each effect on a stream. PUT_JSON is none: its function does not get the gate's key."""
 
@@ -33,7 +34,7 @@ CALLS: dict[Effect, Callable[[], commands.Command]] = {
 def stream(raw: redis.Redis) -> redis.Redis:
     """A server with one session that is published and has no gate yet."""
     raw.execute_command("FLUSHALL")
-    raw.execute_command(*functions.publish_opening(NAMES, session_record(), ttl_s=TTL_S))
+    raw.execute_command(*session_server_functions.publish_opening(NAMES, session_record(), ttl_s=TTL_S))
     raw.execute_command("DEL", GATE)
     return raw
 
@@ -69,7 +70,7 @@ def test_an_end_without_a_gate_writes_nothing(stream: redis.Redis) -> None:
 def test_only_an_opening_makes_a_gate_that_is_open(stream: redis.Redis, gate: Gate | None) -> None:
     """An opening that is repeated leaves a gate as it is, and no effect of a transition opens one."""
     set_gate(stream, gate)
-    stream.execute_command(*functions.publish_opening(NAMES, RECORD, ttl_s=TTL_S))
+    stream.execute_command(*session_server_functions.publish_opening(NAMES, RECORD, ttl_s=TTL_S))
     assert gate_of(stream) is (gate or Gate.OPEN)
     assert Gate.OPEN not in state_machine.GATE_EFFECTS.values()
 

@@ -2,7 +2,7 @@
 
 import redis
 
-from rta_supervisor.session import functions as session_functions
+from rta_supervisor.session import server_functions as session_functions
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.state_machine import SessionEvent
 from rta_supervisor.transport.link import Link

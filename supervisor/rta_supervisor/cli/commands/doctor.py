@@ -7,8 +7,8 @@ from rich.console import Group
 from rich.text import Text
 
 from rta_supervisor.cli import options, output
-from rta_supervisor.observe import doctor
-from rta_supervisor.observe import findings as observe_findings
+from rta_supervisor.observe.doctor import checklist
+from rta_supervisor.observe.doctor import findings as observe_findings
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
 
@@ -35,7 +35,7 @@ def command(config: settings.Settings, scan_keys: int, as_json: bool) -> int:
     Examples:  rta-supervisor doctor
                rta-supervisor doctor --json | jq '.findings[] | select(.level != "ok")'
     """
-    findings = one_shot.run(config, lambda link: doctor.run_checks(link, config, scan_keys=scan_keys))
+    findings = one_shot.run(config, lambda link: checklist.run_checks(link, config, scan_keys=scan_keys))
     if as_json:
         output.print_json({"findings": findings})
         return observe_findings.first_exit_code(findings)

@@ -1,6 +1,6 @@
 """Findings of the doctor: the exit code, and names in a sentence."""
 
-from rta_supervisor.observe import findings
+from rta_supervisor.observe.doctor import findings
 
 
 def test_the_first_bad_finding_decides_the_exit_code() -> None:

@@ -3,7 +3,7 @@
 import pytest
 import redis
 
-from rta_supervisor.control import functions as control_functions
+from rta_supervisor.control import server_functions as control_functions
 from rta_supervisor.transport.failures import DataLost, classify
 from rta_wire import keys
 

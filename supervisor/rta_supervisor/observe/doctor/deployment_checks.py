@@ -7,7 +7,7 @@ from typing import Final
 
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import summaries
-from rta_supervisor.observe.findings import Finding, bad, name_some, ok, warn
+from rta_supervisor.observe.doctor.findings import Finding, bad, name_some, ok, warn
 from rta_supervisor.observe.queries import RedisQueries
 from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_supervisor.settings import settings

@@ -1,6 +1,4 @@
-"""The server functions of `session.lua`, `stream.lua` and `catalogue.lua` as commands: a session's hash, its folded
-state, its gate and its entries in the stream. Sends nothing.
-"""
+"""Calls of the server functions on a session: its hash, its folded state, its gate, its entries that are not data."""
 
 from collections.abc import Mapping, Sequence
 

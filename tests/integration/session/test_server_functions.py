@@ -7,8 +7,8 @@ import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rta_supervisor.retention import functions as retention_functions
-from rta_supervisor.session import functions as session_functions
+from rta_supervisor.retention import server_functions as retention_functions
+from rta_supervisor.session import server_functions as session_functions
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_wire import keys
 from rta_wire.codec import encode

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 
 import redis.exceptions
 
-from rta_supervisor.observe import findings
-from rta_supervisor.observe.deployment_checks import DeploymentChecks
-from rta_supervisor.observe.findings import Finding
-from rta_supervisor.observe.server_checks import ServerChecks
+from rta_supervisor.observe.doctor import findings
+from rta_supervisor.observe.doctor.deployment_checks import DeploymentChecks
+from rta_supervisor.observe.doctor.findings import Finding
+from rta_supervisor.observe.doctor.server_checks import ServerChecks
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_wire import redis_errors

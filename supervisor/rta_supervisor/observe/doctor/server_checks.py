@@ -7,11 +7,11 @@ from typing import Final
 import anyio
 import redis.exceptions
 
-from rta_supervisor.observe.findings import Finding, bad, ok, warn
+from rta_supervisor.observe.doctor.findings import Finding, bad, ok, warn
 from rta_supervisor.observe.queries import RedisQueries
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import failures, server_check
-from rta_supervisor.transport import functions as transport_functions
+from rta_supervisor.transport import function_loader as transport_functions
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict, parse_info
 from rta_wire import __version__, errors, keys, redis_url

@@ -1,5 +1,5 @@
-"""The server functions of `lane.lua`, `letters.lua` and `reply.lua` as commands: consumer groups of control streams,
-acknowledgement, dead letters and replies. Sends nothing.
+"""Calls of the server functions on control streams: groups, acknowledgement, replies, dead letters; and the XADD that
+adds a dead letter.
 """
 
 from collections.abc import Sequence
