@@ -127,8 +127,8 @@ class CatalogueWriter:
         """
         if not rows:
             return
-        held_ttl_s = self._config.session.open_ttl_s if self._config.archive.required else 0
-        ttls = {"ttl_s": self._config.session.closed_ttl_s, "held_ttl_s": held_ttl_s}
+        unarchived_ttl_s = self._config.session.open_ttl_s if self._config.archive.required else 0
+        ttls = {"ttl_s": self._config.session.closed_ttl_s, "unarchived_ttl_s": unarchived_ttl_s}
         scores, *replies = await self._link.do_all(
             [
                 ("ZMSCORE", self._keys.session_index(), *(row.identity for row in rows)),

@@ -1,4 +1,4 @@
-"""Compaction: moves entries that nobody adds to any more out of live streams, into batches that take less memory.
+"""Compaction: moves the entries of streams that are not used any more into batches, which take less memory.
 
 Owns the cold streams and their index: writes, reads, repairs and trims them. The format of a batch, and the rule by
 which live and cold are read as one stream, are in `rta_wire`.

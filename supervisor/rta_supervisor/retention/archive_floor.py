@@ -2,7 +2,7 @@
 that the archive does not have.
 
 The list is in Redis, so that any supervisor can take over. A session is put into the list before it leaves the index of
-live sessions: who reads the index first and the list second misses none.
+live sessions, so that reading the index first and the list second misses none.
 """
 
 from collections.abc import Collection, Sequence

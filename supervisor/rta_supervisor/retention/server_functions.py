@@ -77,12 +77,14 @@ def drop_day(names: keys.Keys, day: day_streams.Day) -> commands.Command:
     return ("FCALL", "rtas_day_drop_1", 1, names.days(day.source), day.stream)
 
 
-def release_closed(names: keys.Keys, identity: str, version: int, *, ttl_s: int, held_ttl_s: int) -> commands.Command:
+def release_closed(
+    names: keys.Keys, identity: str, version: int, *, ttl_s: int, unarchived_ttl_s: int
+) -> commands.Command:
     """Let a closed session expire that the catalogue has in this version.
 
-    `held_ttl_s`: its lifetime while the archive does not have it; 0: it does not wait for the archive.
+    `unarchived_ttl_s`: its lifetime while the archive does not have it; 0: it does not wait for the archive.
     """
-    return ("FCALL", "rtas_put_away_1", 2, *keys.session_hashes(names, identity), version, ttl_s, held_ttl_s)
+    return ("FCALL", "rtas_put_away_1", 2, *keys.session_hashes(names, identity), version, ttl_s, unarchived_ttl_s)
 
 
 def mark_archived(names: keys.Keys, note: control_pb2.NoteArchived, *, ttl_s: int) -> commands.Command:

@@ -2,7 +2,7 @@
 
 
 class Breaker:
-    """Opens after some failures in a row. Nothing is sent for a while then, and the delivery after it decides."""
+    """Opens after some failures in a row: nothing is sent for a while. Then one delivery decides whether it closes."""
 
     def __init__(self, *, failures: int, open_s: float) -> None:
         self._limit = failures

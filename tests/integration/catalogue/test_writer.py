@@ -137,12 +137,13 @@ def test_a_released_session_is_not_renewed(raw: redis.Redis) -> None:
     assert raw.execute_command(*session_functions.extend_closed(names, "run-1", ttl_s=500)) == 1
     assert raw.execute_command("TTL", names.session("run-1")) == 500
     assert (
-        raw.execute_command(*retention_functions.release_closed(names, "run-1", 7, ttl_s=9, held_ttl_s=0))[0] == b"free"
+        raw.execute_command(*retention_functions.release_closed(names, "run-1", 7, ttl_s=9, unarchived_ttl_s=0))[0]
+        == b"free"
     )
     assert raw.execute_command(*session_functions.extend_closed(names, "run-1", ttl_s=500)) == 0
     assert raw.execute_command("TTL", names.session_state("run-1")) == 9
     raw.execute_command(*change_closed("run-1", names, b'{"a":1}', ttl_s=60, version=7))
-    late = raw.execute_command(*retention_functions.release_closed(names, "run-1", 7, ttl_s=9, held_ttl_s=0))
+    late = raw.execute_command(*retention_functions.release_closed(names, "run-1", 7, ttl_s=9, unarchived_ttl_s=0))
     assert late[0] == b"changed", "it changed in between"
     assert raw.execute_command(*session_functions.extend_closed(names, "run-1", ttl_s=500)) == 1
     raw.execute_command("DEL", names.session("run-1"), names.session_state("run-1"))

@@ -231,9 +231,9 @@ def test_a_loss_is_noted_of_the_session_that_had_it(raw: redis.Redis) -> None:
     assert raw.execute_command("HEXISTS", NAMES.session_state("run"), "lost") == 1
 
 
-def put_away(raw: redis.Redis, version: int, *, held_ttl_s: int = 0) -> list[bytes]:
+def put_away(raw: redis.Redis, version: int, *, unarchived_ttl_s: int = 0) -> list[bytes]:
     outcome: list[bytes] = raw.execute_command(
-        *retention_functions.release_closed(NAMES, "run", version, ttl_s=5, held_ttl_s=held_ttl_s)
+        *retention_functions.release_closed(NAMES, "run", version, ttl_s=5, unarchived_ttl_s=unarchived_ttl_s)
     )
     return outcome
 
@@ -262,7 +262,7 @@ def test_a_session_that_the_archive_has_to_have_is_let_go_once_it_has_it(raw: re
     open_session(raw)
     assert archived(raw, 1) == b"open"
     raw.execute_command(*put_json(b"new", State.CLOSED, ttl_s=500))
-    assert put_away(raw, 2, held_ttl_s=400)[0] == b"held"
+    assert put_away(raw, 2, unarchived_ttl_s=400)[0] == b"held"
     assert 5 < raw.execute_command("TTL", NAMES.session("run")) <= 400
     assert archived(raw, 1) == b"changed"
     assert archived(raw, 2, number=2) == b"unknown"
@@ -273,9 +273,9 @@ def test_a_session_that_the_archive_has_to_have_is_let_go_once_it_has_it(raw: re
         raw.execute_command("EXPIRE", key, 3)
     assert archived(raw, 2) == b"marked"
     assert raw.execute_command("TTL", NAMES.session_state("run")) <= 3, "a mark makes no life longer"
-    assert put_away(raw, 2, held_ttl_s=400)[0] == b"archived"
+    assert put_away(raw, 2, unarchived_ttl_s=400)[0] == b"archived"
     raw.execute_command(*put_json(b"newer", State.CLOSED, version=2, ttl_s=500))
-    assert put_away(raw, 3, held_ttl_s=400)[0] == b"stale"
+    assert put_away(raw, 3, unarchived_ttl_s=400)[0] == b"stale"
     assert raw.execute_command(*retention_functions.extend_unarchived(NAMES, "run", 2, ttl_s=300)) == 0
     assert raw.execute_command(*retention_functions.extend_unarchived(NAMES, "run", 1, ttl_s=300)) == 1
     assert 5 < raw.execute_command("TTL", NAMES.session_state("run")) <= 300
