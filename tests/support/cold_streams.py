@@ -19,8 +19,6 @@ from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, keys
 from rta_wire.codec import encode
-from rta_wire.cold import batch as cold_batch
-from rta_wire.cold import byte_split, lz4_roundtrip
 from rta_wire.cold.lz4_roundtrip import RawEntry
 from rta_wire.stream import cold_index
 from rta_writers.read import stream as read_stream
@@ -63,13 +61,6 @@ def sample_entries(count: int) -> list[RawEntry]:
     entries = old_entries([encode.session_json(b"{}"), *bursts, encode.time_range(1, 2)])
     last_ms = entry_ids.ms_of(entries[-1].id)
     return [*entries, RawEntry(f"{last_ms + 1}-0", (b"who", b"else", b"who", os.urandom(40), b"", b""))]
-
-
-def pack_batch(entries: Iterable[RawEntry]) -> bytes:
-    """The bytes of a batch with these entries."""
-    unpacker = lz4_roundtrip.Lz4Unpacker()
-    unpacked = [unpacker.unpack(entry) for entry in entries]
-    return cold_batch.pack_batch(unpacked, byte_split.WidthChooser(), live_bytes=0)
 
 
 def read_all(client: redis.Redis, stream: str, after: str = entry_ids.MIN) -> list[tuple[str, dict[bytes, bytes]]]:
