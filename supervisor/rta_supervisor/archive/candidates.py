@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from rta_supervisor.archive.plan import ArchiveCandidate, ArchiveFilter
-from rta_supervisor.retention.archive_queue import UnarchivedSession
+from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.session import model as session_model
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import paging

@@ -8,8 +8,8 @@ import redis
 
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.compaction.store import CompactionStore
-from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_supervisor.retention.trimmer import Trimmer
+from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections.archive import ArchiveSettings
 from rta_supervisor.transport.link import Link
