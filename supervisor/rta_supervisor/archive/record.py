@@ -1,4 +1,4 @@
-"""Records that the archive has a session: in the catalogue, in the folded state of the session, and in the list of
+"""Records that the archive has a session: in the catalogue, in the folded state of the session, and in the set of
 sessions that the archive does not have.
 """
 

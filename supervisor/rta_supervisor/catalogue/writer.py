@@ -124,7 +124,7 @@ class CatalogueWriter:
         """Let closed sessions expire that the catalogue has, or keep them until the archive has them.
 
         A session that has changed since its row was read is left for its next row. A session is listed as unarchived
-        before it leaves the index: trimming reads the index first and the list second.
+        before it leaves the index: trimming reads the index first and the set `unarchived` second.
         """
         if not rows:
             return

@@ -73,7 +73,7 @@ class ArchivedStream:
 
 
 def test_trimming_waits_for_the_archive(client: redis.Redis, url: str) -> None:
-    """The oldest session that is not archived sets the floor, open or closed; without one the usual bounds hold."""
+    """The oldest session that is not archived sets the floor, open or closed; without one the usual limits hold."""
     stream = ArchivedStream(client, url)
     stream.add_session("late", "30-0", 2, is_open=True)
     old = stream.add_session("old", "10-0")

@@ -41,8 +41,8 @@ def test_a_batch_goes_once_its_last_entry_is_too_old() -> None:
     assert not cold_limits.may_exceed(extent(first_id="1-0"), usage(), limits()), "0 s: no entry is too old"
 
 
-def test_a_batch_goes_where_memory_is_over_its_bound() -> None:
-    """Where it is bounded at all."""
+def test_a_batch_goes_where_memory_is_over_its_limit() -> None:
+    """Where the memory is limited at all."""
     for memory_bytes, max_bytes, is_over in ((1000, 1000, False), (1001, 1000, True), (10**9, 0, False)):
         used, trim_limits = usage(memory_bytes=memory_bytes), limits(max_bytes=max_bytes)
         assert cold_limits.may_exceed(extent(), used, trim_limits) == is_over
