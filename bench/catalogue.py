@@ -13,7 +13,8 @@ import msgspec
 
 from bench.measure import Case, constant
 from rta_supervisor.catalogue import factory
-from rta_supervisor.catalogue.model import Catalogue, CatalogueRow, Query
+from rta_supervisor.catalogue.interface import Catalogue
+from rta_supervisor.catalogue.model import CatalogueRow, Query
 from rta_supervisor.settings import settings
 from rta_wire.control.totals import Totals
 from rta_wire.session import State

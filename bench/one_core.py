@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from bench import parts
 from bench.spark import CHANNELS, START_NS
-from rta_supervisor.archive import finalize
+from rta_supervisor.archive import finalize, verify
 from rta_supervisor.archive.plan import ArchiveCandidate
 from rta_wire import archive_spec, keys
 from rta_wire.session import State
@@ -84,12 +84,12 @@ def archive(spark: SparkSession, url: str, rows: int, *, split_bytes: bool = Fal
         )
         started_s = time.perf_counter()
         with concurrent.futures.ThreadPoolExecutor(1) as hand:
-            checking: list[concurrent.futures.Future[finalize.VerifiedFiles]] = []
+            checking: list[concurrent.futures.Future[verify.FileContents]] = []
             [outcome] = archive_job.run(
                 spark,
                 order,
                 archive_spec.PassSpec((stream,)),
-                lambda files: checking.append(hand.submit(finalize.verify_files, NUMBER, files[NUMBER], aside)),
+                lambda files: checking.append(hand.submit(verify.read_files, NUMBER, files[NUMBER], aside)),
             )
             made = finalize.finalize(session, outcome, checking[0].result(), aside, Path(folder) / "archive")
         took_s = time.perf_counter() - started_s

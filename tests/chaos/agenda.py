@@ -1,4 +1,4 @@
-"""What has to be done later: after some time, or when something has come true."""
+"""Delayed actions: each is done after some time, or when its condition is true."""
 
 import time
 from collections.abc import Callable

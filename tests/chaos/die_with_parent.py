@@ -4,7 +4,7 @@ import os
 import signal
 from typing import Final
 
-from rta_supervisor.embedded import keeper
+from rta_supervisor.embedded import process_guard
 
 PARENT: Final = "RTA_TEST_PARENT"
 
@@ -16,4 +16,4 @@ def environment() -> dict[str, str]:
 
 def enable() -> None:
     """Called by the program: it ends when the harness ends, or at once if the harness is gone."""
-    keeper.die_with_parent(int(os.environ[PARENT]), signal.SIGKILL)()
+    process_guard.die_with_parent(int(os.environ[PARENT]), signal.SIGKILL)()

@@ -1,4 +1,4 @@
-"""Spark does what it does: tasks fail, have twins, lose their executors, and drivers are killed and start again."""
+"""Runs of Spark in which tasks fail, run twice at once or lose their executors, and drivers are killed."""
 
 import os
 import signal

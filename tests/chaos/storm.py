@@ -1,4 +1,6 @@
-"""A storm: Redis keeps its data, and everything else goes wrong. Every acknowledged sample has to stand there once."""
+"""A run with faults in the network, supervisors and writers, while Redis keeps its data: every acknowledged sample has
+to be in the stream once.
+"""
 
 import threading
 import time

@@ -1,4 +1,6 @@
-"""One Redis, a network in front of it, some supervisors, some sessions and their writers, in their own directory."""
+"""A deployment under test: one Redis, a network in front of it, supervisors, sessions and their writers, in a directory
+of its own.
+"""
 
 import contextlib
 import os

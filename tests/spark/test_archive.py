@@ -15,7 +15,7 @@ import redis
 from pyspark.sql import SparkSession
 
 import rta_writers
-from rta_supervisor.archive import finalize
+from rta_supervisor.archive import verify
 from rta_wire import archive_spec, content_digest, errors
 from rta_writers.archive import job as archive_job
 from rta_writers.archive import job_events
@@ -56,8 +56,8 @@ def save(frame: Any, target: Target, **options: str) -> None:
 
 def read_back(result: archive_spec.SessionResult, folder: Path) -> content_digest.Digest:
     digest = content_digest.Digest()
-    for file in finalize.verify_files(result.stream_session_id, result.files, folder).values():
-        digest = digest.sum_of(file.content)
+    for file in verify.read_files(result.stream_session_id, result.files, folder).values():
+        digest = digest.sum_of(file.digest)
     return digest
 
 

@@ -1,10 +1,10 @@
-"""What waits for an archive."""
+"""Reads the sessions that the archive does not have yet."""
 
 from typing import Any
 
 import redis
 
-from rta_supervisor.retention.archive_queue import UnarchivedSession
+from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_wire import keys
 
 NAMES = keys.Keys()

@@ -1,7 +1,7 @@
 """Programs in Python as forks of a process that has loaded what they need, so that a start costs little.
 
-A fork is a process like any other, with an environment, a log and a death of its own. Only what /proc shows of its
-command line and its environment is the nursery's: who looks there starts a fresh interpreter instead.
+A fork is a process like any other, with its own environment, log and end. Only /proc shows the command line and the
+environment of the fork server instead of its own: a test that reads them there starts a fresh interpreter.
 """
 
 import atexit
@@ -53,10 +53,10 @@ class Fork:
         order = Order(module, list(words), dict(environment), str(Path.cwd()))
         self._end, end = os.pipe()
         with _turn:
-            nursery = _nursery()
-            socket.send_fds(nursery, [msgspec.msgpack.encode(order)], [log.fileno(), end])
+            connection = _connection()
+            socket.send_fds(connection, [msgspec.msgpack.encode(order)], [log.fileno(), end])
             os.close(end)
-            self.pid = int(nursery.recv(ANSWER_MAX_BYTES))
+            self.pid = int(connection.recv(ANSWER_MAX_BYTES))
 
     def poll(self) -> int | None:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -80,8 +80,8 @@ class Fork:
 
 
 @functools.cache
-def _nursery() -> socket.socket:
-    """Ours until this process ends."""
+def _connection() -> socket.socket:
+    """A connection to the fork server of this process, which ends with it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
@@ -99,8 +99,8 @@ def _nursery() -> socket.socket:
     return ours
 
 
-class Nursery:
-    """Forks whom it is asked for, and says how each of them ended."""
+class ForkServer:
+    """Forks a process for each order, and reports how each process ended."""
 
     def __init__(self, orders: socket.socket) -> None:
         self._orders = orders
@@ -109,7 +109,7 @@ class Nursery:
         self._selector.register(orders, selectors.EVENT_READ)
 
     def serve(self) -> Order | None:
-        """In a fork: what it has to do. In the nursery: nothing, once nobody can ask any more."""
+        """Returns in a fork: the order that it has to run. Returns None in the server once the connection is closed."""
         while True:
             for ready, _ in self._selector.select():
                 if ready.fd != self._orders.fileno():
@@ -155,7 +155,7 @@ def main() -> None:
     for module in LOADED:
         importlib.import_module(module)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    order = Nursery(socket.socket(fileno=int(sys.argv[1]))).serve()
+    order = ForkServer(socket.socket(fileno=int(sys.argv[1]))).serve()
     if order is None:
         return
     signal.signal(signal.SIGINT, signal.default_int_handler)

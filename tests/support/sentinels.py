@@ -13,7 +13,7 @@ from typing import Any
 
 import redis
 
-from rta_supervisor.embedded import keeper, server
+from rta_supervisor.embedded import process_guard, server
 from tests.support.waiting import wait_until
 
 MASTER = "main"
@@ -130,7 +130,7 @@ def _sentinel(master_port: int) -> Iterator[int]:
     )
     process = subprocess.Popen(
         [str(server.binary()), str(config), "--sentinel"],
-        preexec_fn=keeper.die_with_parent(os.getpid()),  # noqa: PLW1509 - it only asks the kernel for a signal
+        preexec_fn=process_guard.die_with_parent(os.getpid()),  # noqa: PLW1509 - it only asks the kernel for a signal
     )
     try:
         wait_until(lambda: _listens(port), what="a Sentinel")

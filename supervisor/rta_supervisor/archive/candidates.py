@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from rta_supervisor.archive.plan import ArchiveCandidate, ArchiveFilter
-from rta_supervisor.retention.archive_queue import UnarchivedSession
+from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.session import model as session_model
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import paging
@@ -27,16 +27,16 @@ _HASH_FIELDS: Final = (keys.STREAM_POSITION, keys.LAST_UPDATED, keys.JSON)
 
 
 async def find(link: Link, config: settings.Settings, archive_filter: ArchiveFilter) -> list[ArchiveCandidate]:
-    """The sessions to archive: those in the list that the filter selects, or those that it names, listed or not."""
+    """The sessions to archive: unarchived ones that the filter selects, or those that it names."""
     if archive_filter.identities:
         return archive_filter.select(await _read_named(link, config, archive_filter.identities))
     members = await link.do("ZRANGE", config.keys.unarchived(), 0, -1)
-    queued = [UnarchivedSession.parse(member) for member in members]
-    candidates = await read(link, config, [session.identity for session in queued])
+    unarchived = [UnarchivedSession.parse(member) for member in members]
+    candidates = await read(link, config, [session.identity for session in unarchived])
     by_session_id = {candidate.stream_session_id: candidate for candidate in candidates.values()}
-    # A session that is gone, or was opened again under its identity, is taken off the list by the supervisor.
+    # A session that is gone, or was opened again under its identity, is unlisted by the supervisor.
     return archive_filter.select(
-        by_session_id[session.stream_session_id] for session in queued if session.stream_session_id in by_session_id
+        by_session_id[session.stream_session_id] for session in unarchived if session.stream_session_id in by_session_id
     )
 
 

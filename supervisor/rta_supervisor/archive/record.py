@@ -1,15 +1,16 @@
-"""Records that the archive has a session: in the catalogue, in the folded state of the session, and in the list of
+"""Records that the archive has a session: in the catalogue, in the folded state of the session, and in the set of
 sessions that the archive does not have.
 """
 
 from typing import Final
 
-from rta_supervisor.catalogue.model import Catalogue, StorageLocation
+from rta_supervisor.catalogue.interface import Catalogue
+from rta_supervisor.catalogue.model import StorageLocation
 from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.retention import server_functions as retention_functions
-from rta_supervisor.retention.archive_queue import JSON_ONLY, UnarchivedSession
+from rta_supervisor.retention.unarchived_session import JSON_ONLY, UnarchivedSession
 from rta_supervisor.session.model import SessionRef
 from rta_supervisor.session.service import reply_of
 from rta_supervisor.session.store import SessionStore

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from rta_supervisor.archive import finalize, folders, plan, spark_process
+from rta_supervisor.archive import finalize, folders, plan, spark_process, verify
 from rta_supervisor.archive.manifest import Manifest
 from rta_supervisor.archive.plan import ArchiveCandidate
 from rta_supervisor.archive.record_client import ArchiveRecordClient
@@ -86,16 +86,16 @@ class ArchiveRun:
         spec = self._spec(candidates, staging)
         sizes = [sum(session.size_bytes for session in one_pass.sessions.values()) or 1 for one_pass in spec.passes]
         by_session_id = {candidate.stream_session_id: candidate for candidate in candidates}
-        verified: finalize.VerifiedFiles = {}
+        contents: verify.FileContents = {}
         for event in spark_process.run_job(spec, staging):
             if isinstance(event, archive_spec.JobProgress):
                 done = sum(sizes[: event.number]) + sizes[event.number] * event.share
                 self._on_progress(done / sum(sizes))
             elif isinstance(event, archive_spec.PassWritten):
-                verified = self._verify(event, staging)
+                contents = self._read_back(event, staging)
             elif isinstance(event, archive_spec.PassDone):
                 results = [(by_session_id[result.stream_session_id], result) for result in event.outcomes]
-                self._finalize(results, verified, staging)
+                self._finalize(results, contents, staging)
                 self._on_progress(sum(sizes[: event.number + 1]) / sum(sizes))
 
     def _spec(self, candidates: Sequence[ArchiveCandidate], staging: Path) -> archive_spec.ArchiveSpec:
@@ -110,20 +110,20 @@ class ArchiveRun:
             passes=plan.passes(candidates, self._config.archive),
         )
 
-    def _verify(self, written: archive_spec.PassWritten, staging: Path) -> finalize.VerifiedFiles:
+    def _read_back(self, written: archive_spec.PassWritten, staging: Path) -> verify.FileContents:
         """Read the files of a pass back, while Spark counts in the streams what should be in them."""
-        verified: finalize.VerifiedFiles = {}
+        contents: verify.FileContents = {}
         try:
             for stream_session_id, files in written.files.items():
-                verified |= finalize.verify_files(stream_session_id, files, staging)
+                contents |= verify.read_files(stream_session_id, files, staging)
         except OSError as error:
             raise folders.unwritable(self._options.path, error) from error
-        return verified
+        return contents
 
     def _finalize(
         self,
         results: Sequence[tuple[ArchiveCandidate, archive_spec.SessionResult]],
-        verified: finalize.VerifiedFiles,
+        contents: verify.FileContents,
         staging: Path,
     ) -> None:
         finalized: list[tuple[ArchiveCandidate, Manifest]] = []
@@ -134,7 +134,7 @@ class ArchiveRun:
                 missing = finalize.describe_missing(candidate, result)
                 if missing and self._options.refuse_incomplete:
                     raise errors.NotArchivable(identity=candidate.identity, reason=f"it lacks {'; '.join(missing)}")
-                manifest = finalize.finalize(candidate, result, verified, staging, self._options.path)
+                manifest = finalize.finalize(candidate, result, contents, staging, self._options.path)
                 finalized.append((candidate, manifest))
         self._record(finalized, "archived")
 

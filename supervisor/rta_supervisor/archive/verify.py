@@ -1,6 +1,9 @@
-"""Reads Parquet files of a session back and digests their rows, independently of the code that wrote them."""
+"""Verifies the files of a session: reads them back, independently of the code that wrote them, and compares their rows
+with those that the stream held.
+"""
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,22 +12,55 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rta_wire import content_digest
+from rta_wire import archive_spec, content_digest, errors
 from rta_wire.codec import columns
 
 BATCH_ROWS: Final = 262_144
 
 
-class VerifiedFile(msgspec.Struct, frozen=True):
-    """What was read of one file."""
+class FileContent(msgspec.Struct, frozen=True):
+    """What was read back of one file. It is not compared with the stream yet."""
 
-    content: content_digest.Digest
+    digest: content_digest.Digest
+    """Of all its rows."""
     size_bytes: int
     sha256: str
 
 
-def verify_file(path: Path, kind: str) -> VerifiedFile:
-    return VerifiedFile(digest_file(path, kind), path.stat().st_size, sha256(path))
+FileContents = dict[str, FileContent]
+"""Files that were read back, by name. Names of files are unique in a run."""
+
+
+def read_files(stream_session_id: int, files: Iterable[archive_spec.ArchiveFile], staging: Path) -> FileContents:
+    """Read the files of a session back."""
+    folder = staging / str(stream_session_id)
+    return {file.name: read_file(folder / file.name, file.kind) for file in files}
+
+
+def read_file(path: Path, kind: str) -> FileContent:
+    """Read one file back. `kind`: samples or events."""
+    return FileContent(digest_file(path, kind), path.stat().st_size, sha256(path))
+
+
+def check_same_as_stream(identity: str, result: archive_spec.SessionResult, contents: FileContents) -> None:
+    """Compare the files of a session with what Spark counted in its stream.
+
+    Raises `ArchiveDiffers` where the files do not hold what the stream held.
+    """
+    in_files = {"samples": content_digest.Digest(), "events": content_digest.Digest()}
+    for file in result.files:
+        in_files[file.kind] = in_files[file.kind].sum_of(contents[file.name].digest)
+    in_stream = {"samples": stream_digest(result.samples), "events": stream_digest(result.events)}
+    for kind, digest in in_stream.items():
+        if in_files[kind] != digest:
+            counts = f"{in_files[kind].rows} {kind} in the files, {digest.rows} in the stream"
+            reason = counts if in_files[kind].rows != digest.rows else f"{counts}, but not the same"
+            raise errors.ArchiveDiffers(identity=identity, reason=reason)
+
+
+def stream_digest(row_sum: archive_spec.RowSum) -> content_digest.Digest:
+    """The digest of rows of one kind that the stream of a session held."""
+    return content_digest.Digest(row_sum.rows, row_sum.sum)
 
 
 def digest_file(path: Path, kind: str) -> content_digest.Digest:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 
 from rta_supervisor.catalogue import sqlite_path
-from rta_supervisor.catalogue.model import Catalogue
+from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.settings import settings
 from rta_wire import errors

@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 import psycopg
 
-from rta_supervisor.catalogue import postgres_schema, sql, statements
+from rta_supervisor.catalogue import postgres_schema, sql_catalogue, sql_statements
 from rta_supervisor.catalogue.postgres_guard import ConnectionGuard
 from rta_supervisor.catalogue.postgres_schema import Connection
 from rta_supervisor.settings import settings
@@ -32,7 +32,7 @@ PAGE_ROWS: Final = 500
 
 READ_ONLY: Final = "default_transaction_read_only"
 
-_DIALECT: Final = statements.Dialect(placeholder="%s", least="least", greatest="greatest", within="strpos")
+_DIALECT: Final = sql_statements.Dialect(placeholder="%s", least="least", greatest="greatest", within="strpos")
 
 _REASONS: Final = {
     "25006": "it is read-only",
@@ -53,7 +53,7 @@ _REASONS: Final = {
 }
 
 
-class PostgresCatalogue(sql.SqlCatalogue):
+class PostgresCatalogue(sql_catalogue.SqlCatalogue):
     """A PostgreSQL database, with the tables in a schema of their own."""
 
     is_shared = True

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import anyio
 import anyio.to_thread
 
-from rta_supervisor.catalogue import sql, sqlite_schema, statements
+from rta_supervisor.catalogue import sql_catalogue, sql_statements, sqlite_schema
 from rta_wire import errors
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ T = TypeVar("T")
 BUSY_TIMEOUT_S: Final = 3.0
 BUSY_PAUSE_S: Final = 0.02
 
-_DIALECT: Final = statements.Dialect(placeholder="?", least="min", greatest="max", within="instr")
+_DIALECT: Final = sql_statements.Dialect(placeholder="?", least="min", greatest="max", within="instr")
 
 _REASONS: Final = {
     sqlite3.SQLITE_BUSY: "another process has locked it",
@@ -37,7 +37,7 @@ _REASONS: Final = {
 }
 
 
-class SqliteCatalogue(sql.SqlCatalogue):
+class SqliteCatalogue(sql_catalogue.SqlCatalogue):
     """A SQLite file, which several supervisors on one host may share."""
 
     is_shared = False

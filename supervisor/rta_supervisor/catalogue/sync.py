@@ -7,7 +7,7 @@ Where hosts share one, one supervisor at a time looks for what a supervisor that
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from rta_supervisor.catalogue.model import Catalogue
+from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.diagnostics import log
 from rta_supervisor.nodes import periodic
 from rta_supervisor.session.store import SessionStore

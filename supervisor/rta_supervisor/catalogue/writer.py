@@ -5,12 +5,13 @@ from typing import Final
 
 import anyio
 
-from rta_supervisor.catalogue.model import Catalogue, CatalogueRow
+from rta_supervisor.catalogue.interface import Catalogue
+from rta_supervisor.catalogue.model import CatalogueRow
 from rta_supervisor.diagnostics import log
 from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.retention import server_functions as retention_functions
-from rta_supervisor.retention.archive_queue import JSON_ONLY, UnarchivedSession
+from rta_supervisor.retention.unarchived_session import JSON_ONLY, UnarchivedSession
 from rta_supervisor.session import model as session_model
 from rta_supervisor.session.model import Published, SessionRef
 from rta_supervisor.settings import settings
@@ -123,7 +124,7 @@ class CatalogueWriter:
         """Let closed sessions expire that the catalogue has, or keep them until the archive has them.
 
         A session that has changed since its row was read is left for its next row. A session is listed as unarchived
-        before it leaves the index: trimming reads the index first and the list second.
+        before it leaves the index: trimming reads the index first and the set `unarchived` second.
         """
         if not rows:
             return
@@ -159,7 +160,7 @@ class CatalogueWriter:
 
 
 def _unarchived(row: CatalogueRow, outcome: str, position: str) -> UnarchivedSession:
-    """A released session in the list of those that the archive does not have. `stale`: it has older JSON of it."""
+    """A released session as one that the archive does not have. Outcome `stale`: the archive has older Session JSON."""
     begin = JSON_ONLY if outcome == "stale" else position
     return UnarchivedSession(row.stream_session_id, row.stream, begin, row.identity)
 
@@ -167,7 +168,10 @@ def _unarchived(row: CatalogueRow, outcome: str, position: str) -> UnarchivedSes
 def row_from_redis(
     identity: str, state_fields: Sequence[bytes | None], hash_fields: Sequence[bytes | None], at_ms: int
 ) -> CatalogueRow:
-    """`state_fields`: the values of `ROW_FIELDS`. `hash_fields`: Session JSON and position in the stream."""
+    """The row of a session as it is in Redis.
+
+    `state_fields`: the values of `ROW_FIELDS`. `hash_fields`: Session JSON and position in the stream.
+    """
     document, position = hash_fields
     stream, number, principal, state, version, opened_ms, totals = state_fields
     assert stream is not None

@@ -9,7 +9,8 @@ import anyio
 import msgspec
 
 from rta_supervisor.catalogue import factory
-from rta_supervisor.catalogue.model import Catalogue, CatalogueRow, Query
+from rta_supervisor.catalogue.interface import Catalogue
+from rta_supervisor.catalogue.model import CatalogueRow, Query
 from rta_supervisor.settings import settings
 from rta_wire.session import State
 
@@ -64,12 +65,15 @@ def parse_document(row: CatalogueRow) -> dict[str, Any]:
 
 
 def run(config: settings.Settings, work: Callable[[Catalogue], Awaitable[T]]) -> T:
-    """Opens the catalogue for reading, runs `work` with it and gives its result. CatalogueUnavailable: it can't be."""
+    """Open the catalogue for reading, run `work` with it and return its result.
+
+    Raises `CatalogueUnavailable` where the catalogue can't be read.
+    """
     return anyio.run(with_catalogue, config, work)
 
 
 async def with_catalogue(config: settings.Settings, work: Callable[[Catalogue], Awaitable[T]]) -> T:
-    """The same as `run`, for a caller inside of an event loop."""
+    """Open the catalogue for reading and run `work` with it, for a caller inside of an event loop."""
     catalogue = factory.create_read_only(config)
     try:
         return await work(catalogue)

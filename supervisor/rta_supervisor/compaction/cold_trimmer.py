@@ -1,18 +1,18 @@
-"""Keeps streams that have a cold part within the bounds of `[trim]`, which hold for live and cold together: the oldest
+"""Keeps streams that have a cold part within the limits of `[trim]`, which hold for live and cold together: the oldest
 batches go first.
 
-What is too much is decided in `bounds`. Live entries are trimmed by `retention`.
+What is too much is decided in `cold_limits`. Live entries are trimmed by `retention`.
 """
 
 import redis.exceptions
 
-from rta_supervisor.compaction import bounds, extents
+from rta_supervisor.compaction import cold_limits, extents
 from rta_supervisor.compaction.store import CompactionStore, StoredBatch
 from rta_supervisor.diagnostics import log, loop_watch
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.retention import trim_rules
-from rta_supervisor.retention.archive_floor import ArchiveFloors
-from rta_supervisor.retention.archive_queue import ArchiveFloor
+from rta_supervisor.retention import archive_floor
+from rta_supervisor.retention.archive_floor import ArchiveFloor
+from rta_supervisor.retention.archive_floor_store import ArchiveFloorStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict
@@ -27,7 +27,7 @@ class ColdTrimmer:
     def __init__(self, link: Link, config: settings.Settings) -> None:
         self._link = link
         self._config = config
-        self._floors = ArchiveFloors(link, config)
+        self._floors = ArchiveFloorStore(link, config)
         self._log = log.get(duty="compact")
 
     async def sweep(self, until_ms: int) -> None:
@@ -64,7 +64,7 @@ class ColdTrimmer:
         if floor is None:
             await self._remove_batches(store, extent, limits, until_ms)
         elif await self._floors.is_over_limit(store.stream, floor):
-            past_floor = trim_rules.limits_past_floor(limits, self._config.archive.max_bytes)
+            past_floor = archive_floor.limits_past_floor(limits, self._config.archive.max_bytes)
             if count := await self._remove_batches(store, extent, past_floor, until_ms):
                 remaining = await store.extent()
                 first_id = extent.last_id if remaining is None else remaining.first_id
@@ -73,7 +73,7 @@ class ColdTrimmer:
     async def _remove_batches(
         self, store: CompactionStore, extent: ColdExtent, limits: settings.TrimLimits, until_ms: int
     ) -> int:
-        """Remove the oldest batches while the stream is over its bounds. Returns how many entries they had.
+        """Remove the oldest batches while the stream is over its limits. Returns how many entries they had.
 
         A batch leaves the index before it is removed, so that readers find everything that the index has.
         """
@@ -83,8 +83,8 @@ class ColdTrimmer:
         current: ColdExtent | None = extent
         while current is not None:
             memory_bytes = await store.memory_bytes() if limits.max_bytes else 0
-            usage = bounds.StreamUsage(live_entries, memory_bytes, now_ms())
-            if not bounds.may_exceed(current, usage, limits) and await store.batch_count() <= current.batches:
+            usage = cold_limits.StreamUsage(live_entries, memory_bytes, now_ms())
+            if not cold_limits.may_exceed(current, usage, limits) and await store.batch_count() <= current.batches:
                 break
             first = await store.batch_after(entry_ids.MIN)
             if first is None:
@@ -94,7 +94,7 @@ class ColdTrimmer:
                 # Killed after the batch left the index: nobody counts it any more.
                 await store.remove_batch(first.id, until_ms)
                 continue
-            if not bounds.may_remove(header, current, usage, limits):
+            if not cold_limits.should_remove(header, current, usage, limits):
                 break
             remaining = await _without_first(store, current, first)
             await store.replace_extent(current, remaining, until_ms)

@@ -11,10 +11,11 @@ from typing import Final
 import anyio
 import redis.exceptions
 
-from rta_supervisor.catalogue.model import Catalogue, StorageLocation
+from rta_supervisor.catalogue.interface import Catalogue
+from rta_supervisor.catalogue.model import StorageLocation
 from rta_supervisor.compaction.cold_trimmer import ColdTrimmer
+from rta_supervisor.compaction.hourly_limit import HourlyLimit
 from rta_supervisor.compaction.mover import MoveResult, StreamMover
-from rta_supervisor.compaction.pace import HourlyPace
 from rta_supervisor.compaction.repair import ColdRepair
 from rta_supervisor.compaction.store import CompactionStore
 from rta_supervisor.diagnostics import counters, log, loop_watch
@@ -41,7 +42,7 @@ class Compactor:
         self._config = config
         self._cold_trimmer = ColdTrimmer(link, config)
         self._turns: periodic.DutyTurns = periodic.UNLEASED
-        self._pace = HourlyPace()
+        self._hourly_limit = HourlyLimit()
         self._log = log.get(duty="compact")
 
     async def run(self, turns: periodic.DutyTurns = periodic.UNLEASED) -> None:
@@ -72,7 +73,7 @@ class Compactor:
             last_id = await self._last_id_to_move(store)
             if last_id is None:
                 continue
-            self._pace.note_begin(anyio.current_time())
+            self._hourly_limit.note_begin(anyio.current_time())
             result = await self._attempt(stream, self._compact(store, last_id))
             if result is not None and result.entries:
                 moved[stream] = result
@@ -146,7 +147,7 @@ class Compactor:
         return self._config.compact.paused or bool(await self._link.do("GET", self._config.keys.cold_pause()))
 
     def _may_begin(self) -> bool:
-        return self._pace.may_begin(anyio.current_time(), self._config.compact.streams_per_hour)
+        return self._hourly_limit.may_begin(anyio.current_time(), self._config.compact.streams_per_hour)
 
     async def _unused_streams(self) -> list[str]:
         """Streams without an open session that no session used for `after_s`, longest unused first."""

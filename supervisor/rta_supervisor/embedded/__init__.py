@@ -1,3 +1,5 @@
-"""Programs that are started from here: a private Valkey server and a Java runtime out of wheels, and processes that end
-with the one that started them. Serves the demo, the Spark job of the archive and tests; knows nothing of sessions.
+"""Programs that the supervisor starts as child processes: a private Valkey server out of a wheel, and Spark on a Java
+runtime that the host has or a wheel brings. A child process ends with its parent.
+
+Used by the demo, the Spark job of the archive and tests; knows nothing of sessions.
 """

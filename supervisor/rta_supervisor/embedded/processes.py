@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Self
 
-from rta_supervisor.embedded import keeper
+from rta_supervisor.embedded import process_guard
 
 STOP_TIMEOUT_S: Final = 10
 POLL_S: Final = 0.1
@@ -33,7 +33,7 @@ def running(
             env={**os.environ, **environment},
             start_new_session=True,
             # Started from the main thread, before any other.
-            preexec_fn=keeper.die_with_parent(os.getpid(), signal.SIGTERM),  # noqa: PLW1509
+            preexec_fn=process_guard.die_with_parent(os.getpid(), signal.SIGTERM),  # noqa: PLW1509
         )
     try:
         yield process

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from rta_supervisor.embedded import keeper
+from rta_supervisor.embedded import process_guard
 from rta_wire import errors
 
 READY_TIMEOUT_S: Final = 10
@@ -30,7 +30,7 @@ class EmbeddedServer:
         self.port = port
         self.options = dict(options or {})
         self.pid = 0
-        self._keeper: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
 
     @property
     def socket_path(self) -> Path:
@@ -53,38 +53,38 @@ class EmbeddedServer:
             )
         if self.port is not None:
             _check_port_is_free(self.port)
-        self._keeper = subprocess.Popen(
-            [sys.executable, "-I", keeper.__file__, str(self.directory), *self._command()],
+        self._guard = subprocess.Popen(
+            [sys.executable, "-I", process_guard.__file__, str(self.directory), *self._command()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
-        assert self._keeper.stdout is not None
-        self.pid = int(self._keeper.stdout.readline() or 0)
-        self._wait_until_ready(self._keeper)
+        assert self._guard.stdout is not None
+        self.pid = int(self._guard.stdout.readline() or 0)
+        self._wait_until_ready(self._guard)
 
     def stop(self) -> None:
         """Stop the server and remove everything that it wrote. May be repeated."""
-        if self._keeper is not None:
-            assert self._keeper.stdin is not None
-            assert self._keeper.stdout is not None
+        if self._guard is not None:
+            assert self._guard.stdin is not None
+            assert self._guard.stdout is not None
             with contextlib.suppress(BrokenPipeError):
-                self._keeper.stdin.close()
-            self._keeper.wait()
-            self._keeper.stdout.close()
-            self._keeper = None
+                self._guard.stdin.close()
+            self._guard.wait()
+            self._guard.stdout.close()
+            self._guard = None
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def kill(self) -> None:
         """End the server with SIGKILL, as a crash would, and keep its directory for another `start`."""
-        assert self._keeper is not None
+        assert self._guard is not None
         os.kill(self.pid, signal.SIGKILL)
-        self._keeper.wait()
-        assert self._keeper.stdin is not None
-        assert self._keeper.stdout is not None
-        self._keeper.stdin.close()
-        self._keeper.stdout.close()
-        self._keeper = None
+        self._guard.wait()
+        assert self._guard.stdin is not None
+        assert self._guard.stdout is not None
+        self._guard.stdin.close()
+        self._guard.stdout.close()
+        self._guard = None
         self.socket_path.unlink(missing_ok=True)
 
     def _command(self) -> list[str]:

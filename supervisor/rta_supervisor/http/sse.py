@@ -8,7 +8,7 @@ import anyio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from rta_supervisor.http import limits
+from rta_supervisor.http import connection_limit
 
 SEND_TIMEOUT_S: Final = 20.0
 """A client that reads nothing for so long is disconnected; browsers connect again by themselves."""
@@ -26,7 +26,9 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, source: AsyncIterator[bytes], limit: limits.ConnectionLimit, headers: dict[str, str]) -> None:
+    def __init__(
+        self, source: AsyncIterator[bytes], limit: connection_limit.ConnectionLimit, headers: dict[str, str]
+    ) -> None:
         """`source`: an asynchronous generator of formatted events. `headers`: more headers of the response."""
         super().__init__(headers=headers | {"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
@@ -34,7 +36,7 @@ class EventStream(Response):
         self._limit = limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
-        with self._limit.slot():
+        with self._limit.opened():
             async with anyio.create_task_group() as group:
 
                 async def wait_for_disconnect() -> None:

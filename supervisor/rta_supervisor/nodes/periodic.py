@@ -64,5 +64,5 @@ async def in_turns(
 async def every(
     pause_s: Callable[[], float], duty: Callable[[], Awaitable[object]], outage_log: OutageLog, *, at_once: bool = False
 ) -> None:
-    """Do a duty that every supervisor does until cancelled, as `in_turns` does."""
+    """Do a duty that needs no lease, at intervals until cancelled. Pauses and errors are handled as in `in_turns`."""
     await in_turns(UNLEASED, pause_s, lambda _: duty(), outage_log, at_once=at_once)

@@ -61,8 +61,12 @@ class Health:
         return self._failed_probes < OUTAGE_PROBES
 
     def set_not_ready(self, reason: str) -> None:
-        """Sets a reason other than Redis why the supervisor is not ready; empty: there is none any more."""
+        """Note why the supervisor is not ready, besides failed probes of Redis and stuck loops."""
         self._not_ready_reason = reason
+
+    def set_ready(self) -> None:
+        """Note that the supervisor has started: it is ready while Redis answers and no loop is stuck."""
+        self._not_ready_reason = ""
 
     def readiness(self) -> Readiness:
         if not self.is_redis_up:

@@ -11,7 +11,8 @@ import anyio
 import msgspec
 import redis.exceptions
 
-from rta_supervisor.catalogue.model import Catalogue, CatalogueRow
+from rta_supervisor.catalogue.interface import Catalogue
+from rta_supervisor.catalogue.model import CatalogueRow
 from rta_supervisor.diagnostics import counters, log, loop_watch
 from rta_supervisor.nodes import periodic
 from rta_supervisor.recovery import completeness

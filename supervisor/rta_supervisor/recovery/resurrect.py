@@ -8,7 +8,8 @@ from typing import Final
 
 import anyio
 
-from rta_supervisor.catalogue.model import Catalogue, CatalogueRow
+from rta_supervisor.catalogue.interface import Catalogue
+from rta_supervisor.catalogue.model import CatalogueRow
 from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.diagnostics import log, loop_watch
 from rta_supervisor.nodes.server_clock import Clock, now_ms

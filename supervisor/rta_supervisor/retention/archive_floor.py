@@ -1,133 +1,45 @@
-"""Reads what trimming has to keep for the archive, limits the memory that this may take, and keeps the list of sessions
-that the archive does not have.
+"""The archive floor of a stream: entries below it may be trimmed, those above it the archive needs. Pure."""
 
-The list is in Redis, so that any supervisor can take over. A session is put into the list before it leaves the index of
-live sessions, so that reading the index first and the list second misses none.
-"""
+from collections.abc import Iterable
+from typing import Final
 
-from collections.abc import Collection, Sequence
-from typing import Any, Final
+import msgspec
 
-from rta_supervisor.diagnostics import counters, log
-from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.retention import server_functions, session_index
-from rta_supervisor.retention.archive_queue import ArchiveFloor, UnarchivedSession, floors_by_stream
+from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import paging
-from rta_supervisor.transport.link import Link
-from rta_wire import entry_ids, keys
+from rta_wire import entry_ids
 
-READ_MAX_SESSIONS: Final = 1000
-LOGGED_SESSIONS_MAX: Final = 10
-MEMORY_SAMPLES: Final = 1000
-"""Entries of a stream from which Redis estimates the memory that it takes."""
+UNLIMITED_ENTRIES: Final = 2**53
+"""More than any stream has, and a whole number in Lua."""
 
 
-class ArchiveFloors:
-    """The archive floors of all streams, and an alarm where a stream comes near its limit of memory."""
+class ArchiveFloor(msgspec.Struct, frozen=True):
+    """What trimming keeps of one stream for the archive."""
 
-    def __init__(self, link: Link, config: settings.Settings) -> None:
-        self._link = link
-        self._keys = config.keys
-        self._config = config
-        self._alarmed: set[str] = set()
-        self._log = log.get(duty="trim")
+    position: str
+    """Entries after this id stay."""
+    sessions: tuple[UnarchivedSession, ...]
+    """Sessions of the stream that the archive does not have."""
 
-    async def read(self) -> dict[str, ArchiveFloor]:
-        """The floors of all streams that have one, by stream. Empty where the archive is not required."""
-        if not self._config.archive.required:
-            return {}
-        return floors_by_stream([*await self._live_sessions(), *await self._queued_sessions()])
+    def sessions_cut_before(self, first_id: str) -> list[UnarchivedSession]:
+        """Sessions that begin before `first_id`: they miss entries where the stream begins with it."""
+        return [session for session in self.sessions if entry_ids.is_after(first_id, session.position)]
 
-    async def _live_sessions(self) -> list[UnarchivedSession]:
-        """Sessions in the index: those that are open or were closed a moment ago."""
-        fields = (keys.STREAM_SESSION_ID, keys.STREAM_NAME, keys.STREAM_POSITION)
-        sessions: list[UnarchivedSession] = []
-        for page in paging.pages(await session_index.live_identities(self._link, self._keys), READ_MAX_SESSIONS):
-            rows: Sequence[Any] = await self._link.do_all(
-                [("HMGET", self._keys.session(identity), *fields) for identity in page]
-            )
-            for identity, (number, stream, raw_position) in zip(page, rows, strict=True):
-                if number is not None and stream is not None:
-                    position = entry_ids.MIN if raw_position is None else raw_position.decode()
-                    sessions.append(UnarchivedSession(int(number), stream.decode(), position, identity))
-        return sessions
 
-    async def _queued_sessions(self) -> list[UnarchivedSession]:
-        """Closed sessions in the list whose entries the archive does not have."""
-        members = await self._link.do("ZRANGE", self._keys.unarchived(), 0, -1)
-        return [session for session in map(UnarchivedSession.parse, members) if session.needs_entries]
-
-    async def is_over_limit(self, stream: str, floor: ArchiveFloor) -> bool:
-        """Whether a stream takes more memory than `archive.max_bytes`. Logs a warning before it does."""
-        if not self._config.archive.max_bytes:
-            return False
-        sizes = await self._link.do_all(
-            [
-                ("MEMORY", "USAGE", key, "SAMPLES", MEMORY_SAMPLES)
-                for key in (keys.stream(stream), keys.cold_stream(stream))
-            ]
+def floors_by_stream(sessions: Iterable[UnarchivedSession]) -> dict[str, ArchiveFloor]:
+    """The floor of each stream: the lowest position of a session in it. Every session needs its entries."""
+    by_stream: dict[str, list[UnarchivedSession]] = {}
+    for session in sessions:
+        by_stream.setdefault(session.stream, []).append(session)
+    return {
+        stream: ArchiveFloor(
+            min((session.position for session in unarchived), key=entry_ids.parse),
+            tuple(unarchived),
         )
-        used = sum(size or 0 for size in sizes)
-        share = used / self._config.archive.max_bytes
-        counters.counts.archive_held[stream] = share
-        if share < self._config.archive.alarm_at:
-            self._alarmed.discard(stream)
-        elif stream not in self._alarmed:
-            self._alarmed.add(stream)
-            self._log.warning(
-                "archive_behind",
-                stream=stream,
-                bytes=used,
-                max_bytes=self._config.archive.max_bytes,
-                sessions=len(floor.sessions),
-            )
-        return share >= 1
+        for stream, unarchived in by_stream.items()
+    }
 
-    def forget_all_but(self, streams: Collection[str]) -> None:
-        """Drop the metrics and alarms of streams that have no floor any more."""
-        for stream in [name for name in counters.counts.archive_held if name not in streams]:
-            del counters.counts.archive_held[stream]
-        self._alarmed.intersection_update(streams)
 
-    async def note_cut(self, stream: str, floor: ArchiveFloor, entries: int, first_id: str) -> None:
-        """Note with each session that entries of it were removed before the archive had them.
-
-        `first_id`: the first entry that is left of the stream.
-        """
-        sessions = floor.sessions_cut_before(first_id)
-        await self._link.do_all(
-            [server_functions.note_cut(self._keys, session.identity, session.stream_session_id) for session in sessions]
-        )
-        counters.counts.archive_cut[stream] += entries
-        identities = [session.identity for session in sessions[:LOGGED_SESSIONS_MAX]]
-        self._log.error("archive_cut", stream=stream, entries=entries, sessions=len(sessions), some=identities)
-
-    async def renew_queue(self) -> None:
-        """Keep sessions in the list from expiring, and take out those that have expired."""
-        due_ms = now_ms() - min(self._config.session.open_ttl_s, self._config.session.closed_ttl_s) * 500
-        members: list[bytes] = await self._link.do("ZRANGEBYSCORE", self._keys.unarchived(), "-inf", due_ms)
-        for page in paging.pages(members, READ_MAX_SESSIONS):
-            await self._renew_page([UnarchivedSession.parse(member) for member in page])
-
-    async def _renew_page(self, page: Sequence[UnarchivedSession]) -> None:
-        ttl_s = self._config.session.open_ttl_s if self._config.archive.required else 0
-        replies = await self._link.do_all(
-            [
-                server_functions.extend_unarchived(
-                    *(self._keys, session.identity, session.stream_session_id),
-                    ttl_s=ttl_s if session.needs_entries else 0,
-                )
-                for session in page
-            ]
-        )
-        live = [session for session, exists in zip(page, replies, strict=True) if exists]
-        expired = [session for session, exists in zip(page, replies, strict=True) if not exists]
-        if live:
-            scores = [argument for session in live for argument in (now_ms(), session.member)]
-            await self._link.do("ZADD", self._keys.unarchived(), "XX", *scores)
-        if expired:
-            await self._link.do("ZREM", self._keys.unarchived(), *(session.member for session in expired))
-            lost = [session.identity for session in expired if session.needs_entries]
-            if lost and self._config.archive.required:
-                self._log.error("archive_lost", sessions=len(lost), some=lost[:LOGGED_SESSIONS_MAX])
+def limits_past_floor(limits: settings.TrimLimits, max_bytes: int) -> settings.TrimLimits:
+    """The limits of a stream that takes too much memory to wait for the archive: the memory alone counts."""
+    return msgspec.structs.replace(limits, max_entries=UNLIMITED_ENTRIES, max_bytes=max_bytes, max_age_s=0)

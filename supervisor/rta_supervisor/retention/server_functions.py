@@ -1,5 +1,8 @@
 """Calls of the server functions that trim and remove streams, keep the index of days, and keep closed sessions until
 the archive has them.
+
+The limits of a stream by number, bytes and age go to `rtas_trim_1` as arguments. They are applied in
+`session/stream.lua`, which also has `rtas_remove_1`; the other functions are in the .lua files of this package.
 """
 
 from collections.abc import Iterable
@@ -23,9 +26,9 @@ def trim(stream: str, limits: settings.TrimLimits, below: str, *, until_ms: int 
 
     The reply is how many were removed; 0: no further call is needed.
     """
-    bounds = (limits.max_entries, limits.max_bytes, int(limits.max_age_s * 1000))
+    arguments = (limits.max_entries, limits.max_bytes, int(limits.max_age_s * 1000))
     return (
-        *("FCALL", "rtas_trim_1", 1, keys.stream(stream), *bounds),
+        *("FCALL", "rtas_trim_1", 1, keys.stream(stream), *arguments),
         *(below, CALL_MAX_ENTRIES, int(limits.exact), until_ms),
     )
 

@@ -18,12 +18,12 @@ import redis.exceptions
 from rta_supervisor.diagnostics import counters, log, loop_watch
 from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.retention import day_sweep, server_functions, session_index, trim_rules
-from rta_supervisor.retention.archive_floor import ArchiveFloors
-from rta_supervisor.retention.archive_queue import ArchiveFloor
+from rta_supervisor.retention import archive_floor, day_sweep, server_functions, session_index
+from rta_supervisor.retention.archive_floor import ArchiveFloor
+from rta_supervisor.retention.archive_floor_store import ArchiveFloorStore
 from rta_supervisor.retention.seen_ids import SeenIds
 from rta_supervisor.retention.stream_removal import StreamRemover
-from rta_supervisor.retention.trim_rules import TrimSnapshot
+from rta_supervisor.retention.trim_snapshot import TrimSnapshot
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands, paging, replies
 from rta_supervisor.transport.link import Link
@@ -54,7 +54,7 @@ class Trimmer:
         self._link = link
         self._keys = config.keys
         self._config = config
-        self._floors = ArchiveFloors(link, config)
+        self._floors = ArchiveFloorStore(link, config)
         self._clock_s = clock_s
         self._days = days or day_sweep.DaySweep(link, config)
         self._remover = StreamRemover(link, config.keys)
@@ -92,7 +92,7 @@ class Trimmer:
                 self._log.error("stream_not_trimmed", stream=stream, error=str(error))
         if until_ms is not None:
             self._floors.forget_all_but(snapshot.floors)
-            await self._floors.renew_queue()
+            await self._floors.renew_unarchived()
         return TrimResult(trimmed, tuple(removed))
 
     async def _read_snapshot(self) -> TrimSnapshot:
@@ -144,7 +144,7 @@ class Trimmer:
 
     async def _trim_past_floor(self, stream: str, floor: ArchiveFloor, below: str, until_ms: int) -> int:
         """Remove entries that the archive still needs, from a stream that takes too much memory to wait for it."""
-        limits = trim_rules.limits_past_floor(self._config.trim.limits_for(stream), self._config.archive.max_bytes)
+        limits = archive_floor.limits_past_floor(self._config.trim.limits_for(stream), self._config.archive.max_bytes)
         count = await self._trim(stream, limits, below, until_ms)
         if count:
             await self._floors.note_cut(stream, floor, count, await self._first_id(stream))

@@ -115,7 +115,7 @@ class Daemon:
                     self._link.outage_log.log_failure(error)
                     systemd.notify(f"READY=1\nSTATUS=Waiting for Redis: {error}")
                     await anyio.sleep(CONNECT_PAUSE_S)
-            self._health.set_not_ready("")
+            self._health.set_ready()
             self._log.info(
                 "supervisor_started",
                 version=__version__,

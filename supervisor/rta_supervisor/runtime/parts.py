@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from rta_supervisor.catalogue.model import Catalogue
+from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.catalogue.sync import CatalogueSync
 from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.compaction.compactor import Compactor
@@ -29,7 +29,7 @@ from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.silence_watchdog import SilenceWatchdog
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.transport.link import Link
-from rta_supervisor.webhooks.deliverer import Webhooks
+from rta_supervisor.webhooks.webhooks import Webhooks
 
 
 class NodeParts(NamedTuple):

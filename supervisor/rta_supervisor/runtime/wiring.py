@@ -50,7 +50,7 @@ from rta_supervisor.session.silence_watchdog import SilenceWatchdog
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings.settings import Settings
 from rta_supervisor.transport.link import Link
-from rta_supervisor.webhooks.deliverer import Webhooks
+from rta_supervisor.webhooks.webhooks import Webhooks
 from rta_wire.pb import control_pb2
 
 GATHER_REPORTS: Final = 5

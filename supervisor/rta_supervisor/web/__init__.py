@@ -1,3 +1,3 @@
-"""The web application of the supervisor: its routes, and the live page. Everything that is not about a route is in
-`http`.
+"""The web application of the supervisor: its routes, and the live page with what it shows. Serving, authentication,
+limits on connections and server-sent events are in `http`.
 """

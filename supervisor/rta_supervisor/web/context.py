@@ -5,7 +5,7 @@ import dataclasses
 import anyio
 from prometheus_client import CollectorRegistry
 
-from rta_supervisor.catalogue.model import Catalogue
+from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.observe.health import Health
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings

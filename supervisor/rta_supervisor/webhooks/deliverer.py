@@ -1,8 +1,9 @@
-"""Posts queued deliveries, in a task for each target: a target that hangs delays no other."""
+"""Posts the queued deliveries of one target. Each target has a deliverer in a task of its own: a target that hangs
+delays no other.
+"""
 
 import random
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Final
 
 import anyio
 
@@ -15,8 +16,7 @@ from rta_supervisor.transport.link import Link
 from rta_supervisor.webhooks import http_post, signature
 from rta_supervisor.webhooks.backoff import backoff_s
 from rta_supervisor.webhooks.breaker import Breaker
-from rta_supervisor.webhooks.outbox import Outbox
-from rta_supervisor.webhooks.queue import DeliveryQueue, WebhookDelivery
+from rta_supervisor.webhooks.delivery_queue import DeliveryQueue, WebhookDelivery
 from rta_wire import __version__, errors
 
 POLL_S: Final = 2.0
@@ -25,23 +25,6 @@ POLL_S: Final = 2.0
 OUTAGE_PAUSE_S: Final = 1.0
 TAKE_FACTOR: Final = 2
 """A delivery is taken for this many times `timeout_s`: then another supervisor may take it."""
-
-
-class Webhooks:
-    """All targets: the outbox that fills their queues, and a deliverer for each that empties one."""
-
-    def __init__(self, link: Link, config: settings.Settings) -> None:
-        max_pending = config.webhooks.max_pending
-        queues = {name: DeliveryQueue(link, config.keys, name, max_pending=max_pending) for name in config.webhooks.to}
-        self._deliverers = {name: Deliverer(link, name, queue, config) for name, queue in queues.items()}
-        self.outbox = Outbox(link, config, queues, self._wake)
-
-    def _wake(self, name: str) -> None:
-        self._deliverers[name].wake()
-
-    def duties(self) -> dict[str, Callable[[], Coroutine[Any, Any, None]]]:
-        """The loops that have to run, by the name that logs give them."""
-        return {f"webhook-{name}": deliverer.run for name, deliverer in self._deliverers.items()}
 
 
 class Deliverer:

@@ -13,7 +13,7 @@ from rta_supervisor.session.model import SessionRecord
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_supervisor.webhooks import change as changes
-from rta_supervisor.webhooks.queue import DeliveryQueue
+from rta_supervisor.webhooks.delivery_queue import DeliveryQueue
 from rta_wire import keys
 from rta_wire.session import State
 

@@ -15,7 +15,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from rta_supervisor.catalogue import factory
-from rta_supervisor.catalogue.model import Catalogue, CatalogueRow, Query
+from rta_supervisor.catalogue.interface import Catalogue
+from rta_supervisor.catalogue.model import CatalogueRow, Query
 from rta_supervisor.settings import settings
 from rta_wire import errors
 from rta_wire.control.totals import Totals

@@ -10,7 +10,8 @@ import redis
 
 import rta_writers
 from rta_supervisor.catalogue import factory
-from rta_supervisor.catalogue.model import Catalogue, CatalogueRow
+from rta_supervisor.catalogue.interface import Catalogue
+from rta_supervisor.catalogue.model import CatalogueRow
 from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.retention import server_functions as retention_functions
 from rta_supervisor.session import server_functions as session_functions

@@ -1,4 +1,4 @@
-"""Identities that there are not."""
+"""Commands about a session whose identity does not exist."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Trimming of cold batches: the bounds of a stream, an archive that must have them first, and idle streams."""
+"""Trimming of cold batches: the limits of a stream, an archive that must have them first, and idle streams."""
 
 import itertools
 
@@ -8,8 +8,8 @@ import redis
 
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.compaction.store import CompactionStore
-from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_supervisor.retention.trimmer import Trimmer
+from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections.archive import ArchiveSettings
 from rta_supervisor.transport.link import Link
@@ -57,7 +57,7 @@ async def test_bounds_hold_for_live_and_cold(
 
 
 @pytest.mark.usefixtures("small")
-async def test_live_entries_count_for_the_bounds(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+async def test_live_entries_count_for_the_limits(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
     """The more is live, the less has to stay cold."""
     entries = sample_entries(20)
     fill(client, "rig", entries)
@@ -108,7 +108,7 @@ async def test_killed_at_every_step_of_a_trim(
 async def test_cold_batches_wait_for_the_archive(
     client: redis.Redis, link: Link, catalogue: SqliteCatalogue, max_bytes: int, remaining: int
 ) -> None:
-    """Whatever the bounds are, until they take too much memory; then it is noted with the session that it is cut."""
+    """Whatever the limits are, until they take too much memory; then it is noted with the session that it is cut."""
     entries = sample_entries(25)
     fill(client, "rig", entries)
     unarchived = UnarchivedSession(7, "rig", "0-0", "run-1")

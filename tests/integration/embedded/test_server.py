@@ -48,12 +48,12 @@ def test_the_server_dies_with_its_parent_and_leaves_nothing(sig: signal.Signals)
     wait_until(lambda: not Path(directory).exists(), what="the removal of its directory")
 
 
-def test_the_server_dies_with_its_keeper() -> None:
+def test_the_server_dies_with_its_guard() -> None:
     """SIGKILL of the process between parent and server: the kernel ends the server."""
     embedded = server.EmbeddedServer()
     embedded.start()
-    assert embedded._keeper is not None
-    embedded._keeper.kill()
+    assert embedded._guard is not None
+    embedded._guard.kill()
     wait_until(lambda: not is_running(embedded.pid), what="the end of the server")
     embedded.stop()
     assert not embedded.directory.exists()

@@ -13,10 +13,10 @@ from rta_supervisor.compaction.store import CompactionStore
 from rta_supervisor.diagnostics import counters
 from rta_supervisor.nodes import leases as nodes_leases
 from rta_supervisor.nodes.server_clock import ServerClock
-from rta_supervisor.retention.archive_queue import UnarchivedSession
 from rta_supervisor.retention.day_sweep import DaySweep
 from rta_supervisor.retention.day_sweep_rules import STEADY_CLOCK_MS
 from rta_supervisor.retention.trimmer import Trimmer, TrimResult
+from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.session import server_functions as session_functions
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections import days as sections_days

@@ -1,4 +1,6 @@
-"""Redis full, slow and away: writers wait and go on, the supervisor makes room, and both say so without shouting."""
+"""Redis full, slow and away: writers wait and go on, the supervisor makes room, and both log that once and not every
+time.
+"""
 
 import contextlib
 import logging

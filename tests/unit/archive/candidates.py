@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from rta_supervisor.archive import finalize as archive_finalize
-from rta_supervisor.archive import manifest
+from rta_supervisor.archive import manifest, verify
 from rta_supervisor.archive.plan import ArchiveCandidate
 from rta_wire import archive_spec
 from rta_wire.session import State
@@ -34,5 +34,5 @@ def finalize(
     session: ArchiveCandidate, result: archive_spec.SessionResult, staging: Path, archive: Path
 ) -> manifest.Manifest:
     """Verify the files of a session, and move them from the staging folder into the archive."""
-    verified = archive_finalize.verify_files(session.stream_session_id, result.files, staging)
-    return archive_finalize.finalize(session, result, verified, staging, archive)
+    contents = verify.read_files(session.stream_session_id, result.files, staging)
+    return archive_finalize.finalize(session, result, contents, staging, archive)

@@ -10,6 +10,7 @@ from rta_supervisor.diagnostics import loop_watch
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_supervisor.webhooks import deliverer
+from rta_supervisor.webhooks import webhooks as webhooks_webhooks
 from tests.support.waiting import wait_until
 
 TARGET = {"url": "https://example.com/x", "secret": "0123456789abcdef"}
@@ -20,7 +21,7 @@ async def test_each_target_is_a_loop_under_watch(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(deliverer, "OUTAGE_PAUSE_S", 0.01)
     config = settings.load(overrides={"redis.url": "unix:///nonexistent/socket", "webhooks.to.a": TARGET}, environ={})
     link = Link(config.redis)
-    duties = deliverer.Webhooks(link, config).duties()
+    duties = webhooks_webhooks.Webhooks(link, config).duties()
     watched = loop_watch.LoopWatch()
     async with anyio.create_task_group() as tasks:
         for name, duty in duties.items():

@@ -10,7 +10,8 @@ from typing import Any, Final, TextIO
 import click
 import msgspec
 
-from rta_supervisor.catalogue.model import Catalogue, CatalogueRow, Query
+from rta_supervisor.catalogue.interface import Catalogue
+from rta_supervisor.catalogue.model import CatalogueRow, Query
 from rta_supervisor.cli import catalogue_access, options, output, query_options
 from rta_supervisor.cli.catalogue_access import CatalogueLine
 from rta_supervisor.settings import settings

@@ -6,7 +6,8 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from rta_supervisor.catalogue.model import Catalogue, Query
+from rta_supervisor.catalogue.interface import Catalogue
+from rta_supervisor.catalogue.model import Query
 from rta_supervisor.cli import catalogue_access, options, output, query_options
 from rta_supervisor.cli.catalogue_access import CatalogueLine
 from rta_supervisor.nodes.server_clock import now_ms

@@ -8,7 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from rta_supervisor.catalogue.model import Catalogue, CatalogueRow, StorageLocation
+from rta_supervisor.catalogue.interface import Catalogue
+from rta_supervisor.catalogue.model import CatalogueRow, StorageLocation
 from rta_supervisor.cli import catalogue_access, options, output, session_lookup
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries, summaries

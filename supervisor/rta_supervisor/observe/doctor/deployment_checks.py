@@ -9,7 +9,7 @@ from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import summaries
 from rta_supervisor.observe.doctor.findings import Finding, bad, name_some, ok, warn
 from rta_supervisor.observe.queries import RedisQueries
-from rta_supervisor.retention.archive_queue import UnarchivedSession
+from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_wire import __version__, errors, keys
@@ -61,7 +61,7 @@ class DeploymentChecks:
         return ok("control streams", found)
 
     async def dead_letters(self) -> Finding:
-        """Whether there are any."""
+        """Whether there are dead letters."""
         count = await self._queries.dead_letter_count()
         if count:
             return warn("dead letters", f"{count:,}", "Look at them with: rta-supervisor dlq list")
@@ -114,8 +114,10 @@ class DeploymentChecks:
         return ok("archive", found)
 
     async def orphaned_keys(self) -> Finding:
-        """Whether there are states without a session, or keys of ours that never expire. Scans a bounded part of all
-        keys: nothing else does."""
+        """Whether there are states without a session, or keys with the prefix of supervisors that never expire.
+
+        Looks at `scan_keys` keys at most, since SCAN over all keys would take long on a large server.
+        """
         names, is_all = await self._scan()
         pattern = re.compile(re.escape(self._keys.session_state("\0")).replace("\0", "(.+)"))
         states = [(name, match[1]) for name in names if (match := pattern.fullmatch(name))]

@@ -1,4 +1,4 @@
-"""Section `[metrics]`: what is counted and how often Redis is sampled."""
+"""Section `[metrics]`: what is counted and how often Redis is observed."""
 
 import msgspec
 

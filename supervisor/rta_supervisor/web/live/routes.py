@@ -11,8 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from rta_supervisor.http import limits as http_limits
-from rta_supervisor.http import sse
+from rta_supervisor.http import connection_limit, sse
 from rta_supervisor.session.model import SessionRecord
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.web.context import WebContext
@@ -43,7 +42,7 @@ def routes(context: WebContext) -> list[BaseRoute]:
     """Everything under `/ui`."""
     files = {path.name: path for path in STATIC.iterdir() if path.suffix in MEDIA_TYPES}
     feed = SnapshotFeed(context)
-    page_limit, plot_limit = http_limits.ConnectionLimit(PAGES_MAX), http_limits.ConnectionLimit(PLOTS_MAX)
+    page_limit, plot_limit = connection_limit.ConnectionLimit(PAGES_MAX), connection_limit.ConnectionLimit(PLOTS_MAX)
 
     async def page(_: Request) -> Response:
         return _file(files["index.html"])

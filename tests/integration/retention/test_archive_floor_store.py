@@ -10,7 +10,7 @@ from rta_supervisor.diagnostics import counters
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe.doctor.deployment_checks import DeploymentChecks
 from rta_supervisor.retention import trimmer
-from rta_supervisor.retention.archive_queue import UnarchivedSession
+from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections import archive as sections_archive
 from rta_supervisor.transport import function_loader
@@ -73,7 +73,7 @@ class ArchivedStream:
 
 
 def test_trimming_waits_for_the_archive(client: redis.Redis, url: str) -> None:
-    """The oldest session that is not archived sets the floor, open or closed; without one the usual bounds hold."""
+    """The oldest session that is not archived sets the floor, open or closed; without one the usual limits hold."""
     stream = ArchivedStream(client, url)
     stream.add_session("late", "30-0", 2, is_open=True)
     old = stream.add_session("old", "10-0")

@@ -1,16 +1,16 @@
-"""Which stream may be removed, and which entries trimming has to leave. Pure: a sweep reads, these rules decide."""
+"""What a sweep of the trimming duty has read, which streams may be removed after that, and which entries the archive
+needs. Pure.
+
+The limits by number, bytes and age are applied inside Redis, by the server function `rtas_trim_1` in
+`session/stream.lua`.
+"""
 
 from collections.abc import Collection, Mapping
-from typing import Final
 
 import msgspec
 
-from rta_supervisor.retention.archive_queue import ArchiveFloor
-from rta_supervisor.settings import settings
+from rta_supervisor.retention.archive_floor import ArchiveFloor
 from rta_wire import entry_ids
-
-UNLIMITED_ENTRIES: Final = 2**53
-"""More than any stream has, and a whole number in Lua."""
 
 
 class TrimSnapshot(msgspec.Struct, frozen=True):
@@ -43,8 +43,3 @@ class TrimSnapshot(msgspec.Struct, frozen=True):
         floor = self.floors.get(stream)
         needed = self.last_ids.get(stream) if floor is None else floor.position
         return below if needed is None else min(below, needed, key=entry_ids.parse)
-
-
-def limits_past_floor(limits: settings.TrimLimits, max_bytes: int) -> settings.TrimLimits:
-    """The limits of a stream that takes too much memory to wait for the archive: the memory alone counts."""
-    return msgspec.structs.replace(limits, max_entries=UNLIMITED_ENTRIES, max_bytes=max_bytes, max_age_s=0)

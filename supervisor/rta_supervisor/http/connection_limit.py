@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 
 class ConnectionLimit:
-    """Counts the open connections of one kind. Whoever accepts one checks `is_reached` before."""
+    """Limits the open connections of one kind. A server refuses a new connection while `is_reached`."""
 
     def __init__(self, max_connections: int) -> None:
         self._free = max_connections
@@ -15,8 +15,8 @@ class ConnectionLimit:
         return self._free <= 0
 
     @contextlib.contextmanager
-    def slot(self) -> Iterator[None]:
-        """Takes one of the connections, and gives it back at the end."""
+    def opened(self) -> Iterator[None]:
+        """Count one connection as open until the end of the block."""
         self._free -= 1
         try:
             yield

@@ -1,4 +1,5 @@
-"""A process between a parent and its server: ends the server and removes its directory when the parent has ended.
+"""Makes child processes end with their parent. As a program: a process that starts a server for its parent, ends the
+server when the parent has ended, and removes the server's directory.
 
 The parent holds the other end of this process's standard input, which closes with the parent, even at SIGKILL. If this
 process is killed, the kernel ends the server: PR_SET_PDEATHSIG. Imports nothing of the project, to start fast.

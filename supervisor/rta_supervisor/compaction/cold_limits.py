@@ -1,6 +1,7 @@
-"""Whether a stream, live and cold together, is over the bounds of `[trim]`, and whether its oldest batch may go. Pure.
+"""Whether a stream, live and cold together, is over the limits of `[trim]`, and whether its oldest batch is to be
+removed. Pure.
 
-Only whole batches are removed, so more may stay than the bounds say, and never less.
+Only whole batches are removed, so more may stay than the limits say, and never less.
 """
 
 import msgspec
@@ -17,12 +18,12 @@ class StreamUsage(msgspec.Struct, frozen=True):
     live_entries: int
     """Live entries above the cold part."""
     memory_bytes: int
-    """Live and cold together. Read only where the memory is bounded."""
+    """Live and cold together. Read only where the memory is limited."""
     at_ms: int
 
 
 def may_exceed(extent: ColdExtent, usage: StreamUsage, limits: settings.TrimLimits) -> bool:
-    """Whether the stream may be over a bound, by the index alone: as long as it is not, no batch has to be read."""
+    """Whether the stream may be over a limit, by the index alone: as long as it is not, no batch has to be read."""
     return (
         extent.entries + usage.live_entries > limits.max_entries
         or _is_old(extent.first_id, usage, limits)
@@ -30,7 +31,7 @@ def may_exceed(extent: ColdExtent, usage: StreamUsage, limits: settings.TrimLimi
     )
 
 
-def may_remove(first: Header, extent: ColdExtent, usage: StreamUsage, limits: settings.TrimLimits) -> bool:
+def should_remove(first: Header, extent: ColdExtent, usage: StreamUsage, limits: settings.TrimLimits) -> bool:
     """Whether the first batch is to be removed: enough entries stay without it, it is too old, or memory is short."""
     return (
         extent.entries + usage.live_entries - first.entries >= limits.max_entries

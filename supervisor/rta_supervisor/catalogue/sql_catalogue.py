@@ -1,4 +1,6 @@
-"""The methods of a catalogue as statements of SQL and their rows. Connections and their errors are up to subclasses."""
+"""The methods of a catalogue as SQL statements, which `sql_statements` has, and the rows that they return. Connections
+and their errors are left to subclasses.
+"""
 
 import abc
 from collections.abc import Sequence
@@ -6,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from rta_supervisor.catalogue import statements
+from rta_supervisor.catalogue import sql_statements
 from rta_supervisor.catalogue.model import CatalogueRow, ProgressRow, Query, StorageLocation
 
 
 class SqlCatalogue(abc.ABC):
     """A catalogue in a database of one dialect."""
 
-    def __init__(self, dialect: statements.Dialect) -> None:
-        self._statements = statements.Statements(dialect)
+    def __init__(self, dialect: sql_statements.Dialect) -> None:
+        self._statements = sql_statements.Statements(dialect)
 
     @abc.abstractmethod
     async def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -27,10 +29,10 @@ class SqlCatalogue(abc.ABC):
     async def save(self, rows: Sequence[CatalogueRow]) -> None:
         # In the same order everywhere: two that save the same rows at once can't deadlock.
         ordered = sorted(rows, key=lambda row: row.key)
-        await self._write(self._statements.upsert, [statements.row_values(row) for row in ordered])
+        await self._write(self._statements.upsert, [sql_statements.row_values(row) for row in ordered])
 
     async def save_progress(self, progress: Sequence[ProgressRow], *, at_ms: int) -> None:
-        rows = [statements.progress_values(row, at_ms) for row in sorted(progress)]
+        rows = [sql_statements.progress_values(row, at_ms) for row in sorted(progress)]
         await self._write(self._statements.progress, rows)
 
     async def get(self, identity: str) -> CatalogueRow | None:
@@ -68,4 +70,4 @@ class SqlCatalogue(abc.ABC):
         return [StorageLocation(*row) for row in await self._read(self._statements.select_locations, stream)]
 
     async def _select(self, statement: str, *values: Any) -> list[CatalogueRow]:
-        return [statements.parse_row(row) for row in await self._read(statement, *values)]
+        return [sql_statements.parse_row(row) for row in await self._read(statement, *values)]

@@ -1,4 +1,4 @@
-"""How many streams are compacted in an hour, and how long to wait after a batch. Pure."""
+"""The limit on streams that are compacted in an hour. Pure."""
 
 from collections import deque
 from typing import Final
@@ -6,8 +6,8 @@ from typing import Final
 HOUR_S: Final = 3600
 
 
-class HourlyPace:
-    """Streams that were begun in the last hour."""
+class HourlyLimit:
+    """Counts the streams whose compaction began in the last hour."""
 
     def __init__(self) -> None:
         self._begun_s: deque[float] = deque()

@@ -2,10 +2,8 @@
 
 import pytest
 
-from rta_supervisor.retention import trim_rules
-from rta_supervisor.retention.archive_queue import ArchiveFloor
-from rta_supervisor.retention.trim_rules import TrimSnapshot
-from rta_supervisor.settings import settings
+from rta_supervisor.retention.archive_floor import ArchiveFloor
+from rta_supervisor.retention.trim_snapshot import TrimSnapshot
 
 FLOOR = ArchiveFloor("50-0", ())
 
@@ -50,11 +48,3 @@ def test_streams_in_use_have_a_session_or_a_floor() -> None:
 def test_the_archive_lowers_the_boundary_of_trimming(changes: dict[str, object], boundary: str) -> None:
     """To the floor of the stream, or to the id at which it ended before the sessions were read; never upwards."""
     assert snapshot(**changes).boundary_for_archive("rig", "100-0") == boundary
-
-
-def test_past_the_floor_only_memory_counts() -> None:
-    """A stream that waits for the archive loses no more entries than its memory demands."""
-    limits = settings.TrimSettings(max_entries=5, max_age_s=60, exact=True).limits_for("rig")
-    past = trim_rules.limits_past_floor(limits, 1000)
-    assert (past.max_entries, past.max_bytes, past.max_age_s) == (trim_rules.UNLIMITED_ENTRIES, 1000, 0)
-    assert past.exact
