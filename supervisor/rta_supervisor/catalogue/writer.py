@@ -167,7 +167,10 @@ def _unarchived(row: CatalogueRow, outcome: str, position: str) -> UnarchivedSes
 def row_from_redis(
     identity: str, state_fields: Sequence[bytes | None], hash_fields: Sequence[bytes | None], at_ms: int
 ) -> CatalogueRow:
-    """`state_fields`: the values of `ROW_FIELDS`. `hash_fields`: Session JSON and position in the stream."""
+    """The row of a session, from what Redis has of it at `at_ms`.
+
+    `state_fields`: the values of `ROW_FIELDS`. `hash_fields`: Session JSON and position in the stream.
+    """
     document, position = hash_fields
     stream, number, principal, state, version, opened_ms, totals = state_fields
     assert stream is not None

@@ -50,7 +50,10 @@ class DaySweep:
         self._log = log.get(duty="trim")
 
     async def sweep(self, last_use_ms: Mapping[str, float], busy: Collection[str], until_ms: int) -> DaySweepResult:
-        """`last_use_ms`: every stream that a session used. `busy`: streams that may not be removed."""
+        """Bring the indexes of days up to date, and remove the streams of days that are too old.
+
+        `last_use_ms`: every stream that a session used. `busy`: streams that may not be removed.
+        """
         used = [day for stream in last_use_ms if (day := day_streams.parse(stream)) is not None]
         indexed = await self._index.days_by_source({day.source for day in used})
         comparison = day_sweep_rules.compare(used, indexed, self._config.days)

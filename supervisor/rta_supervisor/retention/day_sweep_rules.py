@@ -59,8 +59,11 @@ class DayComparison(msgspec.Struct, frozen=True):
 def compare(
     used: Iterable[day_streams.Day], indexed: Mapping[str, Collection[day_streams.Day]], config: DaysSettings
 ) -> DayComparison:
-    """`used`: streams that are called after a day. One counts as a day where its source is divided by days, or was when
-    the stream began: then the index has it."""
+    """Compare the days that have a stream with the days in the indexes of their sources.
+
+    `used`: streams that are called after a day. One counts as a day where its source is divided by days, or was when
+    the stream began: then the index has it.
+    """
     named = list(used)
     in_index = {day for days in indexed.values() for day in days}
     days = [day for day in named if day in in_index or config.day_of(day.stream) is not None]
