@@ -38,7 +38,8 @@ class BatchResult(msgspec.Struct, frozen=True):
 class Handler(Protocol):
     """Handles the messages of a kind of control stream."""
 
-    async def handle(self, entries: Sequence[ControlEntry]) -> BatchResult: ...
+    async def handle(self, entries: Sequence[ControlEntry]) -> BatchResult:
+        """Handle a batch of messages. Gives which of them to acknowledge, and which to handle again later."""
 
     async def refuse(self, entry: ControlEntry, error: errors.RtaError) -> None:
         """Add a message that can't be handled to the dead letters, and reply to it where it wants a reply."""

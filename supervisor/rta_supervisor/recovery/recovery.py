@@ -21,7 +21,7 @@ from rta_supervisor.session import server_functions as session_functions
 from rta_supervisor.session.model import SessionRef
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import function_loader as transport_functions
+from rta_supervisor.transport import function_loader
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS, classify, is_key_specific
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.paging import PAGE_SIZE, pages
@@ -97,7 +97,7 @@ class Recovery:
 
     async def restore(self, *, is_start: bool = False) -> tuple[int, int]:
         """Restore everything that has to be there. Gives how many sessions were restored and how many miss data."""
-        await transport_functions.load(self._link)
+        await function_loader.load(self._link)
         for prepare in self._prepare:
             await prepare()
         try:

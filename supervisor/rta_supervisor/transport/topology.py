@@ -95,7 +95,7 @@ class SentinelTopology:
         return [self.exchange]
 
     async def find_primary_tags(self) -> list[str]:
-        """An empty tag. Asks the Sentinels first: one that is still reached may be replaced."""
+        """An empty tag. Asks the Sentinels first, as a master that still answers may have been replaced."""
         previous = self._master
         try:
             master = await self._find_master()
