@@ -19,7 +19,7 @@ from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.compaction.compactor import Compactor
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.settings.sections import compaction
+from rta_supervisor.settings.sections.compact import CompactSettings
 from rta_supervisor.transport import function_loader
 from rta_supervisor.transport.link import Link
 from rta_wire import keys, limits
@@ -116,7 +116,7 @@ async def compact(url: str) -> None:
     config = settings.Settings(
         redis=settings.RedisSettings(url=url),
         trim=settings.TrimSettings(max_entries=10**9),
-        compact=compaction.CompactSettings(after_s=1, bytes_per_s=10**12, streams_per_hour=10**6),
+        compact=CompactSettings(after_s=1, bytes_per_s=10**12, streams_per_hour=10**6),
     )
     link = Link(config.redis)
     await function_loader.load(link)

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from rta_wire import errors, keys, limits
+from rta_wire import errors, limits, name_checks
 
 DAY_S: Final = 24 * 3600
 DAY_MS: Final = DAY_S * 1000
@@ -70,7 +70,7 @@ def is_stream_of(stream: str, source: str) -> bool:
 
 def check_source(source: str) -> str:
     """The source itself, if a stream may have its name with a day added."""
-    keys.check_stream_name(source)
+    name_checks.check_stream_name(source)
     if len(source) > SOURCE_MAX_CHARS:
         reason = f"with a stream per day it has at most {SOURCE_MAX_CHARS} characters: each day adds {SUFFIX_CHARS}"
         raise errors.BadName(what="Stream name", value=source, reason=reason)

@@ -1,7 +1,8 @@
 """Which package owns which name in Redis.
 
-The owner decides what a key or field holds, and calls the server functions on it. Others read it by its name in `keys`,
-or ask the owner. Nothing is decided here at run time: tests compare the table with the code.
+The owner decides what a key or field holds, and calls the server functions on it. Others read it by its name in `keys`;
+those that write it too are listed in docs/architecture.md. Nothing is decided here at run time: tests compare the table
+with the code.
 """
 
 from typing import Final

@@ -4,12 +4,11 @@ A helper key carries the key that it guards as its hash tag, so that both live i
 """
 
 import binascii
-import re
 from typing import Final
 
 import msgspec
 
-from rta_wire import errors, limits
+from rta_wire import errors, name_checks
 
 # Keys whose names are fixed.
 
@@ -83,13 +82,6 @@ COLD_FIELD: Final = b"b"
 DEFAULT_PRINCIPAL: Final = "default"
 DEFAULT_OPERATOR: Final = "operator"
 
-QUOTED_NAME_MAX_CHARS: Final = 300
-"""How much of a refused name an error quotes: enough to see what is wrong with it."""
-
-_STREAM_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.STREAM_NAME_MAX_CHARS - 1}}}")
-_BRACES: Final = re.compile(r"[{}]")
-_CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-
 
 def stream(name: str) -> str:
     """The stream that others read."""
@@ -123,11 +115,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session_template: str = "sessions:{identity}"
 
     def __post_init__(self) -> None:
-        if _BRACES.search(self.prefix):
+        if name_checks.BRACES.search(self.prefix):
             raise errors.BadConfiguration(where="keys.prefix", reason="it must not contain a brace")
-        if self.session_template.count("{identity}") != 1 or re.search(
-            r"[{}]", self.session_template.replace("{identity}", "")
-        ):
+        without_identity = self.session_template.replace("{identity}", "", 1)
+        if without_identity == self.session_template or name_checks.BRACES.search(without_identity):
             raise errors.BadConfiguration(
                 where="keys.session_template", reason="it must contain {identity} once and no other brace"
             )
@@ -290,57 +281,6 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def session_hashes(names: Keys, identity: str) -> tuple[str, str]:
     """Both hashes of a session, in the order in which server functions take them."""
     return names.session(identity), names.session_state(identity)
-
-
-def check_stream_name(name: str) -> str:
-    """The name of a stream. Raises `BadName` if it is not valid, as the other checks do."""
-    if not _STREAM_NAME.fullmatch(name):
-        raise errors.BadName(
-            what="Stream name",
-            value=name[:QUOTED_NAME_MAX_CHARS],
-            reason="it starts with a letter or digit, goes on with letters, digits, '.', '_' and '-', "
-            f"and has at most {limits.STREAM_NAME_MAX_CHARS} characters",
-        )
-    return name
-
-
-def check_identity(identity: str) -> str:
-    """The identity of a session, if it is valid."""
-    return _check_text("Identity", identity, limits.IDENTITY_MAX_BYTES)
-
-
-def check_unit(unit: str) -> str:
-    """The name of a unit, if it is valid."""
-    return _check_text("Unit", unit, limits.UNIT_MAX_BYTES)
-
-
-def check_external_id(external_id: str) -> str:
-    """An external id, if it is valid."""
-    return _check_text("External id", external_id, limits.IDENTITY_MAX_BYTES)
-
-
-def check_principal(principal: str) -> str:
-    """The name of a principal, if it is valid."""
-    return _check_text("Principal", principal, limits.IDENTITY_MAX_BYTES)
-
-
-def _check_text(what: str, value: str, max_bytes: int) -> str:
-    # Nearly every name passes here, and every report has two.
-    if 1 <= len(value) <= max_bytes and value.isascii() and value.isprintable() and not _BRACES.search(value):
-        return value
-    try:
-        size = len(value.encode())
-    except UnicodeEncodeError as error:
-        raise errors.BadName(what=what, value=value[:QUOTED_NAME_MAX_CHARS], reason="it is not valid UTF-8") from error
-    if not 1 <= size <= max_bytes:
-        raise errors.BadName(
-            what=what, value=value[:QUOTED_NAME_MAX_CHARS], reason=f"it has {size} bytes of UTF-8, not 1 to {max_bytes}"
-        )
-    if _CONTROL_CHARACTERS.search(value) or _BRACES.search(value):
-        raise errors.BadName(
-            what=what, value=value[:QUOTED_NAME_MAX_CHARS], reason="control characters and braces are not allowed"
-        )
-    return value
 
 
 SLOTS: Final = 16_384

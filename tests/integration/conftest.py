@@ -10,7 +10,7 @@ import redis
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.embedded import server
-from rta_supervisor.recovery.restore import Recovery
+from rta_supervisor.recovery.recovery import Recovery
 from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.store import SessionStore

@@ -14,7 +14,7 @@ from rta_supervisor.compaction.compactor import Compactor
 from rta_supervisor.compaction.store import CompactionStore
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.settings.sections import compaction
+from rta_supervisor.settings.sections.compact import CompactSettings
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, keys
@@ -87,9 +87,7 @@ def stream_length(client: redis.Redis, key: str) -> int:
 def config(trim: settings.TrimSettings | None = None, **changes: Any) -> settings.Settings:
     """Settings under which streams are cold after a minute and are compacted without pauses."""
     compact = {"after_s": 60, "bytes_per_s": 10**12, "streams_per_hour": 10**6} | changes
-    return settings.Settings(
-        trim=trim or settings.TrimSettings(max_entries=10**9), compact=compaction.CompactSettings(**compact)
-    )
+    return settings.Settings(trim=trim or settings.TrimSettings(max_entries=10**9), compact=CompactSettings(**compact))
 
 
 def compactor(link: Link, catalogue: SqliteCatalogue, own_config: settings.Settings | None = None) -> Compactor:

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 import lz4.block
 
-from rta_wire import errors, keys, limits, session
+from rta_wire import errors, keys, limits, name_checks, session
 from rta_wire.codec import burst as codec_burst
 from rta_wire.codec import decode, layout
 from rta_wire.cold import batch as cold_batch
@@ -83,11 +83,11 @@ def report(raw: bytes) -> None:
     for _ in range(2):
         _tried(lambda: joined.add(raw))
     for (identity, number), units in joined.sessions.items():
-        keys.check_identity(identity)
+        name_checks.check_identity(identity)
         assert 0 <= number < 2**64
         for unit, totals in units.items():
             assert Totals.from_words(totals.words()) == totals
-            keys.check_unit(unit)
+            name_checks.check_unit(unit)
 
 
 def session_json(raw: bytes) -> None:
@@ -112,7 +112,12 @@ def mark(raw: bytes) -> None:
 def names(raw: bytes) -> None:
     """Names of streams, sessions and units."""
     text = raw.decode(errors="surrogateescape")
-    for check in (keys.check_stream_name, keys.check_identity, keys.check_unit, keys.check_principal):
+    for check in (
+        name_checks.check_stream_name,
+        name_checks.check_identity,
+        name_checks.check_unit,
+        name_checks.check_principal,
+    ):
         _tried(functools.partial(check, text))
 
 

@@ -8,7 +8,7 @@ import msgspec
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.nodes.server_clock import Clock, now_ms
-from rta_supervisor.recovery.restore import Recovery
+from rta_supervisor.recovery.recovery import Recovery
 from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.session.effects import SessionEffects

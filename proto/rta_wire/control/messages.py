@@ -6,7 +6,7 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from rta_wire import errors, keys, limits
+from rta_wire import errors, limits, name_checks
 from rta_wire.pb import control_pb2
 from rta_wire.session import FINAL_STATES, State
 
@@ -79,11 +79,11 @@ def check(message: Message) -> Message:
         if not _REQUEST_ID.fullmatch(message.target_request_id):
             raise errors.BadMessage(reason=f"the request id {message.target_request_id!r} is not one")
         return message
-    keys.check_identity(message.identity)
+    name_checks.check_identity(message.identity)
     if isinstance(message, control_pb2.OpenSession):
-        keys.check_stream_name(message.stream)
+        name_checks.check_stream_name(message.stream)
         if message.external_id:
-            keys.check_external_id(message.external_id)
+            name_checks.check_external_id(message.external_id)
     elif isinstance(message, control_pb2.UpdateSession):
         if message.state not in ("", State.WAITING, State.OPEN):
             raise errors.BadMessage(reason=f"a session can't be updated to be {message.state!r}")
@@ -93,7 +93,7 @@ def check(message: Message) -> Message:
     elif isinstance(message, control_pb2.NoteArchived):
         if not _CHECKSUM.fullmatch(message.checksum):
             raise errors.BadMessage(
-                reason=f"the checksum {message.checksum[: keys.QUOTED_NAME_MAX_CHARS]!r} is not one"
+                reason=f"the checksum {message.checksum[: name_checks.QUOTED_NAME_MAX_CHARS]!r} is not one"
             )
     elif isinstance(message, control_pb2.Progress):
         _check_progress(message)
@@ -101,7 +101,7 @@ def check(message: Message) -> Message:
 
 
 def _check_progress(message: control_pb2.Progress) -> None:
-    keys.check_unit(message.unit)
+    name_checks.check_unit(message.unit)
     totals = message.totals
     if totals.start_time > totals.end_time and totals.HasField("start_time") and totals.HasField("end_time"):
         raise errors.BadMessage(reason="the time range ends before it starts")

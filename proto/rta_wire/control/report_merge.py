@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 from google.protobuf.message import DecodeError
 
-from rta_wire import errors, keys, limits
+from rta_wire import errors, limits, name_checks
 from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
@@ -109,7 +109,7 @@ class MergedReports:
         if message.version != messages.VERSION or not message.HasField("heartbeat"):
             _refuse(raw)
         report = message.heartbeat
-        key = keys.check_identity(report.identity), report.stream_session_id
+        key = name_checks.check_identity(report.identity), report.stream_session_id
         self.sessions.setdefault(key, {})
         return key
 

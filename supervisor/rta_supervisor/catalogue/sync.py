@@ -31,11 +31,11 @@ class CatalogueSync:
         config: settings.Settings,
         *,
         on_stale: Callable[[str], None],
-        close_again: Callable[[], Awaitable[None]],
+        close_reopened: Callable[[], Awaitable[None]],
     ) -> None:
         """`on_stale`: called with the identity of each session whose row may be old.
 
-        `close_again`: ends in Redis what is closed in the catalogue.
+        `close_reopened`: ends in Redis what is closed in the catalogue.
         """
         self._link = link
         self._sessions = sessions
@@ -43,7 +43,7 @@ class CatalogueSync:
         self._keys = config.keys
         self._every_s = min(SYNC_INTERVAL_S, config.session.closed_ttl_s / SYNCS_PER_CLOSED_TTL)
         self._on_stale = on_stale
-        self._close_again = close_again
+        self._close_reopened = close_reopened
         self._is_new_turn = True
         self._log = log.get()
 
@@ -70,4 +70,4 @@ class CatalogueSync:
             self._on_stale(ref.identity)
         for row in await self._catalogue.unfinished():
             self._on_stale(row.identity)
-        await self._close_again()
+        await self._close_reopened()

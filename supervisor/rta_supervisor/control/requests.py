@@ -5,10 +5,10 @@ one reply. Knows no session: the services come from the wiring, one for each typ
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from rta_supervisor.control import deadlines, server_functions
+from rta_supervisor.control import expiry, server_functions
 from rta_supervisor.control.dead_letters import DeadLetterWriter
 from rta_supervisor.control.entry import BatchResult, ControlEntry
-from rta_supervisor.control.priority import Priority
+from rta_supervisor.control.request_priority import RequestPriority
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.settings import settings
@@ -46,7 +46,7 @@ class RequestHandler:
         config: settings.Settings,
         dead_letters: DeadLetterWriter,
         services: Mapping[type, RequestService],
-        priority: Priority | None = None,
+        request_priority: RequestPriority | None = None,
     ) -> None:
         """`services`: by type of message. Cancellations are served here."""
         self._link = link
@@ -54,12 +54,12 @@ class RequestHandler:
         self._config = config
         self._dead_letters = dead_letters
         self._services = services
-        self._priority = priority or Priority()
+        self._request_priority = request_priority or RequestPriority()
         self._log = log.get()
 
     async def handle(self, entries: Sequence[ControlEntry]) -> BatchResult:
         """Serve a batch, cancellations before the requests that they cancel. Reports wait meanwhile."""
-        with self._priority.prioritized():
+        with self._request_priority.serving():
             decoded = [_decode(entry) for entry in entries]
             decoded.sort(key=lambda pair: not isinstance(pair[1], control_pb2.CancelRequest))
             deferred = [entry for entry, message in decoded if not await self._serve(entry, message)]
@@ -87,7 +87,7 @@ class RequestHandler:
             return True
         if await self._link.do("EXISTS", self._keys.reply(message.request_id)):
             return True
-        expired = deadlines.expired_request(
+        expired = expiry.expired_request(
             entry.sent_ms, now_ms(), is_first_delivery=entry.is_first_delivery, config=self._config.control
         )
         if expired is not None:

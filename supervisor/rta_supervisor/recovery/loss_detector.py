@@ -25,7 +25,7 @@ class LossDetector:
         A server that restarts from a snapshot of a moment ago has the right count, and may still have lost data: that
         it is another process is reason enough.
         """
-        tags = await self._link.topology.tags()
+        tags = await self._link.topology.find_primary_tags()
         calls = [
             call
             for tag in tags

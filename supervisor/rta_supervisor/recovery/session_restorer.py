@@ -55,7 +55,7 @@ class SessionRestorer:
             self._log.warning("session_restored", session=row.identity, stream=row.stream, id=row.stream_session_id)
         return created is not None
 
-    async def close_as(self, record: SessionRecord, row: CatalogueRow) -> None:
+    async def close_as_in_catalogue(self, record: SessionRecord, row: CatalogueRow) -> None:
         """Write the JSON of the catalogue to a session, and end it as it has ended there."""
         await self._effects.replace_json(record, row.json, row.version)
         if not record.state.is_closed:

@@ -1,4 +1,4 @@
-"""The supervisor in three acts: startup, the loops, shutdown. `wiring` builds what runs."""
+"""Startup, main loop and shutdown of a supervisor. Its parts are built by `wiring`."""
 
 import contextlib
 import gc
@@ -39,7 +39,7 @@ times and all sessions every few seconds: that took a fifth of our time and dela
 
 
 class Daemon:
-    """Starts everything, watches over it and stops it."""
+    """Starts the parts, runs their loops in one task group, and stops them in order."""
 
     def __init__(self, config: settings.Settings, load: Callable[[], settings.Settings] | None = None) -> None:
         """`load`: reads the settings as they are now, for a reload."""
@@ -155,7 +155,7 @@ class Daemon:
         parts = self._parts
         watched = parts.observers.loops.watched
         callbacks = ConsumerCallbacks(
-            on_data_loss=parts.recovery.recovery.recover, on_gap=parts.sessions.refresher.recount
+            on_data_loss=parts.recovery.recovery.restore_after_loss, on_gap=parts.sessions.refresher.fold_all_marks
         )
         async with anyio.create_task_group() as background:
             for name, duty in wiring.duties(parts, self._config).items():

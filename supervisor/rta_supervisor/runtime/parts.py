@@ -8,7 +8,7 @@ from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.compaction.compactor import Compactor
 from rta_supervisor.control.consumer import ControlConsumer
 from rta_supervisor.control.dead_letters import DeadLetterWriter
-from rta_supervisor.control.priority import Priority
+from rta_supervisor.control.request_priority import RequestPriority
 from rta_supervisor.control.requests import RequestHandler
 from rta_supervisor.diagnostics.loop_watch import LoopWatch
 from rta_supervisor.nodes.leases import Leases
@@ -18,8 +18,8 @@ from rta_supervisor.observe.health import Health
 from rta_supervisor.observe.history import HistoryRecorder
 from rta_supervisor.observe.sampler import Sampler
 from rta_supervisor.recovery.loss_detector import LossDetector
-from rta_supervisor.recovery.restore import Recovery
-from rta_supervisor.recovery.resurrect import Resurrection
+from rta_supervisor.recovery.recovery import Recovery
+from rta_supervisor.recovery.resurrection import Resurrection
 from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.retention.trimmer import Trimmer
 from rta_supervisor.session.recent_reports import RecentReports
@@ -47,7 +47,7 @@ class ControlParts(NamedTuple):
     reports: ControlConsumer
     request_letters: DeadLetterWriter
     report_letters: DeadLetterWriter
-    priority: Priority
+    request_priority: RequestPriority
 
 
 class RetentionParts(NamedTuple):

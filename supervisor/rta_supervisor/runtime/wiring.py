@@ -12,7 +12,7 @@ from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.compaction.compactor import Compactor
 from rta_supervisor.control.consumer import ControlConsumer
 from rta_supervisor.control.dead_letters import DeadLetterWriter
-from rta_supervisor.control.priority import Priority
+from rta_supervisor.control.request_priority import RequestPriority
 from rta_supervisor.control.requests import RequestHandler, RequestService
 from rta_supervisor.diagnostics import counters
 from rta_supervisor.diagnostics.loop_watch import LoopWatch
@@ -25,8 +25,8 @@ from rta_supervisor.observe.health import Health
 from rta_supervisor.observe.history import HistoryRecorder
 from rta_supervisor.observe.sampler import Sampler
 from rta_supervisor.recovery.loss_detector import LossDetector
-from rta_supervisor.recovery.restore import Recovery
-from rta_supervisor.recovery.resurrect import Resurrection
+from rta_supervisor.recovery.recovery import Recovery
+from rta_supervisor.recovery.resurrection import Resurrection
 from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.retention.trimmer import Trimmer
@@ -117,7 +117,7 @@ def build_control(link: Link, settings: Settings, nodes: NodeParts) -> ControlPa
         reports=ControlConsumer("reports", reports, link, settings, consumer, gather_batches=GATHER_REPORTS),
         request_letters=DeadLetterWriter(link, settings, kind="requests"),
         report_letters=DeadLetterWriter(link, settings, kind="reports"),
-        priority=Priority(),
+        request_priority=RequestPriority(),
     )
 
 
@@ -187,7 +187,7 @@ def build_recovery(
             repository,
             settings,
             on_stale=catalogue.writer.mark_changed,
-            close_again=recovery.close_again,
+            close_reopened=recovery.close_reopened,
         ),
     )
 
@@ -209,13 +209,13 @@ def build_handlers(
         control_pb2.NoteArchived: ArchiveRecorder(link, settings, sessions.store, catalogue.repository).record,
     }
     return HandlerParts(
-        requests=RequestHandler(link, settings, control.request_letters, services, control.priority),
+        requests=RequestHandler(link, settings, control.request_letters, services, control.request_priority),
         reports=ReportHandler(
             control.report_letters,
             sessions.store,
             sessions.refresher,
             settings,
-            control.priority,
+            control.request_priority,
             recent_reports=sessions.recent_reports,
         ),
     )

@@ -1,5 +1,5 @@
-"""Writes to Redis what a session's life consists of: a new session, the effects of a transition in the order that the
-state machine gives, and the notes for webhooks and the catalogue. Decides nothing.
+"""Writes sessions to Redis: a new session, the effects of a transition in the order that the state machine gives, and
+the notes for webhooks and the catalogue. Decides nothing.
 
 Order matters across slots: the hash before the stream entry, so that a reader who joins between the two sees the new
 JSON twice rather than never.

@@ -79,19 +79,22 @@ class FoldResult(msgspec.Struct, frozen=True):
 
 
 def parse_fold_result(ref: SessionRef, outcome: FoldOutcome, names: Sequence[bytes]) -> FoldResult:
-    """`names`: the owner of a foreign session, else units whose totals are implausible."""
+    """What became of the reports for a session, from the reply to a fold.
+
+    `names`: the owner of a foreign session, else units whose totals are implausible.
+    """
     if outcome is FoldOutcome.FOREIGN:
         return FoldResult(ref, outcome, owner=names[0].decode())
     return FoldResult(ref, outcome, tuple(unit.decode() for unit in names))
 
 
 def parse_totals(text: bytes | None) -> Totals:
-    """The folded totals of a session; None where nothing is folded yet."""
+    """The folded totals of a session, from their text in Redis; all zero where nothing is folded yet."""
     return Totals.from_words(text.decode().split()) if text else Totals()
 
 
 def parse_record(identity: str, raw: Mapping[bytes, bytes], document: bytes | None) -> SessionRecord:
-    """`raw`: the folded state of the session; `document`: the JSON of its hash."""
+    """The record of a session, from its folded state `raw` and the Session JSON of its hash."""
     fields = {name.decode(): value.decode() for name, value in raw.items()}
     return SessionRecord(
         ref=SessionRef(identity, fields[keys.STREAM_NAME], int(fields[keys.STREAM_SESSION_ID])),

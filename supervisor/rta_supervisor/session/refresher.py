@@ -117,7 +117,7 @@ class Refresher:
             await self._sessions.extend_gates(open_refs)
             await self._sessions.extend_closed(closed_refs)
 
-    async def recount(self) -> None:
+    async def fold_all_marks(self) -> None:
         """Fold the marks of all open sessions: reports may be lost, marks are not."""
         open_refs, _ = await self._sessions.open_and_closed()
         for ref in open_refs:

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
-from rta_supervisor.control import deadlines
+from rta_supervisor.control import expiry
 from rta_supervisor.control.dead_letters import DeadLetterWriter
 from rta_supervisor.control.entry import BatchResult, ControlEntry
-from rta_supervisor.control.priority import Priority
+from rta_supervisor.control.request_priority import RequestPriority
 from rta_supervisor.diagnostics import counters
 from rta_supervisor.nodes.server_clock import now_ms
+from rta_supervisor.session import time_limits
 from rta_supervisor.session.model import FoldOutcome, FoldResult
 from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.refresher import Refresher
@@ -33,12 +34,12 @@ class ReportHandler:
         sessions: SessionStore,
         refresher: Refresher,
         config: settings.Settings,
-        priority: Priority | None = None,
+        request_priority: RequestPriority | None = None,
         *,
         recent_reports: RecentReports | None = None,
     ) -> None:
         self._dead_letters = dead_letters
-        self._priority = priority or Priority()
+        self._request_priority = request_priority or RequestPriority()
         self._sessions = sessions
         self._refresher = refresher
         self._config = config
@@ -51,12 +52,12 @@ class ReportHandler:
     async def handle(self, entries: Sequence[ControlEntry]) -> BatchResult:
         """Merge reports by unit and fold them. One that can't be folded goes to the dead letters."""
         at_ms = now_ms()
-        earliest_ns, latest_ns = deadlines.plausible_ns(at_ms, self._config.session)
+        earliest_ns, latest_ns = time_limits.plausible_ns(at_ms, self._config.session)
         batches = _ReportsByPrincipal(earliest_ns, latest_ns)
         yield_s = len(entries) * YIELD_PER_REPORT_S
         for number, entry in enumerate(entries, 1):
             if number % YIELD_EVERY_REPORTS == 0:
-                yield_s = await self._priority.yield_to_claims(yield_s)
+                yield_s = await self._request_priority.yield_to_requests(yield_s)
             try:
                 if not entry.is_first_delivery:
                     self._check_age(entry, at_ms)
@@ -70,7 +71,7 @@ class ReportHandler:
         return BatchResult(entries)
 
     def _check_age(self, entry: ControlEntry, at_ms: int) -> None:
-        if (error := deadlines.expired_report(entry.sent_ms, at_ms, self._config.control)) is not None:
+        if (error := expiry.expired_report(entry.sent_ms, at_ms, self._config.control)) is not None:
             raise error
 
     async def _fold(self, batch: "_PrincipalReports") -> None:

@@ -4,12 +4,11 @@ is allowed, `effects` writes it.
 
 from collections.abc import Collection
 
-from rta_supervisor.control import deadlines
 from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.retention.day_index import DayIndex
-from rta_supervisor.session import patch, server_functions, state_machine
+from rta_supervisor.session import patch, server_functions, state_machine, time_limits
 from rta_supervisor.session.effects import SessionEffects
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.state_machine import SessionEvent
@@ -108,7 +107,7 @@ class SessionService:
         # Checked again: another supervisor that got the same request may have closed it meanwhile.
         if not record.state.is_closed:
             is_complete = record.totals.has_arrived(expected)
-            is_within_grace = deadlines.is_within_close_grace(entry.sent_ms, self._clock(), self._config.session)
+            is_within_grace = time_limits.is_within_close_grace(entry.sent_ms, self._clock(), self._config.session)
             if state_machine.waits_for_data(is_complete=is_complete, is_within_grace=is_within_grace):
                 return None
             event = state_machine.closing_event(State(request.state), is_complete=is_complete)

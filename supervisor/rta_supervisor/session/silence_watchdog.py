@@ -5,10 +5,10 @@ from typing import Final
 
 import redis.exceptions
 
-from rta_supervisor.control import deadlines
 from rta_supervisor.diagnostics import log
 from rta_supervisor.nodes import leases, periodic
 from rta_supervisor.nodes.server_clock import Clock, now_ms
+from rta_supervisor.session import time_limits
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.state_machine import SessionEvent
 from rta_supervisor.session.store import SessionStore
@@ -19,7 +19,7 @@ CHECKS_PER_DEADLINE: Final = 6
 
 
 class SilenceWatchdog:
-    """Checks the sessions without a report for the longest time."""
+    """Checks all sessions without a report for longer than `session.writer_silent_s`."""
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class SilenceWatchdog:
         at_ms = self._clock()
         silent = await self._sessions.silent_since(at_ms - int(self._config.session.writer_silent_s * 1000))
         for identity, reported_ms in silent.items():
-            silence = deadlines.Silence(reported_ms, self._listening_since_ms())
-            if deadlines.is_abandoned(silence, at_ms, self._config.session):
+            silence = time_limits.Silence(reported_ms, self._listening_since_ms())
+            if time_limits.is_abandoned(silence, at_ms, self._config.session):
                 try:
                     await self._abandon(identity, silent_ms=at_ms - reported_ms, until_ms=until_ms)
                 except redis.exceptions.ResponseError as error:

@@ -122,7 +122,7 @@ def transition(state: State, event: SessionEvent, *, is_stale: bool = False) -> 
 
 
 def closing_event(requested: State, *, is_complete: bool) -> SessionEvent:
-    """The event of a request to close a session in a state. `is_complete`: everything that is expected has arrived."""
+    """The event of a request that a session ends as `requested`. `is_complete`: all expected data has arrived."""
     return after_loss(CLOSING_EVENTS[requested], has_loss=not is_complete)
 
 

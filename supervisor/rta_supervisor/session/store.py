@@ -45,7 +45,7 @@ class SessionStore:
         self._clock = clock
         self._log = log.get()
         self.outage_log = link.outage_log
-        self._call_sessions = CALL_SESSIONS if link.is_one_server else 1
+        self._call_sessions = 1 if link.is_cluster else CALL_SESSIONS
 
     async def read(self, identity: str) -> SessionRecord | None:
         """The record of a session, None where there is none."""

@@ -15,7 +15,7 @@ from rta_supervisor.settings import sources
 from rta_supervisor.settings.sections import checks
 from rta_supervisor.settings.sections.archive import ArchiveSettings
 from rta_supervisor.settings.sections.catalogue import CatalogueSettings
-from rta_supervisor.settings.sections.compaction import CompactSettings
+from rta_supervisor.settings.sections.compact import CompactSettings
 from rta_supervisor.settings.sections.control import ControlSettings
 from rta_supervisor.settings.sections.days import DaysSettings
 from rta_supervisor.settings.sections.http import HttpSettings

@@ -1,6 +1,6 @@
 """A Redis Cluster as a topology: each command goes to the owner of its keys, those of one owner together.
 
-Retries only what a node has refused because another node has the keys, or will have them in a moment.
+Retries only what a server has refused because another server has the keys, or will have them in a moment.
 """
 
 import functools
@@ -16,17 +16,17 @@ from rta_supervisor.transport.topology import DiscoveredServers, HostPort, SendB
 from rta_wire import keys, redis_url
 
 REDIRECTIONS_MAX: Final = 16
-"""How often a command is sent to another node before its refusal is given as its reply."""
+"""How often a command is sent to another server before its refusal is given as its reply."""
 
 TRY_AGAIN_PAUSE_S: Final = 0.05
-"""Between tries while keys move from one node to another."""
+"""Between tries while keys move from one server to another."""
 
 _REDIRECTIONS: Final = (redis.exceptions.AskError, redis.exceptions.TryAgainError)
-"""Error replies of a node that does not have the keys, or not all of them. A MovedError is an AskError too."""
+"""Error replies of a server that does not have the keys, or not all of them. A MovedError is an AskError too."""
 
 
 class ClusterTopology:
-    """The nodes of a Cluster, and which of them owns each slot."""
+    """The servers of a Cluster, and which of them owns each slot."""
 
     def __init__(self, address: redis_url.RedisUrl, options: dict[str, Any]) -> None:
         self._address = address
@@ -54,12 +54,12 @@ class ClusterTopology:
 
     async def senders(self) -> list[SendBatch]:
         """A function for each primary, which sends a batch to it."""
-        return [functools.partial(self._send_to, node) for node in await self._primaries()]
+        return [functools.partial(self._send_to, host_port) for host_port in await self._primaries()]
 
-    async def tags(self) -> list[str]:
-        """For each primary a hash tag of keys that are stored there. Asks the nodes for their slots first."""
+    async def find_primary_tags(self) -> list[str]:
+        """For each primary a hash tag whose keys are stored there. Asks the servers for their slots first."""
         await self._find_owners()
-        return [self._tag(self._owners.index(node)) for node in await self._primaries()]
+        return [self._tag(self._owners.index(host_port)) for host_port in await self._primaries()]
 
     async def close(self) -> None:
         """Close all connections."""
@@ -74,7 +74,7 @@ class ClusterTopology:
         return by_owner
 
     async def _follow(self, error: redis.exceptions.ResponseError, command: commands.Command) -> Any:
-        """The reply of another node to a redirected command, or its error if the command has to be sent again."""
+        """The reply of another server to a redirected command, or its error if the command has to be sent again."""
         if isinstance(error, redis.exceptions.MovedError):
             await self._note_new_owner(error)
             return error
@@ -91,62 +91,62 @@ class ClusterTopology:
         """Send to all owners at once, and put replies in their places. An outage is raised when all have replied."""
         outages: list[BaseException] = []
 
-        async def send(node: HostPort, numbers: list[int]) -> None:
+        async def send(host_port: HostPort, numbers: list[int]) -> None:
             try:
-                node_replies = await self._send_to(node, [batch[number] for number in numbers])
+                server_replies = await self._send_to(host_port, [batch[number] for number in numbers])
             except OUTAGE_ERRORS as error:
                 outages.append(error)
                 return
-            for number, reply in zip(numbers, node_replies, strict=True):
+            for number, reply in zip(numbers, server_replies, strict=True):
                 replies[number] = reply
 
         if len(by_owner) == 1:
-            [(node, numbers)] = by_owner.items()
-            await send(node, numbers)
+            [(host_port, numbers)] = by_owner.items()
+            await send(host_port, numbers)
         else:
             async with anyio.create_task_group() as owners:
-                for node, numbers in by_owner.items():
-                    owners.start_soon(send, node, numbers)
+                for host_port, numbers in by_owner.items():
+                    owners.start_soon(send, host_port, numbers)
         if outages:
             raise outages[0]
 
-    async def _send_to(self, node: HostPort, batch: Sequence[commands.Command]) -> list[Any]:
+    async def _send_to(self, host_port: HostPort, batch: Sequence[commands.Command]) -> list[Any]:
         try:
-            return await self._servers.get(node).exchange(batch)
+            return await self._servers.get(host_port).exchange(batch)
         except OUTAGE_ERRORS:
-            # Another node may own its slots by now: the next command asks for them first.
+            # Another server may own its slots by now: the next command asks for them first.
             self._owners = []
-            await self._servers.drop(node)
+            await self._servers.drop(host_port)
             raise
 
     async def _note_new_owner(self, error: redis.exceptions.MovedError) -> None:
         """Note that a slot has moved. Others may have moved with it: the next commands about them find out."""
         owners = self._owners or await self._find_owners()
-        owners[int(error.slot_id)] = self._node_of(error)
+        owners[int(error.slot_id)] = self._server_of(error)
 
     async def _ask(self, error: redis.exceptions.AskError, command: commands.Command) -> Any:
-        """The reply of a node that has keys already whose slot has not moved yet."""
-        _, reply = await self._send_to(self._node_of(error), [("ASKING",), command])
+        """The reply of a server that has keys already whose slot has not moved yet."""
+        _, reply = await self._send_to(self._server_of(error), [("ASKING",), command])
         return reply
 
-    def _node_of(self, error: redis.exceptions.AskError) -> HostPort:
-        """The node that an error names. Without a host in it, it is on the first host of the URL."""
+    def _server_of(self, error: redis.exceptions.AskError) -> HostPort:
+        """The server that an error names. Without a host in it, it is on the first host of the URL."""
         return error.host or self._address.hosts[0][0], int(error.port)
 
     async def _find_owners(self) -> list[HostPort]:
-        """Ask known nodes, then those of the URL, for the owner of each slot, until one knows all."""
+        """Ask known servers, then those of the URL, for the owner of each slot, until one knows all."""
         problems = []
-        for node in dict.fromkeys((*self._owners, *self._address.hosts)):
-            label = f"{node[0]}:{node[1]}"
+        for host_port in dict.fromkeys((*self._owners, *self._address.hosts)):
+            label = f"{host_port[0]}:{host_port[1]}"
             try:
-                [reply] = await self._servers.get(node).exchange([("CLUSTER", "SLOTS")])
+                [reply] = await self._servers.get(host_port).exchange([("CLUSTER", "SLOTS")])
             except OUTAGE_ERRORS as error:
                 problems.append(f"{label} says {error}")
                 continue
             if isinstance(reply, Exception):
                 problems.append(f"{label} says {reply}")
                 continue
-            owners = _parse_slots(reply, node)
+            owners = _parse_slots(reply, host_port)
             if None in owners:
                 problems.append(f"{label} knows no owner of slot {owners.index(None)}")
                 continue
@@ -165,12 +165,12 @@ class ClusterTopology:
 
 
 def _redirected(replies: Sequence[Any], numbers: Iterable[int]) -> list[int]:
-    """The places of replies that send their command to another node."""
+    """The places of replies that send their command to another server."""
     return [number for number in numbers if isinstance(replies[number], _REDIRECTIONS)]
 
 
 def _parse_slots(reply: Sequence[Any], asked: HostPort) -> list[HostPort | None]:
-    """The owner of each slot by CLUSTER SLOTS. A node without a name is the one that was asked."""
+    """The owner of each slot by CLUSTER SLOTS. A server without a name is the one that was asked."""
     owners: list[HostPort | None] = [None] * keys.SLOTS
     for first, last, primary, *_ in reply:
         owner = (primary[0].decode() or asked[0], int(primary[1]))

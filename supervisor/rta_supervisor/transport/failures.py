@@ -35,7 +35,7 @@ def classify(error: Exception) -> Exception:
 
 
 def is_key_specific(error: Exception) -> bool:
-    """Whether an error reply is about the keys of one session, which its writer can spoil, and not about the server."""
+    """Whether an error reply is about the keys of its command, which a client can spoil, and not about the server."""
     failure = redis_errors.classify(error)
     return failure is not None and failure.code in redis_errors.KEY_ERROR_CODES
 

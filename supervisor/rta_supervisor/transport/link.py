@@ -63,18 +63,18 @@ class Link:
 
     async def do_in_order(self, batch: Sequence[commands.Command]) -> list[Any]:
         """The replies to a batch of commands that run one after another, also if several servers have their keys."""
-        if self.is_one_server:
-            return await self.do_all(batch)
-        return [await self.do(*command) for command in batch]
+        if self.is_cluster:
+            return [await self.do(*command) for command in batch]
+        return await self.do_all(batch)
 
     @property
-    def is_one_server(self) -> bool:
-        """Whether one command can be about keys of several slots: this is no Cluster."""
-        return self.address.mode is not redis_url.RedisMode.CLUSTER
+    def is_cluster(self) -> bool:
+        """Whether this is a Cluster, where one command can only be about keys of one slot."""
+        return self.address.mode is redis_url.RedisMode.CLUSTER
 
     def spans_slots(self, keys_: Iterable[str]) -> bool:
-        """Whether no single command can be about all of some keys."""
-        return not self.is_one_server and len({keys.key_slot(key) for key in keys_}) > 1
+        """Whether the keys are in more than one slot of a Cluster, so that no command can be about all of them."""
+        return self.is_cluster and len({keys.key_slot(key) for key in keys_}) > 1
 
     async def do_on_primaries(self, *command: commands.Argument) -> list[Any]:
         """The replies of every server that takes writes to one command."""

@@ -24,21 +24,21 @@ class DiscoveredServers:
         self._options = options
         self._servers: dict[HostPort, pipeline.RedisServer] = {}
 
-    def get(self, node: HostPort) -> pipeline.RedisServer:
+    def get(self, host_port: HostPort) -> pipeline.RedisServer:
         """A server, with connections that are made when they are first needed."""
-        if node not in self._servers:
-            self._servers[node] = pipeline.RedisServer(self._address.node_url(*node), self._options)
-        return self._servers[node]
+        if host_port not in self._servers:
+            self._servers[host_port] = pipeline.RedisServer(self._address.node_url(*host_port), self._options)
+        return self._servers[host_port]
 
-    async def drop(self, node: HostPort) -> None:
+    async def drop(self, host_port: HostPort) -> None:
         """Close the connections to one server."""
-        if (server := self._servers.pop(node, None)) is not None:
+        if (server := self._servers.pop(host_port, None)) is not None:
             await server.close()
 
     async def close(self) -> None:
         """Close all connections."""
-        for node in list(self._servers):
-            await self.drop(node)
+        for host_port in list(self._servers):
+            await self.drop(host_port)
 
 
 class Topology(Protocol):
@@ -50,8 +50,11 @@ class Topology(Protocol):
     async def senders(self) -> list[SendBatch]:
         """A function for each server that takes writes, which sends a batch to it."""
 
-    async def tags(self) -> list[str]:
-        """For each server that takes writes, a hash tag of keys that are stored there; empty if any key is."""
+    async def find_primary_tags(self) -> list[str]:
+        """Find out which servers take writes. Gives a hash tag for each, whose keys are stored there.
+
+        The tag is empty where one server has all keys.
+        """
 
     async def close(self) -> None:
         """Close all connections."""
@@ -63,12 +66,12 @@ class SingleServer(pipeline.RedisServer):
     async def senders(self) -> list[SendBatch]:
         return [self.exchange]
 
-    async def tags(self) -> list[str]:
+    async def find_primary_tags(self) -> list[str]:
         return [""]
 
 
 class SentinelTopology:
-    """The server that Sentinels call master. They are asked again after an outage and whenever `tags` is called."""
+    """The server that Sentinels call master. They are asked again after an outage, and by `find_primary_tags`."""
 
     def __init__(self, address: redis_url.RedisUrl, options: dict[str, Any]) -> None:
         self._address = address
@@ -91,8 +94,8 @@ class SentinelTopology:
     async def senders(self) -> list[SendBatch]:
         return [self.exchange]
 
-    async def tags(self) -> list[str]:
-        """One tag, after the Sentinels were asked: a master that only we can still reach has been replaced."""
+    async def find_primary_tags(self) -> list[str]:
+        """An empty tag. Asks the Sentinels first, as a master that still answers may have been replaced."""
         previous = self._master
         try:
             master = await self._find_master()
@@ -125,19 +128,19 @@ class SentinelTopology:
             if address is None:
                 problems.append(f"{host}:{port} knows no {self._address.master!r}")
                 continue
-            node = address[0].decode(), int(address[1])
-            if not await self._is_master(node):
-                problems.append(f"{host}:{port} names {node[0]}:{node[1]}, which is away or no master yet")
+            host_port = address[0].decode(), int(address[1])
+            if not await self._is_master(host_port):
+                problems.append(f"{host}:{port} names {host_port[0]}:{host_port[1]}, which is away or no master yet")
                 continue
-            self._master = node
-            return node
+            self._master = host_port
+            return host_port
         raise redis.exceptions.ConnectionError(f"no Sentinel has a master: {'; '.join(problems)}")
 
-    async def _is_master(self, node: HostPort) -> bool:
+    async def _is_master(self, host_port: HostPort) -> bool:
         try:
-            [role] = await self._servers.get(node).exchange([("ROLE",)])
+            [role] = await self._servers.get(host_port).exchange([("ROLE",)])
         except failures.OUTAGE_ERRORS:
-            await self._servers.drop(node)
+            await self._servers.drop(host_port)
             return False
         return not isinstance(role, Exception) and role[0] == b"master"
 

@@ -7,7 +7,7 @@ import redis
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.catalogue.sync import CatalogueSync
 from rta_supervisor.catalogue.writer import CatalogueWriter
-from rta_supervisor.recovery.restore import Recovery
+from rta_supervisor.recovery.recovery import Recovery
 from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.state_machine import SessionEvent
@@ -48,7 +48,7 @@ async def test_a_catalogue_gets_the_ends_of_other_hosts(link: Link, tmp_path: Pa
         link, sessions, restorer, catalogue, config=supervisor_parts.required(shared_config), prepare=()
     )
     catalogue_sync = CatalogueSync(
-        link, sessions, catalogue, shared_config, on_stale=writer.mark_changed, close_again=recovery.close_again
+        link, sessions, catalogue, shared_config, on_stale=writer.mark_changed, close_reopened=recovery.close_reopened
     )
     await catalogue_sync.sync()
     await writer.flush()
@@ -67,7 +67,7 @@ async def test_ends_are_synced_in_both_directions(client: redis.Redis, world: Wo
     await elsewhere.end(await world.record("ended-there"), SessionEvent.CLOSE)
     client.zrem(NAMES.session_index(), "ended-there")
     await world.save("ended-here", state=State.FAILED)
-    callbacks = {"on_stale": world.catalogue_writer.mark_changed, "close_again": world.recovery.close_again}
+    callbacks = {"on_stale": world.catalogue_writer.mark_changed, "close_reopened": world.recovery.close_reopened}
     catalogue_sync = CatalogueSync(world.link, world.sessions, world.catalogue, settings.Settings(), **callbacks)  # type: ignore[arg-type]
     await catalogue_sync.sync()
     await world.catalogue_writer.flush()

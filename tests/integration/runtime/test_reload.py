@@ -8,7 +8,7 @@ from rta_supervisor.embedded import server
 from rta_supervisor.runtime import wiring
 from rta_supervisor.settings import reload, settings
 from rta_supervisor.settings.sections.archive import ArchiveSettings
-from rta_supervisor.settings.sections.compaction import CompactSettings
+from rta_supervisor.settings.sections.compact import CompactSettings
 from rta_supervisor.settings.sections.days import DaysSettings
 
 RELOADED = (

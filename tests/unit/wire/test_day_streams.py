@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rta_wire import day_streams, errors, keys
+from rta_wire import day_streams, errors, name_checks
 
 sources = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,118}", fullmatch=True)
 numbers = st.integers(0, (datetime.date(9999, 12, 31) - datetime.date(1970, 1, 1)).days)
@@ -18,7 +18,7 @@ numbers = st.integers(0, (datetime.date(9999, 12, 31) - datetime.date(1970, 1, 1
 def test_a_name_says_source_and_day(source: str, number: int) -> None:
     """Whatever the source is called, be it after a day itself: its day streams are valid names and lead back to it."""
     day = day_streams.Day(day_streams.check_source(source), number)
-    assert keys.check_stream_name(day.stream) == day.stream
+    assert name_checks.check_stream_name(day.stream) == day.stream
     assert day_streams.parse(day.stream) == day
     assert day_streams.source_of(day.stream) == source
     assert day_streams.is_stream_of(day.stream, source)

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 import redis
 
-from rta_wire import errors, keys, limits, redis_url, session
+from rta_wire import errors, keys, limits, name_checks, redis_url, session
 from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
@@ -32,7 +32,7 @@ class SessionClient:
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> None:
         self.url = url
-        self.principal = keys.check_principal(principal)
+        self.principal = name_checks.check_principal(principal)
         self.key_prefix = key_prefix
         self.timeout_s = timeout_s
         self._keys = keys.Keys(prefix=key_prefix)
@@ -43,8 +43,8 @@ class SessionClient:
 
         `external_id` is a name that the caller chose: for two days it gives the session that it was first used for.
         """
-        keys.check_identity(identity)
-        keys.check_stream_name(stream)
+        name_checks.check_identity(identity)
+        name_checks.check_stream_name(stream)
         document = session.dump(session.build(identity, **properties))
         request = control_pb2.OpenSession(
             request_id=messages.new_request_id(),

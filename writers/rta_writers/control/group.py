@@ -7,7 +7,7 @@ from typing import Any, Self, cast
 
 import msgspec
 
-from rta_wire import errors, keys
+from rta_wire import errors, keys, name_checks
 from rta_wire.pb import control_pb2
 from rta_wire.session import State
 from rta_writers.connection import redis_client
@@ -25,7 +25,7 @@ class SessionGroup:
         self.name = uuid.uuid4().hex
         self.ended: dict[str, control_session.ClosedSession] = {}
         self._sessions = sessions
-        self._stream = keys.check_stream_name(stream)
+        self._stream = name_checks.check_stream_name(stream)
         self._keys = keys.Keys(prefix=key_prefix)
         self._properties = properties
         self._redis = redis_client.connect(sessions.url)

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import redis
 
-from rta_wire import errors, keys, session
+from rta_wire import errors, name_checks, session
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2
 from rta_writers.connection import redis_client, retry
@@ -41,7 +41,7 @@ class SessionResolver:
             self._redis.close()
 
     def _open(self, identity: str) -> control_pb2.SessionReply:
-        keys.check_identity(identity)
+        name_checks.check_identity(identity)
         options = self._options
         self._sessions = self._sessions or client.SessionClient(
             options.redis_url, principal=options.principal, key_prefix=options.key_prefix

@@ -7,7 +7,7 @@ from typing import Final, Self
 
 import msgspec
 
-from rta_wire import errors, keys
+from rta_wire import errors, keys, name_checks
 from rta_wire.codec import burst
 from rta_wire.codec import layout as codec_layout
 from rta_writers.options import layout as options_layout
@@ -84,9 +84,9 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
         if "session" not in values and "stream" not in values:
             raise errors.Usage(reason="Format 'rta' reads a session or a stream: set option 'session' or 'stream'")
         if "session" in values:
-            keys.check_identity(values["session"])
+            name_checks.check_identity(values["session"])
         if "stream" in values:
-            keys.check_stream_name(values["stream"])
+            name_checks.check_stream_name(values["stream"])
         tables = (values.get(option, {}) for option in ("channels", "sampleType", "kind", "intervalNs"))
         return cls(
             names=keys.Keys(**{field: values[option] for field, option in _KEY_FIELDS.items() if option in values}),

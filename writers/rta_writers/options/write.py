@@ -6,7 +6,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from rta_wire import errors, keys, limits
+from rta_wire import errors, keys, limits, name_checks
 from rta_wire.codec import burst, encode, layout
 from rta_writers.options import layout as options_layout
 from rta_writers.options import parse
@@ -101,18 +101,18 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return parsed
 
     def _check(self) -> None:
-        keys.check_stream_name(self.stream)
-        keys.check_principal(self.principal)
+        name_checks.check_stream_name(self.stream)
+        name_checks.check_principal(self.principal)
         if (self.session is None) != (self.stream_session_id is None):
             raise errors.Usage(
                 reason="Options 'session' and 'streamSessionId' go together. "
                 "Pass those of an open session: .options(**session.options)"
             )
         if self.session is not None:
-            keys.check_identity(self.session)
+            name_checks.check_identity(self.session)
         if self.job is not None:
             # The longest name of a unit of the job.
-            keys.check_unit(f"{self.job}/{limits.CHANNEL_ID_MAX}")
+            name_checks.check_unit(f"{self.job}/{limits.CHANNEL_ID_MAX}")
         keys.Keys(prefix=self.key_prefix, session_template=self.session_template)
         ids = list(self.channels.values())
         if len(set(ids)) != len(ids):

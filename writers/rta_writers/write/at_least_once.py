@@ -2,7 +2,7 @@
 
 import redis
 
-from rta_wire import keys
+from rta_wire import keys, name_checks
 from rta_wire.codec.burst import Burst
 from rta_wire.control.totals import Mark, Totals
 from rta_writers.connection.pipeline import Command
@@ -16,7 +16,7 @@ class AtLeastOnceAppender(sink.Sink):
 
     def __init__(self, client: redis.Redis, target: Target, *, unit: str, epoch: int) -> None:
         super().__init__(client, target)
-        self._unit = keys.check_unit(unit)
+        self._unit = name_checks.check_unit(unit)
         self._epoch = epoch
         self._unit_totals: Totals | None = None
         self._group_rows = 0

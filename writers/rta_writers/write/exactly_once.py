@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import redis
 
-from rta_wire import errors, keys
+from rta_wire import errors, keys, name_checks
 from rta_wire.codec.burst import Burst
 from rta_wire.control.totals import EVERY_ROW, Mark, Totals
 from rta_writers.connection.pipeline import Command
@@ -98,7 +98,7 @@ class ExactlyOnceAppender(sink.Sink):
 
     def __init__(self, client: redis.Redis, target: Target, *, unit: str, epoch: int) -> None:
         super().__init__(client, target)
-        self._unit = keys.check_unit(unit)
+        self._unit = name_checks.check_unit(unit)
         self._epoch = epoch
         self._state = AppendState.UNREAD
         self._watched: WatchedUnit | None = None

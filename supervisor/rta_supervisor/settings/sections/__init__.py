@@ -1,1 +1,3 @@
-"""The sections of the settings, a module each: fields, defaults, and what a section checks about itself alone."""
+"""The sections of the settings, each in a module of its name: fields, defaults, and what a section checks about itself
+alone. `checks` has what their checks share, `postgres_dsn` the connection string of section `[catalogue]`.
+"""

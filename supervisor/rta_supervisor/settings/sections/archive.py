@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from rta_supervisor.settings.sections import checks
-from rta_wire import keys
+from rta_wire import name_checks
 from rta_wire.codec import burst
 
 LEVEL_MIN: Final = 1
@@ -47,4 +47,4 @@ class ArchiveSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ]
         )
         for source in self.sources:
-            keys.check_stream_name(source)
+            name_checks.check_stream_name(source)

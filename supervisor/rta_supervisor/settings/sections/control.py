@@ -3,7 +3,7 @@
 import msgspec
 
 from rta_supervisor.settings.sections import checks
-from rta_wire import errors, keys
+from rta_wire import errors, keys, name_checks
 
 
 class ControlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,8 +39,8 @@ class ControlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ]
         )
         for principal in self.requesters:
-            keys.check_principal(principal)
+            name_checks.check_principal(principal)
         for principal, prefix in self.stream_prefixes.items():
             if principal not in self.principals:
                 raise errors.BadConfiguration(where="control.stream_prefixes", reason=f"{principal!r} is no principal")
-            keys.check_stream_name(prefix)
+            name_checks.check_stream_name(prefix)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from rta_supervisor.settings.sections import checks
-from rta_wire import day_streams, keys
+from rta_wire import day_streams, name_checks
 
 
 class TrimLimits(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class TrimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def check(self) -> None:
         checks.refuse_first([("trim.every_s", self.every_s <= 0, checks.NOT_ABOVE_0)])
         for stream in self.streams:
-            keys.check_stream_name(stream)
+            name_checks.check_stream_name(stream)
         for where, limits in self.all_limits():
             checks.refuse_first([(f"{where}.max_entries", limits.max_entries < 1, checks.NOT_ABOVE_0)])
             checks.refuse_first(

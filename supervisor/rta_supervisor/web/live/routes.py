@@ -17,7 +17,7 @@ from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.web.context import WebContext
 from rta_supervisor.web.live.feed import SnapshotFeed
 from rta_supervisor.web.live.plot import Plot, PlotRequest
-from rta_wire import errors, keys
+from rta_wire import errors, name_checks
 from rta_wire.control.totals import Totals
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -103,7 +103,7 @@ async def _updates(feed: SnapshotFeed, context: WebContext) -> AsyncIterator[byt
 async def _read_session(context: WebContext, request: Request) -> SessionRecord | Response:
     """The session that a request names, or the response that says why there is none."""
     try:
-        identity = keys.check_identity(request.query_params.get("identity", ""))
+        identity = name_checks.check_identity(request.query_params.get("identity", ""))
         record = await context.sessions.read(identity)
     except errors.BadName as error:
         return _problem(str(error), 400)

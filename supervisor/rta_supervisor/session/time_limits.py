@@ -1,11 +1,9 @@
-"""What time decides about sessions and messages: silent writers, late closes, expired messages, implausible times.
-Pure: facts and the time now go in, a decision comes out.
-"""
+"""What time decides about sessions: silent writers, late closes, implausible times of samples. Pure."""
 
 import msgspec
 
 from rta_supervisor.settings import settings
-from rta_wire import errors, limits
+from rta_wire import limits
 
 
 class Silence(msgspec.Struct, frozen=True):
@@ -26,27 +24,6 @@ def is_abandoned(silence: Silence, now_ms: int, config: settings.SessionSettings
 def is_within_close_grace(requested_ms: int, now_ms: int, config: settings.SessionSettings) -> bool:
     """Whether a close goes on waiting for data that is expected."""
     return now_ms < requested_ms + config.close_grace_s * 1000
-
-
-def expired_request(
-    sent_ms: int, now_ms: int, *, is_first_delivery: bool, config: settings.ControlSettings
-) -> errors.RequestExpired | None:
-    """Why a request is not served any more; None where it is served.
-
-    A request that nobody picked up in time comes from a client that is gone by now. One that was picked up may have to
-    wait for something, and has more time.
-    """
-    limit_s = config.pickup_s if is_first_delivery else config.expire_s
-    if now_ms - sent_ms < limit_s * 1000:
-        return None
-    return errors.RequestExpired(waited_s=(now_ms - sent_ms) // 1000, limit_s=limit_s)
-
-
-def expired_report(sent_ms: int, now_ms: int, config: settings.ControlSettings) -> errors.BadMessage | None:
-    """Why a report that was read before is not folded any more; None where it is. An unread one never expires."""
-    if now_ms - sent_ms < config.expire_s * 1000:
-        return None
-    return errors.BadMessage(reason=f"it could not be handled for {config.expire_s} s")
 
 
 def plausible_ns(now_ms: int, config: settings.SessionSettings) -> tuple[int, int]:

@@ -107,7 +107,7 @@ class Resurrection:
         else:
             is_new = False
             if not record.state.is_closed or record.version < row.version:
-                await self._restorer.close_as(record, row)
+                await self._restorer.close_as_in_catalogue(record, row)
         if is_new:
             facts = {"stream": row.stream, "id": row.stream_session_id, "state": row.state.value, "by": by}
             self._log.info("session_resurrected", **facts)

@@ -22,7 +22,7 @@ from rta_supervisor.session import server_functions as session_functions
 from rta_supervisor.session.model import SessionRef
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import function_loader as transport_functions
+from rta_supervisor.transport import function_loader
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS, classify, is_key_specific
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.paging import PAGE_SIZE, pages
@@ -39,7 +39,7 @@ SESSION_ID_MAX_DIGITS: Final = 12
 
 
 class Recovery:
-    """What is done at start and after a loss."""
+    """Restores Redis at start and after a loss, and checks for a loss meanwhile."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Recovery:
             is_away = True
             try:
                 if reason := await detector.find_loss():
-                    await self.recover(reason)
+                    await self.restore_after_loss(reason)
             except RETRIABLE_ERRORS:
                 self._on_outage()
                 raise
@@ -86,7 +86,7 @@ class Recovery:
             lambda: min(every_s, AWAY_PAUSE_S) if is_away else every_s, check, self._link.outage_log, at_once=True
         )
 
-    async def recover(self, reason: str) -> None:
+    async def restore_after_loss(self, reason: str) -> None:
         """Restore everything after a loss, and count and log it."""
         async with self._lock:
             counters.counts.data_losses += 1
@@ -98,13 +98,13 @@ class Recovery:
 
     async def restore(self, *, is_start: bool = False) -> tuple[int, int]:
         """Restore everything that has to be there. Gives how many sessions were restored and how many miss data."""
-        await transport_functions.load(self._link)
+        await function_loader.load(self._link)
         for prepare in self._prepare:
             await prepare()
         try:
             last_id = int(await self._link.do("GET", keys.LAST_STREAM_SESSION_ID) or 0)
             await self._raise_floor(await self._catalogue.highest_id())
-            await self.close_again()
+            await self.close_reopened()
             rows = await self._catalogue.unfinished()
         except errors.CatalogueUnavailable as error:
             self._raise_if_required(error)
@@ -128,7 +128,7 @@ class Recovery:
                     self._log.error("session_not_restored", session=row.identity, reason=str(error))
         return restored, lossy + await self._restorer.mark_recent_losses()
 
-    async def close_again(self) -> None:
+    async def close_reopened(self) -> None:
         """End sessions that Redis has as open, from an old snapshot, and the catalogue as closed: closed is final."""
         open_refs, _ = await self._sessions.open_and_closed()
         rows: dict[tuple[str, int], CatalogueRow] = {}
@@ -139,7 +139,7 @@ class Recovery:
                 continue
             if (record := await self._sessions.read(ref.identity)) is not None and not record.state.is_closed:
                 try:
-                    await self._restorer.close_as(record, row)
+                    await self._restorer.close_as_in_catalogue(record, row)
                 except redis.exceptions.ResponseError as error:
                     self._sessions.log_spoilt_or_raise(ref.identity, error)
 

@@ -6,7 +6,7 @@ import pytest
 import redis
 
 import rta_writers
-from rta_supervisor.recovery.resurrect import Resurrection
+from rta_supervisor.recovery.resurrection import Resurrection
 from rta_supervisor.session.state_machine import SessionEvent
 from rta_supervisor.settings import settings
 from rta_wire import keys, session
@@ -78,10 +78,10 @@ async def test_a_later_session_does_not_end_with_an_earlier_one(client: redis.Re
     forget(client)
     second = await world.open()
     assert second.stream_session_id > first.stream_session_id
-    await world.recovery.close_again()
+    await world.recovery.close_reopened()
     assert (await world.record()).state is State.OPEN
     await world.save(state=State.CLOSED)
-    await world.recovery.close_again()
+    await world.recovery.close_reopened()
     assert (await world.record()).state is State.CLOSED
 
 
@@ -118,7 +118,7 @@ async def test_a_spoilt_session_keeps_no_other_from_ending(client: redis.Redis, 
             client.delete(gate)
             client.hset(gate, "spoilt", 1)
             client.expire(gate, 100)
-    await world.recovery.close_again()
+    await world.recovery.close_reopened()
     [other] = [ref.identity for ref in refs if ref.identity != spoilt]
     assert (await world.record(other)).state is State.CLOSED
 

@@ -1,0 +1,64 @@
+"""Which names of streams, sessions, units and principals are valid. `keys` makes names in Redis of them."""
+
+import re
+from typing import Final
+
+from rta_wire import errors, limits
+
+QUOTED_NAME_MAX_CHARS: Final = 300
+"""How much of a refused name an error quotes: enough to see what is wrong with it."""
+
+_STREAM_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.STREAM_NAME_MAX_CHARS - 1}}}")
+BRACES: Final = re.compile(r"[{}]")
+_CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def check_stream_name(name: str) -> str:
+    """The name of a stream. Raises `BadName` if it is not valid, as the other checks here do."""
+    if not _STREAM_NAME.fullmatch(name):
+        raise errors.BadName(
+            what="Stream name",
+            value=name[:QUOTED_NAME_MAX_CHARS],
+            reason="it starts with a letter or digit, goes on with letters, digits, '.', '_' and '-', "
+            f"and has at most {limits.STREAM_NAME_MAX_CHARS} characters",
+        )
+    return name
+
+
+def check_identity(identity: str) -> str:
+    """The identity of a session, if it is valid."""
+    return _check_text("Identity", identity, limits.IDENTITY_MAX_BYTES)
+
+
+def check_unit(unit: str) -> str:
+    """The name of a unit, if it is valid."""
+    return _check_text("Unit", unit, limits.UNIT_MAX_BYTES)
+
+
+def check_external_id(external_id: str) -> str:
+    """An external id, if it is valid."""
+    return _check_text("External id", external_id, limits.IDENTITY_MAX_BYTES)
+
+
+def check_principal(principal: str) -> str:
+    """The name of a principal, if it is valid."""
+    return _check_text("Principal", principal, limits.IDENTITY_MAX_BYTES)
+
+
+def _check_text(what: str, value: str, max_bytes: int) -> str:
+    # Nearly every name passes here, and every report has two.
+    if 1 <= len(value) <= max_bytes and value.isascii() and value.isprintable() and not BRACES.search(value):
+        return value
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as error:
+        raise errors.BadName(what=what, value=value[:QUOTED_NAME_MAX_CHARS], reason="it is not valid UTF-8") from error
+    if not 1 <= size <= max_bytes:
+        raise errors.BadName(
+            what=what, value=value[:QUOTED_NAME_MAX_CHARS], reason=f"it has {size} bytes of UTF-8, not 1 to {max_bytes}"
+        )
+    if _CONTROL_CHARACTERS.search(value) or BRACES.search(value):
+        raise errors.BadName(
+            what=what, value=value[:QUOTED_NAME_MAX_CHARS], reason="control characters and braces are not allowed"
+        )
+    return value
