@@ -24,7 +24,7 @@ from rta_writers.archive.job_events import ProgressReporter, emit, spark_failure
 from rta_writers.archive.rows import SessionLayout
 from rta_writers.options import layout as options_layout
 from rta_writers.options.read import ReadForm, ReadOptions
-from rta_writers.spark import driver, ship
+from rta_writers.spark import driver, ship_packages
 from rta_writers.spark import reader as spark_reader
 
 SLICE_BYTES: Final = 64 << 20
@@ -77,7 +77,7 @@ def start(master: str) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     if not master.startswith("local"):
-        ship.ship(spark)
+        ship_packages.ship(spark)
     driver.register(spark)
     return spark
 

@@ -12,7 +12,7 @@ from rta_wire import errors
 from rta_writers.options.write import GROUP_ROWS
 from rta_writers.spark.metrics import Metrics
 from rta_writers.spark.source import RtaDataSource
-from rta_writers.spark.sql_page import SqlPage
+from rta_writers.spark.ui_metrics import SqlPage
 
 log: Final = logging.getLogger("rta_writers")
 

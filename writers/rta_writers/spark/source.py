@@ -14,7 +14,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from rta_wire import errors
-from rta_writers.control import resolve
+from rta_writers.control import session_resolver
 from rta_writers.options.read import ReadOptions
 from rta_writers.options.write import WriteOptions
 from rta_writers.spark import reader as spark_reader
@@ -22,7 +22,7 @@ from rta_writers.spark import stream_reader, worker_gc
 from rta_writers.spark import writer as spark_writer
 from rta_writers.spark.metrics import Metrics
 from rta_writers.write import frames
-from rta_writers.write import unit as write_unit
+from rta_writers.write import task_unit as write_unit
 
 
 class RtaDataSource(DataSource):
@@ -66,5 +66,5 @@ class RtaDataSource(DataSource):
         except PySparkException as error:
             raise errors.Usage(reason=f"Format 'rta' can't take the frame: {error}") from error
         frames.choose_encoder(options, columns)
-        resolve.check_open(options)
+        session_resolver.check_open(options)
         return options

@@ -15,8 +15,8 @@ from rta_writers.options.write import WriteOptions
 from rta_writers.spark import worker_gc
 from rta_writers.spark.metrics import Metrics, TaskMetrics
 from rta_writers.write import commit as write_commit
-from rta_writers.write import unit as write_unit
-from rta_writers.write.result import TaskResult
+from rta_writers.write import task_unit as write_unit
+from rta_writers.write.task_result import TaskResult
 from rta_writers.write.task import Task
 
 EXECUTION_ID: Final = "spark.sql.execution.id"

@@ -9,11 +9,11 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from rta_wire import errors
-from rta_writers.control import resolve
+from rta_writers.control import session_resolver
 from rta_writers.options.write import DeliveryGuarantee, WriteOptions
 from rta_writers.write import commit
-from rta_writers.write import unit as write_unit
-from rta_writers.write.result import TaskResult
+from rta_writers.write import task_unit as write_unit
+from rta_writers.write.task_result import TaskResult
 from rta_writers.write.task import Task
 
 ROWS_PER_BATCH: Final = 65_536
@@ -32,7 +32,7 @@ class BurstWriter:
         self._epoch = epoch
         self._task: Task | None = None
         self._schema: pa.Schema | None = None
-        resolve.check_open(self._options)
+        session_resolver.check_open(self._options)
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
         """Write rows with the columns of one of the forms. They may wait for more, a second at most while more come."""

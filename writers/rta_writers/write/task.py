@@ -18,16 +18,16 @@ from rta_wire.codec.burst import Burst
 from rta_wire.codec.columns import RowBatcher
 from rta_wire.control.totals import Totals
 from rta_writers.connection import redis_client, retry
-from rta_writers.control.resolve import SessionResolver
+from rta_writers.control.session_resolver import SessionResolver
 from rta_writers.options.target import Target
 from rta_writers.options.write import DeliveryGuarantee, WriteOptions
 from rta_writers.write import fingerprint, frames, progress
-from rta_writers.write import unit as write_unit
+from rta_writers.write import task_unit as write_unit
 from rta_writers.write.at_least_once import AtLeastOnceAppender
 from rta_writers.write.exactly_once import ExactlyOnceAppender
-from rta_writers.write.result import SessionPart, TaskResult, TaskStats
-from rta_writers.write.sink import Sink
-from rta_writers.write.staged import Stager
+from rta_writers.write.task_result import SessionPart, TaskResult, TaskStats
+from rta_writers.write.appender import Sink
+from rta_writers.write.staged_delivery import Stager
 
 CONNECTIONS_MAX: Final = 16
 WAITING_ROWS_MAX: Final = 1_000_000

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
-from rta_writers.write.result import TaskStats
+from rta_writers.write.task_result import TaskStats
 
 log: Final = logging.getLogger("rta_writers")
 
