@@ -176,7 +176,7 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Hash: bursts of one attempt by their position, waiting for the commit of its epoch."""
         return f"{self.prefix}sg:{{{stream(stream_name)}}}:{stream_session_id}:{attempt}"
 
-    def manifest(self, stream_name: str, stream_session_id: int, unit: str, epoch: int) -> str:
+    def staging_manifest(self, stream_name: str, stream_session_id: int, unit: str, epoch: int) -> str:
         """String: which staged bursts an epoch of a unit consists of. The first writer of it decides."""
         return f"{self.prefix}mf:{{{stream(stream_name)}}}:{stream_session_id}:{unit}:{epoch}"
 

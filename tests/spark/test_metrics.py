@@ -136,7 +136,7 @@ def test_a_spark_without_such_a_page_is_told_of_once(
 ) -> None:
     """A Spark without the events of the SQL page is logged once; the counters of the driver go on."""
     context: Any = spark.sparkContext
-    page = ui_metrics.SqlPage(spark)
+    page = ui_metrics.UiMetrics(spark)
     page._jvm = jvm = ui_metrics.Jvm(spark)
     if lacks == "a class":
         jvm.query_execution = context._jvm.nothing.of.this.kind

@@ -107,12 +107,12 @@ class Totals(msgspec.Struct, frozen=True):
     def time_range_ns(self) -> tuple[int, int] | None:
         return None if self.start_ns is None or self.end_ns is None else (self.start_ns, self.end_ns)
 
-    def words(self) -> list[str]:
+    def to_strings(self) -> list[str]:
         """The numbers as decimal strings, which is how Redis and Lua keep them: nanoseconds do not fit a double."""
         return [_NO_TIME if number is None else str(number) for number in msgspec.structs.astuple(self)]
 
     @classmethod
-    def from_words(cls, words: list[str]) -> Self:
+    def from_strings(cls, words: list[str]) -> Self:
         """From the decimal strings that `words` gives."""
         try:
             bursts, samples, raw_bytes, stored_bytes, start_ns, end_ns = (
@@ -157,13 +157,13 @@ class Mark(msgspec.Struct, frozen=True):
 
     def text(self) -> str:
         """The mark as a line of decimal numbers, which is how Redis keeps it."""
-        return " ".join([str(self.epoch), str(self.rows), *self.totals.words()])
+        return " ".join([str(self.epoch), str(self.rows), *self.totals.to_strings()])
 
     @classmethod
     def from_text(cls, text: str) -> Self:
         try:
             epoch, rows, *words = text.split()
-            return cls(int(epoch), int(rows), Totals.from_words(words))
+            return cls(int(epoch), int(rows), Totals.from_strings(words))
         except ValueError as error:
             raise errors.BadMessage(reason=f"{text[:QUOTED_TEXT_MAX_CHARS]!r} is not a mark") from error
 

@@ -11,8 +11,8 @@ from rta_writers.connection import pipeline as connection_pipeline
 from rta_writers.options.target import Target
 from rta_writers.options.write import GROUP_ROWS, WriteOptions
 from rta_writers.write import commit, staged_delivery
-from rta_writers.write.task_result import TaskResult
 from rta_writers.write.task import Task
+from rta_writers.write.task_result import TaskResult
 from tests.integration.writers.tasks import expected, long, run
 from tests.support import stream_content
 
@@ -42,7 +42,7 @@ def test_staged_rows_appear_with_the_commit(client: redis.Redis, target: Target)
 
 def test_a_repeated_commit_with_other_rows_adds_nothing(client: redis.Redis, target: Target) -> None:
     """The first commit of an epoch decides, whatever a replay computes, and when its manifest has expired too."""
-    manifest = target.keys.manifest("rig", 7, "job", 0)
+    manifest = target.keys.staging_manifest("rig", 7, "job", 0)
     for rows in ((1000, 2000), (10, 20, 30), (40, 50, 60)):
         settings, results = stage(target, *rows)
         commit.commit(settings, results, epoch=0)
@@ -94,7 +94,7 @@ def test_of_two_committers_the_first_decides(
     """Another driver wrote its manifest after we had looked for one: its attempts are moved, not ours."""
     settings, theirs = stage(target, 1000, 2000)
     _, ours = stage(target, 50)
-    manifest = target.keys.manifest("rig", 7, "job", 0)
+    manifest = target.keys.staging_manifest("rig", 7, "job", 0)
     attempts = [part.staged for result in theirs for part in result.shares]
     execute = connection_pipeline.Pipeline.execute
 

@@ -6,7 +6,7 @@ import pytest
 
 from rta_wire.control.totals import EVERY_ROW, Mark, Totals
 from rta_writers.control.session_resolver import GATE_OPEN
-from rta_writers.write import fingerprint, appender
+from rta_writers.write import appender, fingerprint
 from rta_writers.write.exactly_once import (
     TRANSITIONS,
     AppendEvent,

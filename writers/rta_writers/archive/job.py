@@ -138,7 +138,7 @@ def reader_options(spec: archive_spec.ArchiveSpec, stream: archive_spec.StreamSp
     }
 
 
-def stream_reader(options: ReadOptions) -> spark_reader.BatchReader:
+def entries_reader(options: ReadOptions) -> spark_reader.BatchReader:
     """A reader of the same entries without Spark's rows in between."""
     return spark_reader.BatchReader(options, spark_reader.spark_schema(options))
 
@@ -199,7 +199,7 @@ def count_streams(
     ranges: list[tuple[ReadOptions, InputPartition]] = []
     for stream in pass_spec.streams:
         options = ReadOptions.parse(reader_options(spec, stream))
-        ranges += [(options, partition) for partition in stream_reader(options).partitions()]
+        ranges += [(options, partition) for partition in entries_reader(options).partitions()]
     if not ranges:
         return {}
     count_ranges = functools.partial(_count_ranges, sessions)
@@ -212,7 +212,7 @@ def count_streams(
 
 def _count_ranges(sessions: SessionLayouts, ranges: Iterator[Any]) -> Iterator[tuple[int, recount.SessionRecount]]:
     for options, partition in ranges:
-        yield from recount.recount_sessions(stream_reader(options).read(partition), sessions).items()
+        yield from recount.recount_sessions(entries_reader(options).read(partition), sessions).items()
 
 
 def session_result(

@@ -67,7 +67,7 @@ class Jvm:
         self.post = context._jsc.sc().listenerBus().post  # noqa: SLF001
 
 
-class SqlPage:
+class UiMetrics:
     """Posts events to the JVM of the driver. Where that Spark has no such events, logs it once and posts no more."""
 
     def __init__(self, spark: Any) -> None:

@@ -34,7 +34,7 @@ class RowGroup(NamedTuple):
     fingerprint_rows: FingerprintRows
 
 
-class Sink(ABC):
+class Appender(ABC):
     """One attempt to write rows to a session. There is a class for each delivery."""
 
     def __init__(self, client: redis.Redis, target: Target) -> None:

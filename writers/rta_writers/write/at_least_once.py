@@ -11,7 +11,7 @@ from rta_writers.options.target import Target
 from rta_writers.write import appender
 
 
-class AtLeastOnceAppender(appender.Sink):
+class AtLeastOnceAppender(appender.Appender):
     """Appends the rows of one unit in one epoch. Another attempt at the same rows does not make it fail."""
 
     def __init__(self, client: redis.Redis, target: Target, *, unit: str, epoch: int) -> None:

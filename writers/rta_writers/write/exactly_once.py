@@ -19,7 +19,7 @@ from rta_wire.control.totals import EVERY_ROW, Mark, Totals
 from rta_writers.connection.pipeline import Command
 from rta_writers.control import session_resolver
 from rta_writers.options.target import Target
-from rta_writers.write import lost_rows, fingerprint, appender
+from rta_writers.write import appender, fingerprint, lost_rows
 
 
 class AppendState(enum.Enum):
@@ -93,7 +93,7 @@ def decide(unit: WatchedUnit, group: appender.RowGroup, first_row: int, fingerpr
     return GroupDecision.SEND if written >= 0 else GroupDecision.REFUSE_GAP
 
 
-class ExactlyOnceAppender(appender.Sink):
+class ExactlyOnceAppender(appender.Appender):
     """Appends the rows of one unit in one epoch, group by group. While one is under way the next is encoded."""
 
     def __init__(self, client: redis.Redis, target: Target, *, unit: str, epoch: int) -> None:
@@ -120,7 +120,10 @@ class ExactlyOnceAppender(appender.Sink):
         self._unit_key = lost_rows.UnitKey(target.redis_url, target.identity, self._marks, unit)
 
     def append(
-        self, rows: int, encode_rows: appender.EncodeRows, fingerprint_rows: appender.FingerprintRows = appender.no_fingerprint
+        self,
+        rows: int,
+        encode_rows: appender.EncodeRows,
+        fingerprint_rows: appender.FingerprintRows = appender.no_fingerprint,
     ) -> None:
         bursts = list(encode_rows(0)) if self._state is AppendState.SENT else None
         self.flush()

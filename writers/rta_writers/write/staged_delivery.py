@@ -20,7 +20,8 @@ from rta_wire.control.totals import Totals
 from rta_writers.connection.pipeline import Pipeline
 from rta_writers.control import session_resolver
 from rta_writers.options.target import Target
-from rta_writers.write import exactly_once, appender as write_appender
+from rta_writers.write import appender as write_appender
+from rta_writers.write import exactly_once
 from rta_writers.write.task_result import StagedAttempt
 
 BURSTS_PER_MOVE: Final = 32
@@ -30,7 +31,7 @@ MANIFEST_TTL_AFTER_S: Final = 3600
 """How long a manifest outlives its commit, for another commit of the same epoch that is late."""
 
 
-class Stager(write_appender.Sink):
+class Stager(write_appender.Appender):
     """Stages the rows of one attempt. Sending a group twice overwrites it with itself."""
 
     def __init__(self, client: redis.Redis, target: Target, *, ttl_s: int) -> None:
@@ -103,7 +104,7 @@ def commit(
 ) -> Totals:
     """Move the attempts of an epoch into the stream. Gives what the unit has written to the session in all."""
     appender = exactly_once.ExactlyOnceAppender(client, target, unit=unit, epoch=epoch)
-    manifest = target.keys.manifest(target.stream, target.stream_session_id, unit, epoch)
+    manifest = target.keys.staging_manifest(target.stream, target.stream_session_id, unit, epoch)
     pipeline = Pipeline(client, target.redis_url, keys.stream(target.stream))
     lost_error = errors.StagedLost(identity=target.identity, epoch=epoch, reason="they have expired")
     try:
