@@ -1,4 +1,5 @@
-"""Every name in Redis: keys, fields, groups. No other module spells one; `key_owners` says which package owns which.
+"""Every name in Redis: keys, fields, groups. No other Python module spells one; `key_owners` says which package owns
+which. Lua files get keys as arguments and spell the fields themselves.
 
 A helper key carries the key that it guards as its hash tag, so that both live in one cluster slot.
 """
@@ -92,7 +93,7 @@ _CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def stream(name: str) -> str:
-    """The stream that others read."""
+    """Stream of entries of all its sessions, which readers of the RTA protocol read, as the Stream Service does."""
     return f"stream:{name}"
 
 
@@ -117,7 +118,7 @@ def change_field(version: int | str) -> str:
 
 
 class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Names that depend on settings: the prefix of our own keys and the template of session hashes."""
+    """Names that depend on settings: the prefix of keys outside the RTA protocol and the template of session hashes."""
 
     prefix: str = "rtas:"
     session_template: str = "sessions:{identity}"
@@ -135,7 +136,7 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Owned by session.
 
     def session(self, identity: str) -> str:
-        """Hash of a session, which others read."""
+        """Hash of a session, which readers of the RTA protocol read, as the Stream Service does."""
         return self.session_template.replace("{identity}", identity)
 
     def session_state(self, identity: str) -> str:
@@ -231,7 +232,7 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Owned by retention.
 
     def streams_used(self) -> str:
-        """Sorted set: streams that sessions of ours used, by last use in ms. Only these are trimmed and removed."""
+        """Sorted set: streams that sessions used, by last use in ms. Only these are trimmed and removed."""
         return f"{self.prefix}streams"
 
     def days(self, source: str) -> str:
@@ -258,7 +259,7 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def loss_counter(self, node_id: str, tag: str = "") -> str:
         """Counter that a supervisor raises: a value that it did not expect means that Redis lost data.
 
-        With a tag it lives on a server of our choice.
+        With a tag it lives on the server of the slot of that tag.
         """
         return f"{self.prefix}beat:{node_id}" + (f":{{{tag}}}" if tag else "")
 

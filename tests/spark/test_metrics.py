@@ -136,15 +136,15 @@ def test_a_spark_without_such_a_page_is_told_of_once(
 ) -> None:
     """A Spark without the events of the SQL page is logged once; the counters of the driver go on."""
     context: Any = spark.sparkContext
-    page = ui_metrics.UiMetrics(spark)
-    page._jvm = jvm = ui_metrics.Jvm(spark)
+    metrics = ui_metrics.UiMetrics(spark)
+    metrics._jvm = jvm = ui_metrics.Jvm(spark)
     if lacks == "a class":
         jvm.query_execution = context._jvm.nothing.of.this.kind
     else:
         jvm.query_execution = lambda _: spark.range(1)._jdf.queryExecution()
         jvm.to_json = lambda _: "{}"
     for _ in range(2):
-        page.show(1, TaskStats(rows=1))
+        metrics.show(1, TaskStats(rows=1))
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 

@@ -1,4 +1,6 @@
-"""What a Spark job imports: sessions for the driver, and the data source `rta` for its rows. Exports names only.
+"""What a Spark job imports: sessions for the driver, and the data source `rta` for its rows.
+
+Exports names. Before that it puts packages which `ship` sent to an executor on `sys.path`.
 
 import rta_writers
 

@@ -139,7 +139,7 @@ def reader_options(spec: archive_spec.ArchiveSpec, stream: archive_spec.StreamSp
 
 
 def entries_reader(options: ReadOptions) -> spark_reader.BatchReader:
-    """A reader of the same entries without Spark's rows in between."""
+    """A reader of whole entries of a stream, called directly: the entries do not become rows of a Spark frame."""
     return spark_reader.BatchReader(options, spark_reader.spark_schema(options))
 
 

@@ -1,4 +1,4 @@
-"""Filters of a query that the reader applies instead of Spark."""
+"""Filters of a query that the reader applies instead of Spark: the reader with Spark's hook, and their translation."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -81,7 +81,8 @@ def _push_time(row_filter: RowFilter, spark_filter: Filter) -> RowFilter | None:
 class PushdownReader(reader.BatchReader):
     """A batch reader that takes filters over from Spark.
 
-    Spark takes a reader that can do so for an error unless the session allows it, so there is one without.
+    Spark refuses a reader that has `pushFilters` unless `spark.sql.python.filterPushdown.enabled` is true. Otherwise
+    the data source uses `BatchReader`.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name

@@ -1,4 +1,7 @@
-"""The batch readers of the data source: they plan partitions on the driver and read them in tasks."""
+"""The batch reader of the data source: plans partitions on the driver and reads them in tasks.
+
+The one that takes filters over from Spark is in `pushdown`.
+"""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Sends our packages to executors that have nothing of ours installed.
+"""On the driver: sends `rta_writers` and what it needs to executors that do not have it installed.
 
 Two files are sent: the pure Python packages as a zip on the path of every task, and the compiled ones that they need as
 an archive, since Python can't import those from a zip. Executors need the interpreter and the platform of the driver,

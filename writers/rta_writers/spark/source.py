@@ -32,7 +32,7 @@ class RtaDataSource(DataSource):
     """Counters of the driver that registered the source."""
 
     pushdown: ClassVar[bool] = False
-    """Whether readers take filters over from Spark, which has to be allowed in its session."""
+    """Whether readers take filters over from Spark: only where `spark.sql.python.filterPushdown.enabled` is true."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,4 +1,4 @@
-"""Our counters on the SQL page of Spark's UI, beside the node that writes.
+"""Counters of writers on the SQL page of Spark's UI, beside the node that writes.
 
 Spark has no metrics for data sources in Python. But what its page shows comes from events that any program on the
 driver may post: a plan whose nodes name metrics, and values. We post the plan of the running execution once, with our
@@ -68,7 +68,7 @@ class Jvm:
 
 
 class UiMetrics:
-    """Posts events to the JVM of the driver. Where that Spark has no such events, logs it once and posts no more."""
+    """Posts counters of tasks to Spark's UI. Where that Spark has no such events, logs it once and posts no more."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark

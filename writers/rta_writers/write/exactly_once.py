@@ -4,7 +4,8 @@ The mark of a unit says how many rows of an epoch are in the stream. Mark and bu
 keys make it fail where another attempt was faster (the fence changed) or the session was closed in between (the gate
 changed). After a failure, and after a lost connection, the mark says what is there, and only the rest is encoded and
 sent. So attempts need the same rows in the same order; they need not cut them into the same bursts. The fence holds a
-fingerprint of the rows that are there, so that an attempt with other rows is refused and not mixed in.
+fingerprint of the rows that are there: an attempt whose rows have another one is refused. `fingerprint` says which
+other rows that does not find.
 """
 
 import enum
