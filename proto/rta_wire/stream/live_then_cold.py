@@ -158,7 +158,7 @@ class StreamCounters(msgspec.Struct, frozen=True):
         return self.first_id if entry_ids.is_after(self.cold_id, position) else self.live_first_id
 
     def removed_after(self, added: int) -> int:
-        """How many entries are gone that a reader has not read. `added` counts what was ever added up to its position."""
+        """How many entries are gone that were added after the first `added` entries of the stream."""
         if added >= self.cold_added:
             last_removed = self.gap_entries + self.cold_added if self.cold_added else self.removed
             return max(0, last_removed - added)
