@@ -13,7 +13,7 @@ import structlog
 import rta_writers
 from rta_supervisor.embedded import java, server
 from rta_writers.connection import redis_client
-from rta_writers.write import acknowledged
+from rta_writers.write import lost_rows
 from tests.support import postgres, supervisors, ttl_check, worker_schedule
 
 # Properties with no number of their own: a few seconds each, or minutes in a soak.
@@ -67,7 +67,7 @@ def url(shared_server: server.EmbeddedServer) -> Iterator[str]:
     with redis_client.connect(shared_server.url) as client:
         client.flushall()
         client.function_flush()
-        acknowledged.acknowledged_units.clear()
+        lost_rows.acknowledged_units.clear()
         yield shared_server.url
         assert ttl_check.keys_without_ttl(client) == []
 

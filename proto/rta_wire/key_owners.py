@@ -25,7 +25,7 @@ class OwnedNames(msgspec.Struct, frozen=True):
 
 OWNERS: Final = {
     "rta_wire.stream": OwnedNames(fields=("ENTRY_ID", "ENTRY_DATA")),
-    "rta_writers.write": OwnedNames(keys=("marks", "fence", "staged", "manifest")),
+    "rta_writers.write": OwnedNames(keys=("marks", "fence", "staged", "staging_manifest")),
     "rta_writers.control": OwnedNames(keys=("members",)),
     "rta_supervisor.nodes": OwnedNames(
         keys=("node", "nodes", "alive", "lease"),

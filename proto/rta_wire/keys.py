@@ -1,4 +1,5 @@
-"""Every name in Redis: keys, fields, groups. No other module spells one; `key_owners` says which package owns which.
+"""Every name in Redis: keys, fields, groups. No other Python module spells one; `key_owners` says which package owns
+which. Lua files get keys as arguments and spell the fields themselves.
 
 A helper key carries the key that it guards as its hash tag, so that both live in one cluster slot.
 """
@@ -84,7 +85,7 @@ DEFAULT_OPERATOR: Final = "operator"
 
 
 def stream(name: str) -> str:
-    """The stream that others read."""
+    """Stream of entries of all its sessions, which readers of the RTA protocol read, as the Stream Service does."""
     return f"stream:{name}"
 
 
@@ -109,7 +110,7 @@ def change_field(version: int | str) -> str:
 
 
 class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Names that depend on settings: the prefix of our own keys and the template of session hashes."""
+    """Names that depend on settings: the prefix of keys outside the RTA protocol and the template of session hashes."""
 
     prefix: str = "rtas:"
     session_template: str = "sessions:{identity}"
@@ -126,7 +127,7 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Owned by session.
 
     def session(self, identity: str) -> str:
-        """Hash of a session, which others read."""
+        """Hash of a session, which readers of the RTA protocol read, as the Stream Service does."""
         return self.session_template.replace("{identity}", identity)
 
     def session_state(self, identity: str) -> str:
@@ -167,7 +168,7 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Hash: bursts of one attempt by their position, waiting for the commit of its epoch."""
         return f"{self.prefix}sg:{{{stream(stream_name)}}}:{stream_session_id}:{attempt}"
 
-    def manifest(self, stream_name: str, stream_session_id: int, unit: str, epoch: int) -> str:
+    def staging_manifest(self, stream_name: str, stream_session_id: int, unit: str, epoch: int) -> str:
         """String: which staged bursts an epoch of a unit consists of. The first writer of it decides."""
         return f"{self.prefix}mf:{{{stream(stream_name)}}}:{stream_session_id}:{unit}:{epoch}"
 
@@ -222,7 +223,7 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Owned by retention.
 
     def streams_used(self) -> str:
-        """Sorted set: streams that sessions of ours used, by last use in ms. Only these are trimmed and removed."""
+        """Sorted set: streams that sessions used, by last use in ms. Only these are trimmed and removed."""
         return f"{self.prefix}streams"
 
     def days(self, source: str) -> str:
@@ -249,7 +250,7 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def loss_counter(self, node_id: str, tag: str = "") -> str:
         """Counter that a supervisor raises: a value that it did not expect means that Redis lost data.
 
-        With a tag it lives on a server of our choice.
+        With a tag it lives on the server of the slot of that tag.
         """
         return f"{self.prefix}beat:{node_id}" + (f":{{{tag}}}" if tag else "")
 

@@ -13,7 +13,7 @@ import pytest
 import redis
 
 from rta_supervisor.embedded import java
-from rta_writers.spark import ship, shipped
+from rta_writers.spark import ship_packages, shipped_path
 from tests.support import samples, stream_content, supervisors
 
 ROOT = Path(__file__).parents[2]
@@ -89,8 +89,8 @@ def test_rows_survive_lost_executors_and_twins(
 @pytest.mark.timeout(1800)
 def test_files_of_spark_submit_are_enough(url: str, client: redis.Redis, bare_python: Path, tmp_path: Path) -> None:
     """`--py-files` and `--archives`, which are spark.submit.pyFiles and spark.archives, instead of `ship`."""
-    code, archive = ship.pack(tmp_path)
+    code, archive = ship_packages.pack(tmp_path)
     script = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    files = ["--py-files", str(code), "--archives", f"{archive}#{shipped.FOLDER}"]
+    files = ["--py-files", str(code), "--archives", f"{archive}#{shipped_path.FOLDER}"]
     results = submit(url, bare_python, tmp_path, ["bash", str(script), *files], "spark-submit")
     assert stream_content.samples(client, "submitted", results["submitted"]["id"]) == WRITTEN

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 import rta_writers
 from rta_writers.spark import metrics as spark_metrics
-from rta_writers.spark import sql_page
-from rta_writers.write.result import TaskStats
+from rta_writers.spark import ui_metrics
+from rta_writers.write.task_result import TaskStats
 from tests.spark import frames
 from tests.support.waiting import wait_until
 
@@ -71,7 +71,7 @@ def test_a_batch_is_counted_on_the_driver_and_shown_on_the_page(
     assert counted["bursts"] >= 2
     assert counted["ratio"] == counted["raw_bytes"] / counted["stored_bytes"] > 1
     first = new_on_page(ROWS)[0]
-    assert set(first) == {name for name, _ in sql_page.METRIC_TYPES}
+    assert set(first) == {name for name, _ in ui_metrics.METRIC_TYPES}
     assert (first["rta samples"], first["rta retries"], first["rta duplicate rows refused"]) == ("1,000", "0", "0")
     assert int(first["rta bursts"]) == counted["bursts"]
     wait_until(
@@ -108,7 +108,7 @@ def test_each_epoch_of_a_query_is_in_its_progress_and_on_the_page(
 def test_each_number_stands_beside_its_name() -> None:
     """The ratio in tenths, as Spark wants it, and none where nothing was stored."""
     effort = TaskStats(rows=1, samples=2, bursts=3, raw_bytes=250, stored_bytes=100, retries=6, duplicate_rows=7)
-    assert dict(zip((name for name, _ in sql_page.METRIC_TYPES), sql_page.values(effort), strict=True)) == {
+    assert dict(zip((name for name, _ in ui_metrics.METRIC_TYPES), ui_metrics.values(effort), strict=True)) == {
         "rta samples": 2,
         "rta bursts": 3,
         "rta bytes before compression": 250,
@@ -117,7 +117,7 @@ def test_each_number_stands_beside_its_name() -> None:
         "rta retries": 6,
         "rta duplicate rows refused": 7,
     }
-    assert sql_page.values(TaskStats()) == (0,) * len(sql_page.METRIC_TYPES)
+    assert ui_metrics.values(TaskStats()) == (0,) * len(ui_metrics.METRIC_TYPES)
 
 
 def test_counters_of_old_epochs_are_forgotten(spark: SparkSession) -> None:
@@ -136,15 +136,15 @@ def test_a_spark_without_such_a_page_is_told_of_once(
 ) -> None:
     """A Spark without the events of the SQL page is logged once; the counters of the driver go on."""
     context: Any = spark.sparkContext
-    page = sql_page.SqlPage(spark)
-    page._jvm = jvm = sql_page.Jvm(spark)
+    metrics = ui_metrics.UiMetrics(spark)
+    metrics._jvm = jvm = ui_metrics.Jvm(spark)
     if lacks == "a class":
         jvm.query_execution = context._jvm.nothing.of.this.kind
     else:
         jvm.query_execution = lambda _: spark.range(1)._jdf.queryExecution()
         jvm.to_json = lambda _: "{}"
     for _ in range(2):
-        page.show(1, TaskStats(rows=1))
+        metrics.show(1, TaskStats(rows=1))
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 

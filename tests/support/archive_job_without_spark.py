@@ -41,7 +41,7 @@ def run(order: archive_spec.ArchiveSpec, one: archive_spec.PassSpec) -> list[arc
     counted: dict[int, recount.SessionRecount] = {}
     for stream in one.streams:
         given = archive_job.reader_options(order, stream)
-        read = archive_job.stream_reader(options_read.ReadOptions.parse(given))
+        read = archive_job.entries_reader(options_read.ReadOptions.parse(given))
         batches = [batch for part in read.partitions() for batch in read.read(part)]
         ours = [batch for batch in batches if batch.column("stream_session_id")[0].as_py() in stream.sessions]
         ours.sort(key=lambda batch: batch.column("stream_session_id")[0].as_py())

@@ -21,7 +21,7 @@ def fields(client: redis.Redis, identity: str) -> dict[str, str]:
 def folded(client: redis.Redis, identity: str) -> Totals:
     """What the supervisors have counted of a session."""
     words: Any = client.hget(f"rtas:st:{{sessions:{identity}}}", "totals")
-    return Totals.from_words(words.decode().split()) if words else Totals()
+    return Totals.from_strings(words.decode().split()) if words else Totals()
 
 
 def document(client: redis.Redis, identity: str) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def report(raw: bytes) -> None:
         name_checks.check_identity(identity)
         assert 0 <= number < 2**64
         for unit, totals in units.items():
-            assert Totals.from_words(totals.words()) == totals
+            assert Totals.from_strings(totals.to_strings()) == totals
             name_checks.check_unit(unit)
 
 

@@ -1,4 +1,6 @@
-"""What a Spark job imports: sessions for the driver, and the data source `rta` for its rows. Exports names only.
+"""What a Spark job imports: sessions for the driver, and the data source `rta` for its rows.
+
+Exports names. Before that it puts packages which `ship` sent to an executor on `sys.path`.
 
 import rta_writers
 
@@ -10,9 +12,9 @@ with rta_writers.SessionClient(url).session("run-17", stream="rocket-engine") as
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from rta_writers.spark import shipped
+from rta_writers.spark import shipped_path
 
-shipped.activate()
+shipped_path.activate()
 
 from rta_writers.control.client import SessionClient  # noqa: E402 - shipped packages have to be on the path
 from rta_writers.control.session import Session  # noqa: E402 - shipped packages have to be on the path
@@ -20,7 +22,7 @@ from rta_writers.control.session import Session  # noqa: E402 - shipped packages
 if TYPE_CHECKING:
     from rta_writers.control.group import SessionGroup, sessions
     from rta_writers.spark.driver import deterministic, register, tune
-    from rta_writers.spark.ship import ship
+    from rta_writers.spark.ship_packages import ship
     from rta_writers.write.burst_writer import BurstWriter, write_partition
 
 __all__ = [
@@ -40,7 +42,7 @@ _MODULES: Final = {
     "register": "rta_writers.spark.driver",
     "tune": "rta_writers.spark.driver",
     "deterministic": "rta_writers.spark.driver",
-    "ship": "rta_writers.spark.ship",
+    "ship": "rta_writers.spark.ship_packages",
     "BurstWriter": "rta_writers.write.burst_writer",
     "write_partition": "rta_writers.write.burst_writer",
     "SessionGroup": "rta_writers.control.group",

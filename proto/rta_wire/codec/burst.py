@@ -1,4 +1,6 @@
-"""Messages to bursts: where bursts are cut, how they are compressed and framed, and their share of a unit's totals."""
+"""Encodes and decodes bursts as bytes: cuts messages into bursts, compresses, frames and decompresses them, and counts
+each for the totals of its unit.
+"""
 
 import enum
 import struct

@@ -1,4 +1,4 @@
-"""Rows in any order to runs: samples of one channel side by side, in time order, none too long for a message."""
+"""For the encoder: rows in any order to runs, samples of one channel in time order, none too long for a message."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Batches of rows cut to size, and their columns, of Arrow or numpy, to numpy arrays of exact types.
+"""For the encoder: batches of rows cut to size, and their columns, of Arrow or numpy, to numpy arrays of exact types.
 
 No value is rounded, wrapped or dropped: one that does not fit is an error that names its row. The one exception is that
 a double for a channel of floats is rounded.

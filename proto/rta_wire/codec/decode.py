@@ -1,4 +1,4 @@
-"""Bursts to messages or to columns, safe on any bytes: no size in the data decides how much memory is allocated.
+"""Decodes bursts to messages or to columns, safe on any bytes: no size in the data decides how much is allocated.
 
 For columns, packed fields are read as bytes, and those of all bursts are decoded at once. A burst may be legal without
 being written the way protobuf writes it (with repeated or unknown fields, say): then protobuf writes all bursts again

@@ -1,4 +1,4 @@
-"""Times of many runs to packed deltas with the best scale. A run is samples of one channel, side by side.
+"""Encodes times of many runs as packed deltas with the best scale. A run is samples of one channel, side by side.
 
 The work per sample depends on the run: none where the interval is constant, a division and a cast where all deltas take
 one byte, and a matrix of bytes where all have the same width. Only in other runs each delta is measured.

@@ -1,4 +1,4 @@
-"""Columns to bursts. The cut depends on the rows and the options alone, so that a retry makes the same bursts.
+"""Encodes columns as bursts. The cut depends on the rows and the options alone, so that a retry makes the same bursts.
 
 Samples come in long form (a row per sample) or in wide form (a row per time, a column per channel), as numpy arrays or
 as Arrow record batches. How rows are spread over batches makes no difference to the bursts.

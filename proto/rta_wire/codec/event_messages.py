@@ -1,4 +1,4 @@
-"""Events: made one by one or from the rows of Arrow record batches, and as messages."""
+"""Encodes events as messages. They are made one by one or from the rows of Arrow record batches."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -1,5 +1,5 @@
-"""The content of many bursts: gathers the fields of their messages, checks that they account for every byte, and has
-`sample_columns` decode them.
+"""Decodes the content of many bursts: gathers the fields of their messages, checks that they account for every byte,
+and has `sample_columns` decode them.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The layout of each channel: the type of its samples and the kind of message that carries them.
+"""For encoder and decoder: the layout of each channel, the type of its samples and the kind of message for them.
 
 Writers and readers need the same plan of layouts: the wire does not say how wide a sample is.
 """

@@ -1,4 +1,4 @@
-"""Bytes of arrays as memory views, whole or in parts, without copying."""
+"""For the encoder: bytes of arrays as memory views, whole or in parts, without copying."""
 
 from typing import cast
 

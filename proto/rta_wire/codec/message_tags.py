@@ -1,4 +1,4 @@
-"""Tags of the fields of a burst and its messages, and the bytes before a message in a burst.
+"""For encoder and decoder: tags of the fields of a burst and its messages, and the bytes before a message in a burst.
 
 A tag is `field number << 3 | wire type`, where 0 is a varint, 1 fixed 64 bits and 2 a length with so many bytes. Field
 numbers are those of `stream.proto` and `data.proto`.

@@ -1,4 +1,4 @@
-"""Messages of row data: one sample of each of several channels at one time, in one packed buffer."""
+"""Encodes messages of row data: one sample of each of several channels at one time, in one packed buffer."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple

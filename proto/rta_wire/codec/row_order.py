@@ -1,6 +1,7 @@
-"""The order that brings rows together by channel. Rows that came channel by channel, or in rounds, need no sorting.
+"""For the encoder: the order that brings rows together by channel.
 
-A round is one row of each channel, always in the same order of channels.
+Rows that came channel by channel, or in rounds, need no sorting. A round is one row of each channel, always in the same
+order of channels.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""Samples of many messages to columns, all at once. Checks every count in a message against its bytes."""
+"""Decodes samples and row data of many messages to columns, all at once.
+
+Checks every count in a message against its bytes.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple

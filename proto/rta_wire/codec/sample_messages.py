@@ -1,4 +1,4 @@
-"""Runs of samples to messages of the kind that their layout says: timestamped with packed deltas, periodic, or rows."""
+"""Encodes runs of samples as messages of the kind of their layout: timestamped in packed deltas, periodic or rows."""
 
 import functools
 from collections.abc import Iterable, Iterator

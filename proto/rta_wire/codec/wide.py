@@ -1,4 +1,4 @@
-"""Wide form to messages: a row for each time and a column for each channel.
+"""Encodes wide form as messages: a row for each time and a column for each channel.
 
 Where times ascend and no value is null, nothing is sorted or copied: all channels share one set of packed deltas, and
 their samples go from the columns to the compressor.

@@ -107,19 +107,19 @@ class Totals(msgspec.Struct, frozen=True):
     def time_range_ns(self) -> tuple[int, int] | None:
         return None if self.start_ns is None or self.end_ns is None else (self.start_ns, self.end_ns)
 
-    def words(self) -> list[str]:
+    def to_strings(self) -> list[str]:
         """The numbers as decimal strings, which is how Redis and Lua keep them: nanoseconds do not fit a double."""
         return [_NO_TIME if number is None else str(number) for number in msgspec.structs.astuple(self)]
 
     @classmethod
-    def from_words(cls, words: list[str]) -> Self:
-        """From the decimal strings that `words` gives."""
+    def from_strings(cls, numbers: list[str]) -> Self:
+        """From the decimal strings that `to_strings` gives."""
         try:
             bursts, samples, raw_bytes, stored_bytes, start_ns, end_ns = (
-                None if word == _NO_TIME else int(word) for word in words
+                None if number == _NO_TIME else int(number) for number in numbers
             )
         except ValueError as error:
-            raise errors.BadMessage(reason=f"{' '.join(words)[:QUOTED_TEXT_MAX_CHARS]!r} are not totals") from error
+            raise errors.BadMessage(reason=f"{' '.join(numbers)[:QUOTED_TEXT_MAX_CHARS]!r} are not totals") from error
         if min(counts := (bursts or 0, samples or 0, raw_bytes or 0, stored_bytes or 0)) < 0 or max(counts) > COUNT_MAX:
             raise errors.BadMessage(reason=f"{counts!r} are impossible totals")
         if any(not limits.TIME_NS_MIN <= ns <= limits.TIME_NS_MAX for ns in (start_ns or 0, end_ns or 0)):
@@ -157,13 +157,13 @@ class Mark(msgspec.Struct, frozen=True):
 
     def text(self) -> str:
         """The mark as a line of decimal numbers, which is how Redis keeps it."""
-        return " ".join([str(self.epoch), str(self.rows), *self.totals.words()])
+        return " ".join([str(self.epoch), str(self.rows), *self.totals.to_strings()])
 
     @classmethod
     def from_text(cls, text: str) -> Self:
         try:
-            epoch, rows, *words = text.split()
-            return cls(int(epoch), int(rows), Totals.from_words(words))
+            epoch, rows, *totals = text.split()
+            return cls(int(epoch), int(rows), Totals.from_strings(totals))
         except ValueError as error:
             raise errors.BadMessage(reason=f"{text[:QUOTED_TEXT_MAX_CHARS]!r} is not a mark") from error
 

@@ -40,8 +40,8 @@ class ForwardRead:
         self._batches_after: str | None = None
 
     def take_index(self, extent: cold_index.ColdExtent | None) -> tuple[str, str] | None:
-        """Takes what the index says now. Gives the ids after and up to which the first batch is read next; None where
-        nothing more has to be read."""
+        """Takes what the index says now. Gives the range of ids in which the caller reads the first batch: after the
+        first id, up to and with the second. None where nothing more has to be read."""
         if self._batches_after is not None and extent == self.extent:
             return None
         self.extent, self.batch, self._batches_after = extent, None, None
@@ -57,8 +57,8 @@ class ForwardRead:
 
     @property
     def entry_range(self) -> tuple[str, str]:
-        """The ids after and up to which entries of the batch are wanted: a batch that is not in the index yet may go
-        further than the index."""
+        """Which entries of the batch to take: those after the first id, up to and with the second. A batch that is not
+        in the index yet may go further than the index."""
         assert self.extent is not None
         return self._after, min(self.extent.last_id, self._until, key=entry_ids.parse)
 
@@ -124,7 +124,8 @@ class BackwardRead:
 
     @property
     def entry_range(self) -> tuple[str, str]:
-        """The ids after and up to which entries of a batch are wanted, unless they were read live."""
+        """Which entries of a batch to take: those after the first id, up to and with the second, except those that
+        `was_live`."""
         return self._after, self._cold_last_id
 
     def was_live(self, entry_id: str) -> bool:
@@ -153,11 +154,11 @@ class StreamCounters(msgspec.Struct, frozen=True):
         return self.added - self.length
 
     def first_after(self, position: str) -> str | None:
-        """The first entry that is left of the part, cold or live, that holds what comes after an id."""
+        """The first id of the part in which a reader at `position` goes on: of the cold part, or of the live one."""
         return self.first_id if entry_ids.is_after(self.cold_id, position) else self.live_first_id
 
     def removed_after(self, added: int) -> int:
-        """Entries that are gone after an id up to which so many were ever added."""
+        """How many entries are gone that were added after the first `added` entries of the stream."""
         if added >= self.cold_added:
             last_removed = self.gap_entries + self.cold_added if self.cold_added else self.removed
             return max(0, last_removed - added)

@@ -4,7 +4,8 @@ from typing import Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
+
+from rta_wire.arrays import F64, I64
 
 CARS: Final = 3
 CHANNELS: Final = 50
@@ -45,7 +46,7 @@ class RunNames(msgspec.Struct, frozen=True):
         return {car: self.session(car) for car in range(1, CARS + 1)}
 
 
-def expected_samples(car: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def expected_samples(car: int) -> tuple[I64, I64, F64]:
     """Channels, times and values of all samples of a car, sorted by channel and time."""
     channel = np.repeat(np.arange(1, CHANNELS + 1, dtype=np.int64), TICKS)
     tick = np.tile(np.arange(TICKS, dtype=np.int64), CHANNELS)

@@ -5,17 +5,17 @@ from typing import Any, Final, cast
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import redis
 
 from rta_supervisor.demo import cars
 from rta_wire import entry_ids, errors, keys, session
+from rta_wire.arrays import F64, I64
 from rta_wire.codec import decode
 from rta_wire.pb import data_pb2, stream_pb2
 
 PAGE_ENTRIES: Final = 500
 
-SampleColumns = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]
+SampleColumns = tuple[I64, I64, F64]
 
 
 class DecodedEntry(msgspec.Struct, frozen=True):

@@ -20,5 +20,7 @@ def misses_reported(record: SessionRecord, units: Mapping[str, Totals]) -> bool:
     """Whether an open session without a noted loss has less than its units have reported."""
     if record.state.is_closed or record.lost_data:
         return False
-    folded = {unit: Totals.from_words(record.unit_totals[unit].split()) for unit in units if unit in record.unit_totals}
+    folded = {
+        unit: Totals.from_strings(record.unit_totals[unit].split()) for unit in units if unit in record.unit_totals
+    }
     return any(unit not in folded or not folded[unit].has_arrived(totals) for unit, totals in units.items())

@@ -129,7 +129,7 @@ def resurrect_closed(
     names: keys.Keys, row: CatalogueRow, *, position: str, now_ms: int, ttl_s: int
 ) -> commands.Command:
     """Write a closed session that the catalogue has, but for the totals of its units, if it is not there."""
-    totals = row.totals.words()
+    totals = row.totals.to_strings()
     state_fields: dict[str, commands.Argument] = {
         keys.STATE: row.state.value,
         keys.PRINCIPAL: row.principal,

@@ -90,7 +90,7 @@ def parse_fold_result(ref: SessionRef, outcome: FoldOutcome, names: Sequence[byt
 
 def parse_totals(text: bytes | None) -> Totals:
     """The folded totals of a session, from their text in Redis; all zero where nothing is folded yet."""
-    return Totals.from_words(text.decode().split()) if text else Totals()
+    return Totals.from_strings(text.decode().split()) if text else Totals()
 
 
 def parse_record(identity: str, raw: Mapping[bytes, bytes], document: bytes | None) -> SessionRecord:

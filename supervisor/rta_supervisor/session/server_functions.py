@@ -68,7 +68,7 @@ def fold(
         arguments += (stream_session_id, len(units))
         for unit, totals in units.items():
             arguments.append(unit)
-            arguments += totals.words()
+            arguments += totals.to_strings()
     return ("FCALL", "rtas_fold_2", len(states), *states, *arguments)
 
 

@@ -74,7 +74,7 @@ class SilenceWatchdog:
             await self._service.complete_close(record)
             return
         marks = await self._sessions.marks(record.ref)
-        if any(record.unit_totals.get(unit) != " ".join(totals.words()) for unit, totals in marks.items()):
+        if any(record.unit_totals.get(unit) != " ".join(totals.to_strings()) for unit, totals in marks.items()):
             # Data came that was not reported, so a writer is alive. Noted before the marks are folded: afterwards they
             # would not differ, and a supervisor that dies in between would leave no trace of it.
             await self._sessions.note_heartbeat([record.ref])

@@ -156,7 +156,7 @@ def test_progress_is_merged_like_rows(
     async def work(catalogue: Catalogue) -> None:
         other = msgspec.structs.replace(row, identity="other")
         await catalogue.save([row, other])
-        progress_rows = [("run", 1, " ".join(step.words()).encode()) for step in progress]
+        progress_rows = [("run", 1, " ".join(step.to_strings()).encode()) for step in progress]
         await catalogue.save_progress([*progress_rows, ("nobody", 1, b"1 1 1 1 1 1")], at_ms=5)
         assert [await catalogue.get(identity) for identity in ("other", "run")] == [other, expected]
 

@@ -16,7 +16,7 @@ from rta_supervisor.observe import summaries
 from rta_wire import day_streams, errors, keys
 from rta_writers.connection import redis_client
 from rta_writers.options import write as options_write
-from rta_writers.write import commit, result, task
+from rta_writers.write import commit, task, task_result
 from tests.support import http_client as web
 from tests.support import samples, supervisors
 from tests.support.commands import run
@@ -135,7 +135,9 @@ def test_tasks_write_past_midnight(url: str, client: redis.Redis, calendar: Cale
             rta_writers.SessionClient(url).session("d", stream=calendar.day(1).stream)
 
 
-def written(options: options_write.WriteOptions, batch: pa.RecordBatch, *, unit: str = "job/0") -> result.TaskResult:
+def written(
+    options: options_write.WriteOptions, batch: pa.RecordBatch, *, unit: str = "job/0"
+) -> task_result.TaskResult:
     """The result of a task that writes these rows."""
     writing = task.Task(options, batch.schema, unit=unit, epoch=0)
     writing.write(batch)

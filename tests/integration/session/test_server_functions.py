@@ -67,7 +67,7 @@ def model(reports: list[tuple[str, Totals]]) -> Totals:
 
 
 def folded(client: redis.Redis) -> Totals:
-    return Totals.from_words(client.execute_command("HGET", NAMES.session_state("run"), "totals").decode().split())
+    return Totals.from_strings(client.execute_command("HGET", NAMES.session_state("run"), "totals").decode().split())
 
 
 def fold(client: redis.Redis, units: dict[str, Totals], *, identity: str = "run", number: int = 1) -> list[Any]:

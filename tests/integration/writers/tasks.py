@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from rta_writers.options.target import Target
 from rta_writers.options.write import WriteOptions
-from rta_writers.write.result import TaskResult
 from rta_writers.write.task import Task
+from rta_writers.write.task_result import TaskResult
 
 START_NS = 1_700_000_000_000_000_000
 

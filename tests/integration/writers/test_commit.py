@@ -11,7 +11,7 @@ from rta_wire import errors
 from rta_writers.options.target import Target
 from rta_writers.options.write import WriteOptions
 from rta_writers.write import commit, task
-from rta_writers.write.result import TaskResult
+from rta_writers.write.task_result import TaskResult
 from tests.integration.writers.tasks import START_NS, long, run, write
 from tests.support import stream_content
 

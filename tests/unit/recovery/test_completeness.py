@@ -56,7 +56,7 @@ def test_a_session_that_is_not_there_is_not_complete() -> None:
 
 
 def words(totals: Totals) -> str:
-    return " ".join(totals.words())
+    return " ".join(totals.to_strings())
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_what_is_used_together_lives_in_one_slot(
     place = stream, number
     beside_a_stream = {
         *(ours.gate(*place), ours.marks(*place), ours.fence(*place, unit), ours.published(*place)),
-        *(ours.staged(*place, "attempt"), ours.manifest(*place, unit, 7)),
+        *(ours.staged(*place, "attempt"), ours.staging_manifest(*place, unit, 7)),
     }
     assert {keys.key_slot(key) for key in beside_a_stream} == {keys.key_slot(keys.stream(stream))}
     assert keys.key_slot(ours.session_state(identity)) == keys.key_slot(ours.session(identity))

@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from rta_wire.control.totals import EVERY_ROW, Mark, Totals
-from rta_writers.control.resolve import GATE_OPEN
-from rta_writers.write import fingerprint, sink
+from rta_writers.control.session_resolver import GATE_OPEN
+from rta_writers.write import appender, fingerprint
 from rta_writers.write.exactly_once import (
     TRANSITIONS,
     AppendEvent,
@@ -18,7 +18,7 @@ from rta_writers.write.exactly_once import (
 
 EPOCH = 3
 BEFORE = 2**64 - 5
-GROUP = sink.RowGroup(10, lambda _: (), lambda rows: 7 * rows)
+GROUP = appender.RowGroup(10, lambda _: (), lambda rows: 7 * rows)
 """Ten rows, the fifth of the epoch and those that follow, that add 7 each to the fingerprint."""
 
 

@@ -24,7 +24,7 @@ from rta_writers.archive.job_events import ProgressReporter, emit, spark_failure
 from rta_writers.archive.rows import SessionLayout
 from rta_writers.options import layout as options_layout
 from rta_writers.options.read import ReadForm, ReadOptions
-from rta_writers.spark import driver, ship
+from rta_writers.spark import driver, ship_packages
 from rta_writers.spark import reader as spark_reader
 
 SLICE_BYTES: Final = 64 << 20
@@ -77,7 +77,7 @@ def start(master: str) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     if not master.startswith("local"):
-        ship.ship(spark)
+        ship_packages.ship(spark)
     driver.register(spark)
     return spark
 
@@ -138,8 +138,8 @@ def reader_options(spec: archive_spec.ArchiveSpec, stream: archive_spec.StreamSp
     }
 
 
-def stream_reader(options: ReadOptions) -> spark_reader.BatchReader:
-    """A reader of the same entries without Spark's rows in between."""
+def entries_reader(options: ReadOptions) -> spark_reader.BatchReader:
+    """A reader of whole entries of a stream, called directly: the entries do not become rows of a Spark frame."""
     return spark_reader.BatchReader(options, spark_reader.spark_schema(options))
 
 
@@ -199,7 +199,7 @@ def count_streams(
     ranges: list[tuple[ReadOptions, InputPartition]] = []
     for stream in pass_spec.streams:
         options = ReadOptions.parse(reader_options(spec, stream))
-        ranges += [(options, partition) for partition in stream_reader(options).partitions()]
+        ranges += [(options, partition) for partition in entries_reader(options).partitions()]
     if not ranges:
         return {}
     count_ranges = functools.partial(_count_ranges, sessions)
@@ -212,7 +212,7 @@ def count_streams(
 
 def _count_ranges(sessions: SessionLayouts, ranges: Iterator[Any]) -> Iterator[tuple[int, recount.SessionRecount]]:
     for options, partition in ranges:
-        yield from recount.recount_sessions(stream_reader(options).read(partition), sessions).items()
+        yield from recount.recount_sessions(entries_reader(options).read(partition), sessions).items()
 
 
 def session_result(

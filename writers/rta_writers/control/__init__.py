@@ -1,4 +1,5 @@
 """Sessions as a job sees them: asked for and closed through the supervisor, kept alive, and found by tasks.
 
-Owns requests, replies and heartbeats. Rows and bursts are left to `write` and `read`.
+Owns requests and replies, and the heartbeats of a driver. Rows, bursts and the reports of tasks are left to `write`
+and `read`.
 """

@@ -110,7 +110,7 @@ class SessionClient:
         raise errors.NotInTime(identity=identity, state=current or "unknown", wanted=state, timeout_s=timeout_s)
 
     def _read_state(self, identity: str) -> State | None:
-        raw = cast("bytes | None", self._redis.hget(self._keys.session_state(identity), "state"))
+        raw = cast("bytes | None", self._redis.hget(self._keys.session_state(identity), keys.STATE))
         return None if raw is None else State(raw.decode())
 
     def report(self, message: messages.Report) -> None:

@@ -21,7 +21,11 @@ STAGED_TTL_MAX_S: Final = 30 * 24 * 3600
 
 
 class DeliveryGuarantee(enum.StrEnum):
-    """How often a row is written that is tried more than once; docs/writers.md says what each asks of the job."""
+    """How often a row stands in the stream that is tried more than once.
+
+    EXACTLY_ONCE: once; a retry has to compute the same rows. STAGED: once, from the commit of its epoch on; a retry may
+    compute other rows. AT_LEAST_ONCE: once or more often.
+    """
 
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"
@@ -29,7 +33,8 @@ class DeliveryGuarantee(enum.StrEnum):
 
 
 class Form(enum.StrEnum):
-    """What a row of the frame is: docs/writers.md has the columns of each."""
+    """What a row of the frame is: LONG a sample, WIDE a time with a column for each channel, EVENTS an event, ROWS one
+    message of row data. AUTO: the columns say which of them."""
 
     AUTO = "auto"
     LONG = "long"

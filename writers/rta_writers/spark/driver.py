@@ -12,7 +12,7 @@ from rta_wire import errors
 from rta_writers.options.write import GROUP_ROWS
 from rta_writers.spark.metrics import Metrics
 from rta_writers.spark.source import RtaDataSource
-from rta_writers.spark.sql_page import SqlPage
+from rta_writers.spark.ui_metrics import UiMetrics
 
 log: Final = logging.getLogger("rta_writers")
 
@@ -41,7 +41,7 @@ def register(spark: SparkSession, *, tune_spark: bool = True) -> Metrics:
     """Register `format("rta")` with a Spark session, and tune that. Gives the counters of its writers."""
     if tune_spark:
         tune(spark)
-    metrics = Metrics(spark.sparkContext, SqlPage(spark).show)
+    metrics = Metrics(spark.sparkContext, UiMetrics(spark).show)
     _ignore_closed_connections(spark.sparkContext)
     attributes = {"metrics": metrics, "pushdown": spark.conf.get(FILTERS, "false") == "true", "__module__": __name__}
     # A class for each session, which Spark pickles by value, together with the counters.

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from pyspark.accumulators import AccumulatorParam
 
-from rta_writers.write.result import TaskStats
+from rta_writers.write.task_result import TaskStats
 
 EPOCHS_KEPT: Final = 100
 """Epochs of all queries whose counters are kept, as many as Spark keeps of a query's progress."""

@@ -1,5 +1,6 @@
-"""Filters of a query that the reader applies instead of Spark."""
+"""Filters of a query that the reader applies instead of Spark: the reader with Spark's hook, and their translation."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +18,7 @@ from pyspark.sql.datasource import (
 
 from rta_writers.read import batches
 from rta_writers.read.batches import RowFilter
+from rta_writers.spark import reader
 
 _TIME: Final = ("time",)
 _NEVER_NULL: Final = {
@@ -74,3 +76,20 @@ def _push_time(row_filter: RowFilter, spark_filter: Filter) -> RowFilter | None:
     return msgspec.structs.replace(
         row_filter, start_ns=max(starts) if starts else None, end_ns=min(ends) if ends else None
     )
+
+
+class PushdownReader(reader.BatchReader):
+    """A batch reader that takes filters over from Spark.
+
+    Spark refuses a reader that has `pushFilters` unless `spark.sql.python.filterPushdown.enabled` is true. Otherwise
+    the data source uses `BatchReader`.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Takes what the reader can apply, and gives back the filters that are left to Spark."""
+        for spark_filter in filters:
+            row_filter = push_filter(self._row_filter, spark_filter)
+            if row_filter is None:
+                yield spark_filter
+            else:
+                self._row_filter = row_filter

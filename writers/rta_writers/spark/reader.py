@@ -1,18 +1,20 @@
-"""The batch readers of the data source: they plan partitions on the driver and read them in tasks."""
+"""The batch reader of the data source: plans partitions on the driver and reads them in tasks.
 
-from collections.abc import Iterable, Iterator
+The one that takes filters over from Spark is in `pushdown`.
+"""
+
+from collections.abc import Iterator
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql import types as sql
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from rta_wire import errors
 from rta_writers.connection import redis_client
 from rta_writers.options.read import EARLIEST, LATEST, ReadOptions
 from rta_writers.read import batches, plan
-from rta_writers.spark import pushdown
 
 
 class RangePartition(InputPartition):
@@ -63,22 +65,6 @@ class BatchReader(PartitionReader, DataSourceReader):
             identities = plan.read_identities(client, options, position)
             ranges = plan.plan_ranges(position, counters, options, identities, counters.last_id)
             return [RangePartition(entry_range) for entry_range in ranges]
-
-
-class PushdownReader(BatchReader):
-    """A batch reader that takes filters over from Spark.
-
-    Spark takes a reader that can do so for an error unless the session allows it, so there is one without.
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Takes what the reader can apply, and gives back the filters that are left to Spark."""
-        for spark_filter in filters:
-            row_filter = pushdown.push_filter(self._row_filter, spark_filter)
-            if row_filter is None:
-                yield spark_filter
-            else:
-                self._row_filter = row_filter
 
 
 def spark_schema(options: ReadOptions) -> sql.StructType:

@@ -14,15 +14,15 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from rta_wire import errors
-from rta_writers.control import resolve
+from rta_writers.control import session_resolver
 from rta_writers.options.read import ReadOptions
 from rta_writers.options.write import WriteOptions
+from rta_writers.spark import pushdown as spark_pushdown
 from rta_writers.spark import reader as spark_reader
 from rta_writers.spark import stream_reader, worker_gc
 from rta_writers.spark import writer as spark_writer
 from rta_writers.spark.metrics import Metrics
-from rta_writers.write import frames
-from rta_writers.write import unit as write_unit
+from rta_writers.write import frames, task_unit
 
 
 class RtaDataSource(DataSource):
@@ -32,7 +32,7 @@ class RtaDataSource(DataSource):
     """Counters of the driver that registered the source."""
 
     pushdown: ClassVar[bool] = False
-    """Whether readers take filters over from Spark, which has to be allowed in its session."""
+    """Whether readers take filters over from Spark: only where `spark.sql.python.filterPushdown.enabled` is true."""
 
     @classmethod
     def name(cls) -> str:
@@ -42,7 +42,7 @@ class RtaDataSource(DataSource):
         return spark_reader.spark_schema(ReadOptions.parse(self.options))
 
     def reader(self, schema: sql.StructType) -> DataSourceReader:
-        reader_class = spark_reader.PushdownReader if self.pushdown else spark_reader.BatchReader
+        reader_class = spark_pushdown.PushdownReader if self.pushdown else spark_reader.BatchReader
         return reader_class(ReadOptions.parse(self.options), schema)
 
     def streamReader(self, schema: sql.StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
@@ -52,7 +52,7 @@ class RtaDataSource(DataSource):
         if overwrite:
             raise errors.Usage(reason="Format 'rta' only appends: use .mode(\"append\")")
         options = self._write_options(schema)
-        return spark_writer.BatchWriter(options, write_unit.job_name(options), self.metrics)
+        return spark_writer.BatchWriter(options, task_unit.job_name(options), self.metrics)
 
     def streamWriter(self, schema: sql.StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: ARG002, N802 - Spark's names
         return spark_writer.StreamWriter(self._write_options(schema), self.metrics)
@@ -66,5 +66,5 @@ class RtaDataSource(DataSource):
         except PySparkException as error:
             raise errors.Usage(reason=f"Format 'rta' can't take the frame: {error}") from error
         frames.choose_encoder(options, columns)
-        resolve.check_open(options)
+        session_resolver.check_open(options)
         return options

@@ -15,9 +15,9 @@ from rta_writers.options.write import WriteOptions
 from rta_writers.spark import worker_gc
 from rta_writers.spark.metrics import Metrics, TaskMetrics
 from rta_writers.write import commit as write_commit
-from rta_writers.write import unit as write_unit
-from rta_writers.write.result import TaskResult
+from rta_writers.write import task_unit
 from rta_writers.write.task import Task
+from rta_writers.write.task_result import TaskResult
 
 EXECUTION_ID: Final = "spark.sql.execution.id"
 
@@ -38,7 +38,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._metrics = metrics
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _write(iterator, self._options, write_unit.batch_unit(self._job, self._options), self._metrics)
+        return _write(iterator, self._options, task_unit.batch_unit(self._job, self._options), self._metrics)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         write_commit.commit(self._options, _results(messages), epoch=self._options.epoch)
@@ -55,7 +55,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._metrics = metrics
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _write(iterator, self._options, write_unit.streaming_unit(), self._metrics)
+        return _write(iterator, self._options, task_unit.streaming_unit(), self._metrics)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         write_commit.commit(self._options, _results(messages), epoch=batchId)
@@ -65,7 +65,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def _write(
-    batches: Iterator[pa.RecordBatch], options: WriteOptions, unit: write_unit.TaskUnit, metrics: Metrics | None
+    batches: Iterator[pa.RecordBatch], options: WriteOptions, unit: task_unit.TaskUnit, metrics: Metrics | None
 ) -> TaskCommitMessage:
     worker_gc.freeze_gc()
     first = next(batches, None)
@@ -84,7 +84,7 @@ def _write(
     finally:
         task.close()
     if metrics is not None:
-        execution = write_unit.task_context().getLocalProperty(EXECUTION_ID)
+        execution = task_unit.task_context().getLocalProperty(EXECUTION_ID)
         execution_id = None if execution is None else int(execution)
         metrics.add(TaskMetrics(result.effort, execution_id, unit.query, unit.epoch))
     return TaskCommitMessage(result)

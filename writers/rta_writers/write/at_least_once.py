@@ -6,12 +6,12 @@ from rta_wire import keys, name_checks
 from rta_wire.codec.burst import Burst
 from rta_wire.control.totals import Mark, Totals
 from rta_writers.connection.pipeline import Command
-from rta_writers.control import resolve
+from rta_writers.control import session_resolver
 from rta_writers.options.target import Target
-from rta_writers.write import sink
+from rta_writers.write import appender
 
 
-class AtLeastOnceAppender(sink.Sink):
+class AtLeastOnceAppender(appender.Appender):
     """Appends the rows of one unit in one epoch. Another attempt at the same rows does not make it fail."""
 
     def __init__(self, client: redis.Redis, target: Target, *, unit: str, epoch: int) -> None:
@@ -27,8 +27,8 @@ class AtLeastOnceAppender(sink.Sink):
     def append(
         self,
         rows: int,
-        encode_rows: sink.EncodeRows,
-        fingerprint_rows: sink.FingerprintRows = sink.no_fingerprint,  # noqa: ARG002 - rows are not compared
+        encode_rows: appender.EncodeRows,
+        fingerprint_rows: appender.FingerprintRows = appender.no_fingerprint,  # noqa: ARG002 - rows are not compared
     ) -> None:
         bursts = list(encode_rows(0))
         self.flush()
@@ -51,8 +51,8 @@ class AtLeastOnceAppender(sink.Sink):
 
     def _read_totals(self) -> Totals:
         gate, mark = self._pipeline.execute([("GET", self._gate), ("HGET", self._marks, self._unit)])
-        if gate != resolve.GATE_OPEN:
-            raise resolve.closed_error(gate, self._target)
+        if gate != session_resolver.GATE_OPEN:
+            raise session_resolver.closed_error(gate, self._target)
         return Totals() if mark is None else Mark.from_text(mark.decode()).totals
 
     def _send_group(self) -> None:
@@ -68,7 +68,7 @@ class AtLeastOnceAppender(sink.Sink):
         mark = Mark(self._epoch, self.rows_done + self._group_rows, self._unit_totals.sum_of(self._group_totals))
         commands += [
             ("HSET", self._marks, self._unit, mark.text()),
-            ("EXPIRE", self._marks, sink.MARK_TTL_S),
+            ("EXPIRE", self._marks, appender.MARK_TTL_S),
             ("GET", self._gate),
         ]
         self._pipeline.send(commands)
@@ -84,8 +84,8 @@ class AtLeastOnceAppender(sink.Sink):
         self.written = self.written.sum_of(self._group_totals)
         self._unit_totals = self.known_totals().sum_of(self._group_totals)
         self._group_bursts = None
-        if gate != resolve.GATE_OPEN:
-            raise resolve.closed_error(gate, self._target)
+        if gate != session_resolver.GATE_OPEN:
+            raise session_resolver.closed_error(gate, self._target)
 
     def _reset(self) -> None:
         self._pending_replies = None

@@ -9,12 +9,11 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from rta_wire import errors
-from rta_writers.control import resolve
+from rta_writers.control import session_resolver
 from rta_writers.options.write import DeliveryGuarantee, WriteOptions
-from rta_writers.write import commit
-from rta_writers.write import unit as write_unit
-from rta_writers.write.result import TaskResult
+from rta_writers.write import commit, task_unit
 from rta_writers.write.task import Task
+from rta_writers.write.task_result import TaskResult
 
 ROWS_PER_BATCH: Final = 65_536
 
@@ -28,11 +27,11 @@ class BurstWriter:
 
     def __init__(self, options: Mapping[str, str], *, unit: str | None = None, epoch: int = 0) -> None:
         self._options = WriteOptions.parse(options)
-        self._unit = write_unit.program_unit(unit)
+        self._unit = task_unit.program_unit(unit)
         self._epoch = epoch
         self._task: Task | None = None
         self._schema: pa.Schema | None = None
-        resolve.check_open(self._options)
+        session_resolver.check_open(self._options)
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
         """Write rows with the columns of one of the forms. They may wait for more, a second at most while more come."""
@@ -88,7 +87,7 @@ def write_partition(rows: Iterable[Any], **options: str) -> TaskResult:
     settings = WriteOptions.parse({name: str(value) for name, value in options.items()})
     if settings.delivery is DeliveryGuarantee.STAGED:
         raise errors.Usage(reason="Delivery 'staged' needs a commit on the driver: a partition alone has none")
-    unit = write_unit.partition_unit(settings)
+    unit = task_unit.partition_unit(settings)
     batches = _batches(iter(rows))
     first = next(batches, None)
     if first is None:

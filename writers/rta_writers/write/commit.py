@@ -10,17 +10,16 @@ from rta_wire.control.totals import Mark
 from rta_writers.connection import redis_client, retry
 from rta_writers.options.target import Target
 from rta_writers.options.write import DeliveryGuarantee, WriteOptions
-from rta_writers.write import progress, staged
-from rta_writers.write import unit as write_unit
+from rta_writers.write import progress, staged_delivery, task_unit
 from rta_writers.write.progress import UnitTotals
-from rta_writers.write.result import StagedAttempt, TaskResult
+from rta_writers.write.task_result import StagedAttempt, TaskResult
 
 
 def commit(options: WriteOptions, results: Sequence[TaskResult], *, epoch: int) -> None:
     """Make what the tasks of an epoch wrote final."""
     if not results:
         return
-    job = write_unit.job_of(results[0].unit)
+    job = task_unit.job_of(results[0].unit)
     client = redis_client.shared_client(options.redis_url)
     if options.delivery is DeliveryGuarantee.STAGED:
         written = _move_staged(client, options, results, job=job, epoch=epoch)
@@ -39,7 +38,7 @@ def abort(options: WriteOptions, results: Iterable[TaskResult]) -> None:
         for result in results:
             for part in result.shares:
                 if part.staged is not None:
-                    staged.discard(client, part.target, part.staged)
+                    staged_delivery.discard(client, part.target, part.staged)
     except retry.OUTAGE_ERRORS:
         return  # it expires
 
@@ -57,7 +56,9 @@ def _move_staged(
                 attempts.setdefault(part.target, []).append(part.staged)
     written = []
     for target, staged_attempts in attempts.items():
-        totals = staged.commit(client, target, staged_attempts, unit=job, epoch=epoch, ttl_s=options.staged_ttl_s)
+        totals = staged_delivery.commit(
+            client, target, staged_attempts, unit=job, epoch=epoch, ttl_s=options.staged_ttl_s
+        )
         if totals.bursts:
             progress.send_progress(client, target, job, totals)
             written.append(UnitTotals(target, job, totals))
@@ -97,7 +98,7 @@ def _check_session(
         if (done := marks.get(unit, Mark()).rows_done(epoch)) < count:
             raise errors.AppendGap(unit=unit, identity=target.identity, epoch=epoch, done=done, row=count)
     for unit, mark in marks.items():
-        if write_unit.job_of(unit) == job and unit not in rows_by_unit and mark.epoch == epoch and mark.rows:
+        if task_unit.job_of(unit) == job and unit not in rows_by_unit and mark.epoch == epoch and mark.rows:
             raise errors.RowsChanged(
                 unit=unit,
                 identity=target.identity,

@@ -4,7 +4,8 @@ The mark of a unit says how many rows of an epoch are in the stream. Mark and bu
 keys make it fail where another attempt was faster (the fence changed) or the session was closed in between (the gate
 changed). After a failure, and after a lost connection, the mark says what is there, and only the rest is encoded and
 sent. So attempts need the same rows in the same order; they need not cut them into the same bursts. The fence holds a
-fingerprint of the rows that are there, so that an attempt with other rows is refused and not mixed in.
+fingerprint of the rows that are there: an attempt whose rows have another one is refused. `fingerprint` says which
+other rows that does not find.
 """
 
 import enum
@@ -17,9 +18,9 @@ from rta_wire import errors, keys, name_checks
 from rta_wire.codec.burst import Burst
 from rta_wire.control.totals import EVERY_ROW, Mark, Totals
 from rta_writers.connection.pipeline import Command
-from rta_writers.control import resolve
+from rta_writers.control import session_resolver
 from rta_writers.options.target import Target
-from rta_writers.write import acknowledged, fingerprint, sink
+from rta_writers.write import appender, fingerprint, lost_rows
 
 
 class AppendState(enum.Enum):
@@ -79,7 +80,7 @@ class WatchedUnit(NamedTuple):
         return cls(gate, mark, mark.rows_done(epoch), stored)
 
 
-def decide(unit: WatchedUnit, group: sink.RowGroup, first_row: int, fingerprint_before: int) -> GroupDecision:
+def decide(unit: WatchedUnit, group: appender.RowGroup, first_row: int, fingerprint_before: int) -> GroupDecision:
     """What to do with a group that begins at `first_row` of the epoch, after rows with `fingerprint_before`."""
     written = unit.rows - first_row
     if unit.fingerprint is not None and 0 < written <= group.rows:
@@ -88,12 +89,12 @@ def decide(unit: WatchedUnit, group: sink.RowGroup, first_row: int, fingerprint_
             return GroupDecision.REFUSE_CHANGED
     if written >= group.rows:
         return GroupDecision.FINISH
-    if unit.gate != resolve.GATE_OPEN:
+    if unit.gate != session_resolver.GATE_OPEN:
         return GroupDecision.REFUSE_CLOSED
     return GroupDecision.SEND if written >= 0 else GroupDecision.REFUSE_GAP
 
 
-class ExactlyOnceAppender(sink.Sink):
+class ExactlyOnceAppender(appender.Appender):
     """Appends the rows of one unit in one epoch, group by group. While one is under way the next is encoded."""
 
     def __init__(self, client: redis.Redis, target: Target, *, unit: str, epoch: int) -> None:
@@ -104,7 +105,7 @@ class ExactlyOnceAppender(sink.Sink):
         self._watched: WatchedUnit | None = None
         self._known_totals = Totals()
         self._fingerprint = 0
-        self._group: sink.RowGroup | None = None
+        self._group: appender.RowGroup | None = None
         self._group_fingerprint = 0
         self._group_bursts: Sequence[Burst] | None = None
         self._sent_after_row = 0
@@ -117,14 +118,17 @@ class ExactlyOnceAppender(sink.Sink):
             ("HGET", self._marks, unit),
             ("GET", self._fence),
         ]
-        self._unit_key = acknowledged.UnitKey(target.redis_url, target.identity, self._marks, unit)
+        self._unit_key = lost_rows.UnitKey(target.redis_url, target.identity, self._marks, unit)
 
     def append(
-        self, rows: int, encode_rows: sink.EncodeRows, fingerprint_rows: sink.FingerprintRows = sink.no_fingerprint
+        self,
+        rows: int,
+        encode_rows: appender.EncodeRows,
+        fingerprint_rows: appender.FingerprintRows = appender.no_fingerprint,
     ) -> None:
         bursts = list(encode_rows(0)) if self._state is AppendState.SENT else None
         self.flush()
-        self._group, self._group_bursts = sink.RowGroup(rows, encode_rows, fingerprint_rows), bursts
+        self._group, self._group_bursts = appender.RowGroup(rows, encode_rows, fingerprint_rows), bursts
         self._group_fingerprint = fingerprint_rows(rows)
         self._pipeline.with_retries(self._send_group, self._reset)
 
@@ -167,7 +171,7 @@ class ExactlyOnceAppender(sink.Sink):
         elif decision is GroupDecision.SEND:
             self._send_transaction(unit, self._group)
         elif decision is GroupDecision.REFUSE_CLOSED:
-            raise resolve.closed_error(unit.gate, self._target)
+            raise session_resolver.closed_error(unit.gate, self._target)
         elif decision is GroupDecision.REFUSE_GAP:
             raise self._gap_error(unit)
         else:
@@ -181,7 +185,7 @@ class ExactlyOnceAppender(sink.Sink):
         assert self._watched is not None
         return self._watched
 
-    def _send_transaction(self, unit: WatchedUnit, group: sink.RowGroup) -> None:
+    def _send_transaction(self, unit: WatchedUnit, group: appender.RowGroup) -> None:
         skipped = unit.rows - self.rows_done
         bursts = self._group_bursts
         if bursts is None or skipped:
@@ -211,7 +215,7 @@ class ExactlyOnceAppender(sink.Sink):
         assert self._group is not None
         self.duplicate_rows += duplicate_rows
         self.rows_done += self._group.rows
-        acknowledged.acknowledged_units.record(self._unit_key, self._epoch, self.rows_done)
+        lost_rows.acknowledged_units.record(self._unit_key, self._epoch, self.rows_done)
         self._fingerprint = (self._fingerprint + self._group_fingerprint) & fingerprint.BITS
         self._group = self._group_bursts = None
 
@@ -225,7 +229,7 @@ class ExactlyOnceAppender(sink.Sink):
 
     def _check_acknowledged(self, mark: Mark) -> None:
         """Raise where Redis lost rows that this process wrote in another epoch."""
-        lost = acknowledged.acknowledged_units.pop_missing(self._unit_key, mark, epoch=self._epoch)
+        lost = lost_rows.acknowledged_units.pop_missing(self._unit_key, mark, epoch=self._epoch)
         if lost is not None:
             raise errors.AppendGap(
                 unit=self._unit,
@@ -250,8 +254,8 @@ class ExactlyOnceAppender(sink.Sink):
             fields = (keys.ENTRY_ID, self._target.stream_session_id, keys.ENTRY_DATA, burst.data)
             yield ("XADD", self._stream, "*", *fields)
         yield ("HSET", self._marks, self._unit, mark.text())
-        yield ("EXPIRE", self._marks, sink.MARK_TTL_S)
-        yield ("SET", self._fence, f"{mark.epoch} {mark.rows} {after}", "EX", sink.MARK_TTL_S)
+        yield ("EXPIRE", self._marks, appender.MARK_TTL_S)
+        yield ("SET", self._fence, f"{mark.epoch} {mark.rows} {after}", "EX", appender.MARK_TTL_S)
         yield ("EXEC",)
 
     def _reset(self) -> None:

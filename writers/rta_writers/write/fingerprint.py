@@ -1,4 +1,9 @@
-"""A fingerprint of rows: tells a retry that computes other rows from one that repeats them."""
+"""A fingerprint of rows, by which a retry that computes other rows is refused in most cases.
+
+It is a sum over the columns. One number or time that differs changes it. Not found are values that are swapped between
+rows of a column, differences that cancel out in the sum, and other texts, booleans, decimals or lists: of these only
+the number of values that are not null counts.
+"""
 
 import operator
 from typing import Any, Final
@@ -13,7 +18,7 @@ _UNSIGNED_BY_BYTES: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint
 
 
 def fingerprint(batch: pa.RecordBatch) -> int:
-    """A sum over all rows: the same for the same rows in any order, and almost never for others."""
+    """The sum of all columns, each with a factor of its own: the same for the same rows in any order."""
     total = 0
     by_name = sorted(zip(batch.schema.names, batch.columns, strict=True), key=operator.itemgetter(0))
     for index, (_, column) in enumerate(by_name):

@@ -69,4 +69,4 @@ def _is_folded(client: redis.Redis, written: UnitTotals) -> bool:
         raw = cast("bytes | None", client.hget(state_key, keys.unit_field(written.unit)))
     except retry.OUTAGE_ERRORS:
         return False
-    return raw is not None and Totals.from_words(raw.decode().split()).has_arrived(written.totals)
+    return raw is not None and Totals.from_strings(raw.decode().split()).has_arrived(written.totals)

@@ -18,16 +18,15 @@ from rta_wire.codec.burst import Burst
 from rta_wire.codec.columns import RowBatcher
 from rta_wire.control.totals import Totals
 from rta_writers.connection import redis_client, retry
-from rta_writers.control.resolve import SessionResolver
+from rta_writers.control.session_resolver import SessionResolver
 from rta_writers.options.target import Target
 from rta_writers.options.write import DeliveryGuarantee, WriteOptions
-from rta_writers.write import fingerprint, frames, progress
-from rta_writers.write import unit as write_unit
+from rta_writers.write import fingerprint, frames, progress, task_unit
+from rta_writers.write.appender import Appender
 from rta_writers.write.at_least_once import AtLeastOnceAppender
 from rta_writers.write.exactly_once import ExactlyOnceAppender
-from rta_writers.write.result import SessionPart, TaskResult, TaskStats
-from rta_writers.write.sink import Sink
-from rta_writers.write.staged import Stager
+from rta_writers.write.staged_delivery import Stager
+from rta_writers.write.task_result import SessionPart, TaskResult, TaskStats
 
 CONNECTIONS_MAX: Final = 16
 WAITING_ROWS_MAX: Final = 1_000_000
@@ -35,11 +34,11 @@ WAITING_ROWS_MAX: Final = 1_000_000
 
 
 class _SessionOutput:
-    """The rows of one session on their way: gathered into groups, then sent to its sink."""
+    """The rows of one session on their way: gathered into groups, then sent to its appender."""
 
-    def __init__(self, target: Target, sink: Sink, group_rows: int) -> None:
+    def __init__(self, target: Target, appender: Appender, group_rows: int) -> None:
         self.target = target
-        self.sink = sink
+        self.appender = appender
         self.batcher = RowBatcher(group_rows, frames.GROUP_BYTES_MAX)
         self.next_row = 0
         self.reported = Totals()
@@ -55,7 +54,7 @@ class Task:
         self._epoch = epoch
         self._encoder = frames.choose_encoder(options, schema)
         self._client = redis_client.connect(options.redis_url)
-        self._resolver = SessionResolver(options, write_unit.job_of(unit) or unit)
+        self._resolver = SessionResolver(options, task_unit.job_of(unit) or unit)
         self._outputs: dict[str, _SessionOutput] = {}
         self._reported_s = time.monotonic()
         self._flushed_s = time.monotonic()
@@ -78,7 +77,7 @@ class Task:
         """Wait until all rows are in their streams, or are staged, and report them."""
         self._send_waiting()
         for output in self._outputs.values():
-            output.sink.flush()
+            output.appender.flush()
         self._report()
 
     def finish(self) -> TaskResult:
@@ -86,9 +85,9 @@ class Task:
         self._send_waiting()
         parts = []
         for output in self._outputs.values():
-            totals = output.sink.totals()
-            staged = output.sink.staged if isinstance(output.sink, Stager) else None
-            parts.append(SessionPart(output.target, output.sink.rows_done, totals, staged))
+            totals = output.appender.totals()
+            staged = output.appender.staged if isinstance(output.appender, Stager) else None
+            parts.append(SessionPart(output.target, output.appender.rows_done, totals, staged))
             if staged is None and totals != output.reported:
                 progress.send_progress(self._client, output.target, self._unit, totals)
         return TaskResult(self._unit, self._epoch, tuple(parts), self._stats())
@@ -96,16 +95,16 @@ class Task:
     def abort(self) -> None:
         """Remove what was staged, where the attempt has failed and will not be committed."""
         for output in self._outputs.values():
-            if isinstance(output.sink, Stager):
+            if isinstance(output.appender, Stager):
                 try:
-                    output.sink.discard()
+                    output.appender.discard()
                 except retry.OUTAGE_ERRORS:
                     return  # it expires
 
     def close(self) -> None:
         """Close all connections."""
         for output in self._outputs.values():
-            output.sink.close()
+            output.appender.close()
         self._resolver.close()
         self._client.close()
 
@@ -116,11 +115,11 @@ class Task:
 
     def _open_output(self, identity: str) -> _SessionOutput:
         target = self._resolver.resolve(identity)
-        output = _SessionOutput(target, self._open_sink(target), self._encoder.group_rows)
+        output = _SessionOutput(target, self._open_appender(target), self._encoder.group_rows)
         self._outputs[identity] = output
         return output
 
-    def _open_sink(self, target: Target) -> Sink:
+    def _open_appender(self, target: Target) -> Appender:
         if self._options.delivery is DeliveryGuarantee.STAGED:
             return Stager(self._client, target, ttl_s=self._options.staged_ttl_s)
         if self._options.delivery is DeliveryGuarantee.AT_LEAST_ONCE:
@@ -133,13 +132,13 @@ class Task:
             self._release_idle_connections()
         encode_rows = functools.partial(self._encode, output, group, output.next_row)
         output.next_row += group.num_rows
-        output.sink.append(group.num_rows, encode_rows, functools.partial(fingerprint.first_rows, group))
+        output.appender.append(group.num_rows, encode_rows, functools.partial(fingerprint.first_rows, group))
 
     def _release_idle_connections(self) -> None:
         by_use = sorted(self._outputs.values(), key=lambda output: output.used_s)
         for output in by_use[:-CONNECTIONS_MAX]:
-            output.sink.flush()
-            output.sink.close()
+            output.appender.flush()
+            output.appender.close()
 
     def _encode(self, output: _SessionOutput, group: pa.RecordBatch, first_row: int, skipped: int) -> Iterator[Burst]:
         """Bursts of a group without its first rows. An error names the row within all that the task got."""
@@ -159,8 +158,8 @@ class Task:
 
     def _report(self) -> None:
         for output in self._outputs.values():
-            totals = output.sink.known_totals()
-            if isinstance(output.sink, Stager):
+            totals = output.appender.known_totals()
+            if isinstance(output.appender, Stager):
                 progress.send_heartbeat(self._client, output.target)
             elif totals != output.reported:
                 progress.send_progress(self._client, output.target, self._unit, totals)
@@ -168,16 +167,16 @@ class Task:
         self._reported_s = time.monotonic()
 
     def _stats(self) -> TaskStats:
-        sinks = [output.sink for output in self._outputs.values()]
-        written = functools.reduce(Totals.sum_of, (sink.written for sink in sinks), Totals())
+        sinks = [output.appender for output in self._outputs.values()]
+        written = functools.reduce(Totals.sum_of, (appender.written for appender in sinks), Totals())
         return TaskStats(
-            rows=sum(sink.rows_done for sink in sinks),
+            rows=sum(appender.rows_done for appender in sinks),
             samples=written.samples,
             bursts=written.bursts,
             raw_bytes=written.raw_bytes,
             stored_bytes=written.stored_bytes,
-            retries=sum(sink.outages + sink.aborted_transactions for sink in sinks),
-            duplicate_rows=sum(sink.duplicate_rows for sink in sinks),
+            retries=sum(appender.outages + appender.aborted_transactions for appender in sinks),
+            duplicate_rows=sum(appender.duplicate_rows for appender in sinks),
         )
 
 

@@ -1,1 +1,1 @@
-"""Protobuf's wire format: varints in numpy, single fields, and sizes of fields. Knows no message of ours."""
+"""Protobuf's wire format: varints in numpy, single fields, and sizes of fields. Knows no RTA message."""

@@ -1,4 +1,4 @@
-"""How many bytes protobuf takes for fields whose tag is one byte, tag included, many at once with numpy.
+"""For the encoder: sizes of fields in bytes, of those whose tag is one byte, tag included, many at once with numpy.
 
 Fields that are zero or empty take none, as protobuf leaves them out.
 """

@@ -1,4 +1,4 @@
-"""Single fields of protobuf messages as bytes, the same that protobuf itself writes.
+"""Encodes single fields of protobuf messages as bytes, the same that protobuf itself writes.
 
 Plain Python, a microsecond a message: numpy costs more until messages are many and tiny.
 """

@@ -1,4 +1,7 @@
-"""Packed varints, many at once with numpy: base 128, low bits first, the top bit says that more follow."""
+"""Encodes and decodes packed varints, many at once with numpy.
+
+A varint is in base 128, low bits first; the top bit of a byte says that more follow.
+"""
 
 from typing import Final
 

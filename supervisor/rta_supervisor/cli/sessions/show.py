@@ -89,7 +89,7 @@ async def load_details(link: Link, config: settings.Settings, identity: str) -> 
     return SessionDetails(
         session=summary,
         document=msgspec.Raw(record.document if record is not None and record.document else b"null"),
-        units={unit: Totals.from_words(totals.split(" ")) for unit, totals in sorted(unit_totals.items())},
+        units={unit: Totals.from_strings(totals.split(" ")) for unit, totals in sorted(unit_totals.items())},
         expires_s=await link.do("TTL", config.keys.session(identity)),
         places=[*await _redis_locations(link, config, summary.stream), *locations],
         catalogue_error=catalogue_error,

@@ -5,10 +5,8 @@ keeps one window of steps and no samples.
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
+from rta_wire.arrays import F64, I64, Array, Bools
 
 CHANNELS_MAX: Final = 8
 
@@ -19,7 +17,7 @@ class _ChannelRings:
     def __init__(self, steps: int) -> None:
         self.low: F64 = np.full(steps, np.inf)
         self.high: F64 = np.full(steps, -np.inf)
-        self.is_changed: npt.NDArray[np.bool_] = np.zeros(steps, np.bool_)
+        self.is_changed: Bools = np.zeros(steps, np.bool_)
 
     def clear(self, slots: I64) -> None:
         self.low[slots], self.high[slots], self.is_changed[slots] = np.inf, -np.inf, False
@@ -35,7 +33,7 @@ class Envelope:
         """The number of the latest step: time divided by the length of a step. None before the first sample."""
         self._channels: dict[int, _ChannelRings] = {}
 
-    def add(self, channel: int, times_ns: I64, values: npt.NDArray[Any]) -> None:
+    def add(self, channel: int, times_ns: I64, values: Array) -> None:
         """Adds samples of a channel, in any order. Values that are not finite are left out."""
         samples = np.asarray(values, np.float64)
         is_finite = np.isfinite(samples)

@@ -113,7 +113,7 @@ async def _read_session(context: WebContext, request: Request) -> SessionRecord 
 
 
 def _session_json(record: SessionRecord) -> dict[str, Any]:
-    units = {name: Totals.from_words(text.split(" ")) for name, text in record.unit_totals.items()}
+    units = {name: Totals.from_strings(text.split(" ")) for name, text in record.unit_totals.items()}
     largest = sorted(units.items(), key=lambda item: (-item[1].samples, item[0]))[:UNITS_MAX]
     return {
         "identity": record.ref.identity,

@@ -29,7 +29,7 @@ def test_joining_is_commutative_associative_and_idempotent(a: Totals, b: Totals,
 @given(totals())
 def test_words_and_messages_keep_every_digit(value: Totals) -> None:
     """Neither text nor protobuf rounds a nanosecond."""
-    assert Totals.from_words(value.words()) == value
+    assert Totals.from_strings(value.to_strings()) == value
     message = control_pb2.Totals.FromString(value.to_message().SerializeToString())
     assert Totals.from_message(message) == value
 

@@ -1,4 +1,4 @@
-"""Sends our packages to executors that have nothing of ours installed.
+"""On the driver: sends `rta_writers` and what it needs to executors that do not have it installed.
 
 Two files are sent: the pure Python packages as a zip on the path of every task, and the compiled ones that they need as
 an archive, since Python can't import those from a zip. Executors need the interpreter and the platform of the driver,
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rta_wire import errors
-from rta_writers.spark import shipped
+from rta_writers.spark import shipped_path
 
 log: Final = logging.getLogger("rta_writers")
 
@@ -30,7 +30,7 @@ def ship(spark: Any) -> None:
     folder = Path(tempfile.mkdtemp(prefix="rta-ship-"))
     code, archive = pack(folder)
     spark.sparkContext.addPyFile(str(code))
-    spark.sparkContext.addArchive(f"{archive}#{shipped.FOLDER}")
+    spark.sparkContext.addArchive(f"{archive}#{shipped_path.FOLDER}")
     log.info("shipped %s and %s", code.name, archive.name)
 
 
@@ -43,7 +43,7 @@ def pack(folder: Path) -> tuple[Path, Path]:
             for path in sorted(root.rglob("*")):
                 if path.is_file() and "__pycache__" not in path.parts:
                     code_zip.write(path, Path(package) / path.relative_to(root))
-    archive = folder / f"{shipped.FOLDER}.tar.gz"
+    archive = folder / f"{shipped_path.FOLDER}.tar.gz"
     with tarfile.open(archive, "w:gz", compresslevel=1) as compiled:
         for path, name in _distribution_files(COMPILED):
             compiled.add(path, name)

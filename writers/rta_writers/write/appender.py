@@ -1,4 +1,4 @@
-"""What all deliveries share: rows of one session go in group by group, and counts, keys and a connection are kept."""
+"""What the appenders of all delivery guarantees share: the calls that they take, counts, keys and a connection."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -34,8 +34,8 @@ class RowGroup(NamedTuple):
     fingerprint_rows: FingerprintRows
 
 
-class Sink(ABC):
-    """One attempt to write rows to a session. There is a class for each delivery."""
+class Appender(ABC):
+    """Writes the rows of one attempt to one session. There is a class for each delivery guarantee."""
 
     def __init__(self, client: redis.Redis, target: Target) -> None:
         self.duplicate_rows = 0

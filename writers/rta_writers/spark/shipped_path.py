@@ -1,4 +1,4 @@
-"""Finds the packages that `ship` sent, on executors that have nothing of ours installed. Imports none of them."""
+"""On an executor: puts the packages that `ship_packages` sent on `sys.path`. Imports none of them."""
 
 import sys
 from pathlib import Path

@@ -10,9 +10,9 @@ from rta_wire import errors
 from rta_writers.connection import pipeline as connection_pipeline
 from rta_writers.options.target import Target
 from rta_writers.options.write import GROUP_ROWS, WriteOptions
-from rta_writers.write import commit, staged
-from rta_writers.write.result import TaskResult
+from rta_writers.write import commit, staged_delivery
 from rta_writers.write.task import Task
+from rta_writers.write.task_result import TaskResult
 from tests.integration.writers.tasks import expected, long, run
 from tests.support import stream_content
 
@@ -42,7 +42,7 @@ def test_staged_rows_appear_with_the_commit(client: redis.Redis, target: Target)
 
 def test_a_repeated_commit_with_other_rows_adds_nothing(client: redis.Redis, target: Target) -> None:
     """The first commit of an epoch decides, whatever a replay computes, and when its manifest has expired too."""
-    manifest = target.keys.manifest("rig", 7, "job", 0)
+    manifest = target.keys.staging_manifest("rig", 7, "job", 0)
     for rows in ((1000, 2000), (10, 20, 30), (40, 50, 60)):
         settings, results = stage(target, *rows)
         commit.commit(settings, results, epoch=0)
@@ -61,13 +61,13 @@ def test_a_commit_that_was_cut_off_goes_on_with_what_it_began(
     monkeypatch: pytest.MonkeyPatch, client: redis.Redis, target: Target, moves: int, other_rows: tuple[int, ...]
 ) -> None:
     """A commit dies between any two moves; a replay that staged other rows, or none, completes it without them."""
-    monkeypatch.setattr(staged, "BURSTS_PER_MOVE", 2)
+    monkeypatch.setattr(staged_delivery, "BURSTS_PER_MOVE", 2)
 
     class Killed(Exception):
         """The driver is gone."""
 
     settings, results = stage(target, 30_000, 30_000)
-    read_bursts = staged._read_bursts
+    read_bursts = staged_delivery._read_bursts
     moved: list[int] = []
 
     def killed_later(*args: Any) -> Any:
@@ -77,11 +77,11 @@ def test_a_commit_that_was_cut_off_goes_on_with_what_it_began(
         return read_bursts(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(staged, "_read_bursts", killed_later)
+        patch.setattr(staged_delivery, "_read_bursts", killed_later)
         with pytest.raises(Killed):
             commit.commit(settings, results, epoch=0)
     # Another release may move more at a time.
-    monkeypatch.setattr(staged, "BURSTS_PER_MOVE", 3)
+    monkeypatch.setattr(staged_delivery, "BURSTS_PER_MOVE", 3)
     settings, other_results = stage(target, *other_rows)
     commit.commit(settings, other_results or [TaskResult("job/0", 0)], epoch=0)
     assert stream_content.samples(client, "rig", 7) == expected(60_000)
@@ -94,7 +94,7 @@ def test_of_two_committers_the_first_decides(
     """Another driver wrote its manifest after we had looked for one: its attempts are moved, not ours."""
     settings, theirs = stage(target, 1000, 2000)
     _, ours = stage(target, 50)
-    manifest = target.keys.manifest("rig", 7, "job", 0)
+    manifest = target.keys.staging_manifest("rig", 7, "job", 0)
     attempts = [part.staged for result in theirs for part in result.shares]
     execute = connection_pipeline.Pipeline.execute
 

@@ -1,4 +1,4 @@
-"""Rows that Redis acknowledged to this process, by unit. A mark that says less means that Redis lost them.
+"""Finds rows that Redis acknowledged to this process and then lost: the mark of their unit says less.
 
 Within an epoch an attempt counts its own rows. The next epoch of a unit counts from 0, so what Redis lost of the one
 before would be noticed by nobody: perhaps no report of it reached the supervisor.

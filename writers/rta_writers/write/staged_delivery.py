@@ -18,10 +18,11 @@ from rta_wire import errors, keys
 from rta_wire.codec.burst import Burst
 from rta_wire.control.totals import Totals
 from rta_writers.connection.pipeline import Pipeline
-from rta_writers.control import resolve
+from rta_writers.control import session_resolver
 from rta_writers.options.target import Target
-from rta_writers.write import exactly_once, sink
-from rta_writers.write.result import StagedAttempt
+from rta_writers.write import appender as write_appender
+from rta_writers.write import exactly_once
+from rta_writers.write.task_result import StagedAttempt
 
 BURSTS_PER_MOVE: Final = 32
 """Bursts that are moved in one transaction, about 2 MiB."""
@@ -30,7 +31,7 @@ MANIFEST_TTL_AFTER_S: Final = 3600
 """How long a manifest outlives its commit, for another commit of the same epoch that is late."""
 
 
-class Stager(sink.Sink):
+class Stager(write_appender.Appender):
     """Stages the rows of one attempt. Sending a group twice overwrites it with itself."""
 
     def __init__(self, client: redis.Redis, target: Target, *, ttl_s: int) -> None:
@@ -44,8 +45,8 @@ class Stager(sink.Sink):
     def append(
         self,
         rows: int,
-        encode_rows: sink.EncodeRows,
-        fingerprint_rows: sink.FingerprintRows = sink.no_fingerprint,  # noqa: ARG002 - rows are not compared
+        encode_rows: write_appender.EncodeRows,
+        fingerprint_rows: write_appender.FingerprintRows = write_appender.no_fingerprint,  # noqa: ARG002 - rows are not compared
     ) -> None:
         """Stage the next group of rows. The groups before it are staged when this returns."""
         bursts = list(encode_rows(0))
@@ -91,8 +92,8 @@ class Stager(sink.Sink):
             self.written = self.written.with_burst(burst)
         self.staged = StagedAttempt(self.staged.attempt, self.staged.bursts + len(self._group_bursts))
         self._group_bursts = ()
-        if gate != resolve.GATE_OPEN:
-            raise resolve.closed_error(gate, self._target)
+        if gate != session_resolver.GATE_OPEN:
+            raise session_resolver.closed_error(gate, self._target)
 
     def _reset(self) -> None:
         self._is_sent = False
@@ -103,7 +104,7 @@ def commit(
 ) -> Totals:
     """Move the attempts of an epoch into the stream. Gives what the unit has written to the session in all."""
     appender = exactly_once.ExactlyOnceAppender(client, target, unit=unit, epoch=epoch)
-    manifest = target.keys.manifest(target.stream, target.stream_session_id, unit, epoch)
+    manifest = target.keys.staging_manifest(target.stream, target.stream_session_id, unit, epoch)
     pipeline = Pipeline(client, target.redis_url, keys.stream(target.stream))
     lost_error = errors.StagedLost(identity=target.identity, epoch=epoch, reason="they have expired")
     try:

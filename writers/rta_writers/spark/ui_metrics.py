@@ -1,4 +1,4 @@
-"""Our counters on the SQL page of Spark's UI, beside the node that writes.
+"""Counters of writers on the SQL page of Spark's UI, beside the node that writes.
 
 Spark has no metrics for data sources in Python. But what its page shows comes from events that any program on the
 driver may post: a plan whose nodes name metrics, and values. We post the plan of the running execution once, with our
@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
-from rta_writers.write.result import TaskStats
+from rta_writers.write.task_result import TaskStats
 
 log: Final = logging.getLogger("rta_writers")
 
@@ -67,8 +67,8 @@ class Jvm:
         self.post = context._jsc.sc().listenerBus().post  # noqa: SLF001
 
 
-class SqlPage:
-    """Posts events to the JVM of the driver. Where that Spark has no such events, logs it once and posts no more."""
+class UiMetrics:
+    """Posts counters of tasks to Spark's UI. Where that Spark has no such events, logs it once and posts no more."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
