@@ -33,7 +33,7 @@ class ResolvedUrl(msgspec.Struct, frozen=True):
     options: dict[str, Any]
 
     def client_options(self, timeout_s: float) -> dict[str, Any]:
-        """Options of redis-py for every client of ours, synchronous or not. What the query of the URL says comes before
+        """Options of redis-py for every client, synchronous or not. What the query of the URL says comes before
         them. Switching off retries is left to the caller: it takes classes of redis-py."""
         return {
             "socket_timeout": timeout_s,

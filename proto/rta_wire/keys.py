@@ -213,7 +213,7 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.prefix}nodes"
 
     def alive(self, node_id: str) -> str:
-        """String with a TTL: a supervisor that works on its messages. Without it others take them over."""
+        """String with a TTL: a supervisor that works on its messages. Without it other supervisors take them over."""
         return f"{self.prefix}alive:{node_id}"
 
     def lease(self, duty: str) -> str:

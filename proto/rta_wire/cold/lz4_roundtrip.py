@@ -1,7 +1,7 @@
 """Entries of a live stream with their LZ4 blocks unpacked, and packed again to the same bytes.
 
-Which bytes LZ4 makes depends on the level that its caller chose. The level is found by trying: first the one that our
-writers use, or that worked last, then all that there are. A value that no level makes again stays packed.
+Which bytes LZ4 makes depends on the level that its caller chose. The level is found by trying: first the one that
+`rta_writers` uses, or that worked last, then all that there are. A value that no level makes again stays packed.
 """
 
 import zlib

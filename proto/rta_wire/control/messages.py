@@ -1,4 +1,4 @@
-"""Control messages and replies to bytes and back. Checks versions, names and numbers of what others sent."""
+"""Control messages and replies to bytes and back. Checks versions, names and numbers of messages that were received."""
 
 import re
 import uuid
@@ -53,7 +53,7 @@ def pack(message: Message) -> bytes:
 
 
 def unpack(raw: bytes | None) -> Message:
-    """A message of a version and kind that we know. Its names and numbers are checked by `check`."""
+    """A message of a known version and kind. Its names and numbers are checked by `check`."""
     if raw is None:
         raise errors.BadMessage(reason="the entry has no field 'm'")
     if len(raw) > limits.CONTROL_MAX_BYTES:

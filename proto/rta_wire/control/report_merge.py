@@ -99,7 +99,7 @@ class MergedReports:
     def _remember_head(
         self, message: control_pb2.Control, raw: bytes, key: SessionKey, units: dict[str, Totals]
     ) -> None:
-        """Remembers the bytes before the totals of a report that is written as ours are: all fields, in order."""
+        """Keeps the bytes before the totals of a report that has all fields, in order, as `rta_writers` writes it."""
         if raw[-_TAIL_BYTES::_FIELD_BYTES] == _TAGS and len(raw) > _TAIL_BYTES:
             message.DiscardUnknownFields()
             if message.SerializeToString() == raw:

@@ -15,7 +15,7 @@ STAGES: Final = 3
 """Stages of a pass: read, write, count."""
 
 _RTA_ERROR: Final = re.compile(r"rta_wire\.errors\.(\w+): (.+)")
-"""One of our errors in the text of one of Spark's."""
+"""An error of `rta_wire.errors` in the text of one of Spark's."""
 
 _print_lock: Final = threading.Lock()
 
@@ -28,7 +28,7 @@ def emit(event: archive_spec.JobEvent) -> None:
 
 
 def spark_failure(error: Exception) -> archive_spec.JobFailed:
-    """The event for an error of Spark: that of the task which failed, where it is one of ours."""
+    """The event for an error of Spark: that of the task which failed, where it is one of `rta_wire.errors`."""
     if rta_errors := _RTA_ERROR.findall(str(error)):
         code, message = rta_errors[-1]
         return archive_spec.JobFailed(code, message.strip())

@@ -70,7 +70,7 @@ class Metrics:
         return stats_dict(self._sum)
 
     def progress(self, query: Any) -> list[dict[str, Any]]:
-        """The recent progress of a streaming query as Spark gives it, with our counters of each epoch as `rta`."""
+        """The recent progress of a streaming query as Spark gives it, with the counters of each epoch as `rta`."""
         return [
             {**epoch, "rta": stats_dict(self._epochs.get((str(query.id), int(epoch["batchId"])), TaskStats()))}
             for epoch in query.recentProgress

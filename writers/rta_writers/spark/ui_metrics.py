@@ -1,7 +1,7 @@
 """Counters of writers on the SQL page of Spark's UI, beside the node that writes.
 
 Spark has no metrics for data sources in Python. But what its page shows comes from events that any program on the
-driver may post: a plan whose nodes name metrics, and values. We post the plan of the running execution once, with our
+driver may post: a plan whose nodes name metrics, and values. The plan of the running execution is posted once, with the
 metrics added to its uppermost node, and the values of each task that has ended. The page, the REST API and the event
 log take them as they take Spark's own, and add them up. Events are passed as JSON, the form of the event log: the end
 of a task waits for what is posted, and each call to the JVM takes a millisecond of a busy machine.
@@ -93,7 +93,7 @@ class UiMetrics:
             log.warning("Spark's UI can't show what is written: %r", error)
 
     def _post_plan(self, jvm: Jvm, execution: int) -> bool:
-        """Post the plan of an execution with our metrics. False where it does not run any more."""
+        """Post the plan of an execution with the metrics added. False where it does not run any more."""
         query = jvm.query_execution(execution)
         if query is None:
             return False

@@ -9,7 +9,7 @@ import os
 def freeze_gc() -> None:
     """Exclude what is imported by now from garbage collection. Works once in each process.
 
-    Spark collects all garbage after each task, plan and commit. With our packages, redis and pyarrow that took about
+    Spark collects all garbage after each task, plan and commit. With these packages, redis and pyarrow that took about
     50 ms of a core each time, four times in a trigger on two cores.
     """
     if os.environ.get("SPARK_REUSE_WORKER"):
