@@ -20,7 +20,7 @@ LUA_OF_ANOTHER_PACKAGE = {
     "rtas_trim_1": "rta_supervisor/session/stream.lua",
     "rtas_remove_1": "rta_supervisor/session/stream.lua",
     # It writes both hashes of a session; what is put back is decided by recovery.
-    "rtas_resurrect_1": "rta_supervisor/session/closed_sessions.lua",
+    "rtas_resurrect_1": "rta_supervisor/session/resurrected_sessions.lua",
 }
 """Functions that their owner calls and that stand in the file of the package that owns their keys."""
 

@@ -65,7 +65,7 @@ class FoldOutcome(enum.StrEnum):
     @property
     def is_accepted(self) -> bool:
         """Whether the reports are in the folded state now."""
-        return self in (FoldOutcome.CHANGED, FoldOutcome.SAME)
+        return self is FoldOutcome.CHANGED or self is FoldOutcome.SAME
 
 
 class FoldResult(msgspec.Struct, frozen=True):

@@ -119,7 +119,7 @@ def publish_time_ranges(
     """
     session_keys = [
         key
-        for stream_session_id, *_ in time_ranges
+        for stream_session_id, _, _ in time_ranges
         for key in (names.gate(stream, stream_session_id), names.published(stream, stream_session_id))
     ]
     arguments = (

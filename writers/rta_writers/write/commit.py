@@ -10,8 +10,8 @@ from rta_wire.control.totals import Mark
 from rta_writers.connection import redis_client, retry
 from rta_writers.options.target import Target
 from rta_writers.options.write import DeliveryGuarantee, WriteOptions
-from rta_writers.write import progress, staged_delivery, task_unit
-from rta_writers.write.progress import UnitTotals
+from rta_writers.write import progress_reports, staged_delivery, task_unit
+from rta_writers.write.progress_reports import UnitTotals
 from rta_writers.write.task_result import StagedAttempt, TaskResult
 
 
@@ -28,7 +28,7 @@ def commit(options: WriteOptions, results: Sequence[TaskResult], *, epoch: int) 
     if options.delivery is DeliveryGuarantee.EXACTLY_ONCE:
         _check_marks(client, options, results, job=job, epoch=epoch)
     if options.wait:
-        progress.wait_until_folded(client, written, timeout_s=options.wait_timeout_s)
+        progress_reports.wait_until_folded(client, written, timeout_s=options.wait_timeout_s)
 
 
 def abort(options: WriteOptions, results: Iterable[TaskResult]) -> None:
@@ -60,7 +60,7 @@ def _move_staged(
             client, target, staged_attempts, unit=job, epoch=epoch, ttl_s=options.staged_ttl_s
         )
         if totals.bursts:
-            progress.send_progress(client, target, job, totals)
+            progress_reports.send_progress(client, target, job, totals)
             written.append(UnitTotals(target, job, totals))
     return written
 

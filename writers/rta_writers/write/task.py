@@ -21,7 +21,7 @@ from rta_writers.connection import redis_client, retry
 from rta_writers.control.session_resolver import SessionResolver
 from rta_writers.options.target import Target
 from rta_writers.options.write import DeliveryGuarantee, WriteOptions
-from rta_writers.write import fingerprint, frames, progress, task_unit
+from rta_writers.write import fingerprint, frames, progress_reports, task_unit
 from rta_writers.write.appender import Appender
 from rta_writers.write.at_least_once import AtLeastOnceAppender
 from rta_writers.write.exactly_once import ExactlyOnceAppender
@@ -68,9 +68,9 @@ class Task:
                 self._add(identity, rows)
         now_s = time.monotonic()
         waiting_rows = sum(output.batcher.waiting_rows for output in self._outputs.values())
-        if waiting_rows > WAITING_ROWS_MAX or now_s - self._flushed_s >= progress.REPORT_EVERY_S:
+        if waiting_rows > WAITING_ROWS_MAX or now_s - self._flushed_s >= progress_reports.REPORT_EVERY_S:
             self._send_waiting()
-        if now_s - self._reported_s >= progress.REPORT_EVERY_S:
+        if now_s - self._reported_s >= progress_reports.REPORT_EVERY_S:
             self._report()
 
     def flush(self) -> None:
@@ -89,7 +89,7 @@ class Task:
             staged = output.appender.staged if isinstance(output.appender, Stager) else None
             parts.append(SessionPart(output.target, output.appender.rows_done, totals, staged))
             if staged is None and totals != output.reported:
-                progress.send_progress(self._client, output.target, self._unit, totals)
+                progress_reports.send_progress(self._client, output.target, self._unit, totals)
         return TaskResult(self._unit, self._epoch, tuple(parts), self._stats())
 
     def abort(self) -> None:
@@ -160,9 +160,9 @@ class Task:
         for output in self._outputs.values():
             totals = output.appender.known_totals()
             if isinstance(output.appender, Stager):
-                progress.send_heartbeat(self._client, output.target)
+                progress_reports.send_heartbeat(self._client, output.target)
             elif totals != output.reported:
-                progress.send_progress(self._client, output.target, self._unit, totals)
+                progress_reports.send_progress(self._client, output.target, self._unit, totals)
                 output.reported = totals
         self._reported_s = time.monotonic()
 

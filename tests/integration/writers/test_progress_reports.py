@@ -9,7 +9,7 @@ import rta_writers
 from rta_wire import errors, keys
 from rta_writers.options.target import Target
 from rta_writers.options.write import WriteOptions
-from rta_writers.write import commit, progress
+from rta_writers.write import commit, progress_reports
 from rta_writers.write.task import Task
 from tests.integration.writers.tasks import START_NS, long, write
 from tests.support.control import folded
@@ -20,7 +20,7 @@ def test_a_running_task_reports_every_second(
     monkeypatch: pytest.MonkeyPatch, client: redis.Redis, sessions: rta_writers.SessionClient
 ) -> None:
     """The session's time range moves while the task is still running."""
-    monkeypatch.setattr(progress, "REPORT_EVERY_S", 0.0)
+    monkeypatch.setattr(progress_reports, "REPORT_EVERY_S", 0.0)
     session = sessions.session("run-1", stream="rig")
     settings = WriteOptions.parse(session.options)
     task = Task(settings, long(1).schema, unit="job/0", epoch=0)
