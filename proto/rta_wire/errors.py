@@ -197,6 +197,12 @@ class StreamOfDay(RtaError):
     exit_code = 64
 
 
+class LimitReached(RtaError):
+    """Principal {principal!r} has {what} already, as many as {setting} = {limit} allows. {remedy}"""
+
+    exit_code = 75
+
+
 class RequestCancelled(RtaError):
     """The request was cancelled before it was served."""
 

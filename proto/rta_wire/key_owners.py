@@ -76,5 +76,7 @@ OWNERS: Final = {
         keys=("hook_due", "hook_bodies", "hook_tries", "hook_done"),
         functions=("rtas_hook_add_1", "rtas_hook_take_1", "rtas_hook_put_back_1", "rtas_hook_settle_1"),
     ),
-    "rta_supervisor.observe": OwnedNames(keys=("history_slot",), functions=("rtas_first_id_1", "rtas_count_1")),
+    "rta_supervisor.observe": OwnedNames(
+        keys=("history_slot", "limits_reached"), functions=("rtas_first_id_1", "rtas_count_1")
+    ),
 }

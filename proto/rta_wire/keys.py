@@ -260,6 +260,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Hash: counts of one span of time, by its length and its number since 1970."""
         return f"{self.prefix}slot:{slot_s}:{number}"
 
+    def limits_reached(self) -> str:
+        """Hash with a TTL: how often each principal reached each limit, and when it last did."""
+        return f"{self.prefix}limits"
+
     # Owned by webhooks.
 
     def hook_due(self, target: str) -> str:
