@@ -233,6 +233,10 @@ class ImplausibleReport(RtaError):
     """A report of unit {unit!r} for session {identity!r} can't be right: {reason}"""
 
 
+class SpoiltKey(RtaError):
+    """The key {key!r} can't be used: {reason}. `rta-supervisor doctor --repair {key}` says whether it can be mended."""
+
+
 class PoisonousMessage(RtaError):
     """A control message can't be handled: {reason}"""
 

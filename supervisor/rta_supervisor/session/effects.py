@@ -5,14 +5,15 @@ Order matters across slots: the hash before the stream entry, so that a reader w
 JSON twice rather than never.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
+from rta_supervisor.diagnostics import principal_limits
 from rta_supervisor.nodes import leases
 from rta_supervisor.nodes.server_clock import Clock, now_ms
-from rta_supervisor.session import patch, server_functions
+from rta_supervisor.session import patch, server_functions, state_machine, store
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.state_machine import Effect, Transition
 from rta_supervisor.session.store import SessionStore
@@ -20,12 +21,16 @@ from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands, replies
 from rta_supervisor.transport.failures import classify
 from rta_supervisor.transport.link import Link
-from rta_wire import keys, session
+from rta_wire import errors, keys, session
 from rta_wire.session import State
 
 
 class StateChangeOutbox(Protocol):
     """Where changes of state are queued for webhooks."""
+
+    @property
+    def has_targets(self) -> bool:
+        """Whether there is any webhook."""
 
     def note_for(self, version: int, state: State, previous: State | None, at_ms: int) -> str | None:
         """The note to be written with a change of state; None where no webhook wants it."""
@@ -105,26 +110,41 @@ class SessionEffects:
     ) -> SessionRecord | None:
         """Bring about all effects of a transition. Gives the session as it stands then; None where another supervisor
         changed it first, and the rest is left undone."""
+        properties = () if update is None else update.names
+        state = step.state
+        fences: Sequence[str] = ()
         for effect in step.effects:
             if effect is Effect.SEAL:
-                await self._seal(record.ref, until_ms)
+                marks = await self._seal(record.ref, until_ms)
+                state = state_machine.state_after_loss(state) if marks.problem else state
+                fences = marks.fences
             elif effect is Effect.PUBLISH_TIME_RANGE:
                 await self._sessions.refresh([record.ref])
-                record = await self._sessions.read(record.ref.identity) or record
+                record = await self._sessions.read(record.ref.identity, properties) or record
             elif effect is Effect.PUT_JSON:
-                if not await self._put_json(record, step.state, update):
+                if not await self._put_json(record, state, update):
                     return None
-                record = await self._sessions.read(record.ref.identity) or record
+                record = await self._sessions.read(record.ref.identity, properties) or record
             elif effect is Effect.PUBLISH_JSON:
                 await self._publish_json(record)
             else:
-                await self.publish_end(record)
+                await self.publish_end(record, fences)
         return record
 
-    async def publish_end(self, record: SessionRecord) -> None:
-        """Publish the last entry of a closed session. Repeating it changes nothing."""
+    async def publish_end(self, record: SessionRecord, fences: Sequence[str] = ()) -> None:
+        """Publish the last entry of a closed session. Repeating it changes nothing. A stream that can't take it keeps
+        no session from ending.
+
+        `fences`: of units of the session, to be removed.
+        """
         ttl_s = self._config.session.closed_ttl_s
-        await self._link.do(*server_functions.publish_end(self._keys, record, ttl_s=ttl_s))
+        calls: list[commands.Command] = [server_functions.publish_end(self._keys, record, ttl_s=ttl_s)]
+        if fences:
+            calls.append(("UNLINK", *fences))
+        mistake, *_ = await self._link.do_all(calls)
+        if mistake:
+            await self._sessions.note_spoilt(record.ref, keys.stream(record.ref.stream), mistake.decode())
+        await self._sessions.remove_large_state(record)
 
     async def replace_json(self, record: SessionRecord, document: str, version: int) -> None:
         """Write JSON that is newer than the record's, from the catalogue, with the version after it.
@@ -138,21 +158,25 @@ class SessionEffects:
 
     async def queue_webhooks(self, record: SessionRecord) -> None:
         """Queue the changes of state that are noted in a record and not queued yet."""
-        if self._outbox is not None and record.unqueued_changes:
-            await self._outbox.enqueue_pending(record)
+        if self._outbox is None or not self._outbox.has_targets:
+            return
+        if not record.unqueued_changes:
+            unqueued = await self._sessions.unqueued_changes(record)
+            record = msgspec.structs.replace(record, unqueued_changes=unqueued)
+        await self._outbox.enqueue_pending(record)
 
     async def announce_change(self, record: SessionRecord) -> None:
         """Queue webhooks about a session that changed, and report it to `on_change`."""
         await self.queue_webhooks(record)
         self._on_change(record.ref.identity)
 
-    async def _seal(self, ref: SessionRef, until_ms: int) -> None:
+    async def _seal(self, ref: SessionRef, until_ms: int) -> store.MarksResult:
         """Shut the gate, and count what is in the stream by then."""
         ttl_s = self._config.session.open_ttl_s
-        marks = await self._link.do(*server_functions.seal(self._keys, ref, ttl_s=ttl_s, until_ms=until_ms))
-        if marks is None:
+        reply = await self._link.do(*server_functions.seal(self._keys, ref, ttl_s=ttl_s, until_ms=until_ms))
+        if reply is None:
             raise leases.LeaseExpired
-        await self._sessions.fold_marks(ref, marks)
+        return await self._sessions.fold_final_marks(ref, reply[1])
 
     async def _publish_json(self, record: SessionRecord) -> None:
         ttl_s = self._config.session.open_ttl_s
@@ -161,10 +185,28 @@ class SessionEffects:
     async def _put_json(self, record: SessionRecord, state: State, update: patch.Patch | None) -> bool:
         """Whether nobody changed the session since the record was read."""
         document, updated = patch.apply(record, state, update)
-        fields = {keys.property_field(name): entry_id for name, entry_id in updated.items()}
+        fields: dict[str, commands.Argument] = {
+            keys.property_field(name): entry_id for name, entry_id in updated.items()
+        }
+        if new_properties := updated.keys() - record.property_entry_ids.keys() - {patch.STATE}:
+            fields[keys.PROPERTY_COUNT] = self._check_properties(record, len(new_properties))
         changes = self._change_note(record.version + 1, state, record.state, self._clock())
         fields |= {keys.change_field(version): note for version, note in changes.items()}
         return await self._write_json(record, document, state, fields)
+
+    def _check_properties(self, record: SessionRecord, new: int) -> int:
+        """How many properties a session has with some new ones, refused where they are too many."""
+        limit = self._config.limits.session_properties
+        if record.property_count + new > limit:
+            principal_limits.note_reached(record.principal, "session_properties")
+            raise errors.LimitReached(
+                principal=record.principal,
+                what=f"updated {record.property_count} properties of session {record.ref.identity!r}",
+                setting="limits.session_properties",
+                limit=limit,
+                remedy="Use fewer names: properties that are removed count too.",
+            )
+        return record.property_count + new
 
     async def _write_json(
         self, record: SessionRecord, document: bytes, state: State, fields: Mapping[str, commands.Argument]

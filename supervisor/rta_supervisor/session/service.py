@@ -89,7 +89,7 @@ class SessionService:
     async def update(self, entry: ControlEntry, request: control_pb2.UpdateSession) -> control_pb2.SessionReply:
         """Change properties, pause or resume. Updates are ordered by entry id: a late one changes nothing newer."""
         update = patch.Patch(session.parse_properties(request.properties_json or "{}"), entry.id)
-        record = await self._read_authorized(entry.principal, request.identity)
+        record = await self._read_authorized(entry.principal, request.identity, properties=update.names)
         if request.state:
             record = await self._apply(record, state_machine.REQUESTED_EVENTS[State(request.state)], update=update)
         if update.properties:
@@ -101,7 +101,8 @@ class SessionService:
         operators = self._config.control.operators
         record = await self._read_authorized(entry.principal, request.identity, others=operators)
         expected = Totals.from_message(request.expected)
-        if not record.state.is_closed:
+        # Marks that the totals do not need are read after the gate is shut.
+        if not record.state.is_closed and not record.totals.has_arrived(expected):
             await self._sessions.fold_marks(record.ref)
             record = await self._sessions.read(request.identity) or record
         # Checked again: another supervisor that got the same request may have closed it meanwhile.
@@ -154,9 +155,11 @@ class SessionService:
         if record.state.is_closed:
             await self.effects.publish_end(record)
 
-    async def _read_authorized(self, principal: str, identity: str, *, others: Collection[str] = ()) -> SessionRecord:
+    async def _read_authorized(
+        self, principal: str, identity: str, *, others: Collection[str] = (), properties: Collection[str] = ()
+    ) -> SessionRecord:
         """A session that a principal may change: its own, or any where the principal is one of `others`."""
-        record = await self._sessions.read(identity)
+        record = await self._sessions.read(identity, properties)
         if record is None:
             raise errors.UnknownSession(identity=identity)
         if record.principal != principal and principal not in others:
@@ -183,7 +186,7 @@ class SessionService:
             if changed is not None:
                 await self.effects.announce_change(changed)
                 return changed
-            latest = await self._sessions.read(record.ref.identity)
+            latest = await self._sessions.read(record.ref.identity, () if update is None else update.names)
             if latest is None:
                 raise errors.UnknownSession(identity=record.ref.identity)
             if state_machine.was_closed_meanwhile(latest.state, event):

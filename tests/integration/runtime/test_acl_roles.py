@@ -179,7 +179,7 @@ DENIED: dict[str, list[tuple[Any, ...]]] = {
         ("SET", "lastStreamSessionId", 1),
         ("UNLINK", "rtas:node:x"),
         ("ZADD", "rtas:nodes", 1, "x"),
-        ("FCALL", "rtas_finish_2", 1, "stream:rig-4.a"),
+        ("FCALL", "rtas_finish_3", 1, "stream:rig-4.a"),
         ("SUBSCRIBE", "other"),
         ("KEYS", "*"),
         ("SCAN", 0),

@@ -11,6 +11,7 @@ from rta_supervisor.observe.doctor.findings import Finding, bad, name_some, ok, 
 from rta_supervisor.observe.queries import RedisQueries
 from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import scanning
 from rta_supervisor.transport.link import Link
 from rta_wire import __version__, errors, keys
 from rta_wire.session import State
@@ -129,7 +130,7 @@ class DeploymentChecks:
         """How many sessions wait for the archive, and whether their streams are near the size at which they are trimmed
         nevertheless."""
         config = self._config.archive
-        members = await self._link.do("ZRANGE", self._keys.unarchived(), 0, -1)
+        members = await scanning.read_sorted_set(self._link, self._keys.unarchived())
         waiting = [session for session in map(UnarchivedSession.parse, members) if session.needs_entries]
         found = f"{len(waiting):,} sessions are not in it"
         if not config.required:
