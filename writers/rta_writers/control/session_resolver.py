@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
 import redis
 
 from rta_wire import errors, name_checks, session
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2
 from rta_writers.connection import redis_client, retry
-from rta_writers.control import client
+from rta_writers.control import client, supervisors
 from rta_writers.options.target import Target
 from rta_writers.options.write import WriteOptions
 
@@ -80,13 +81,18 @@ class SessionResolver:
             pipe.execute()
 
 
-def check_open(options: WriteOptions) -> None:
-    """Check on the driver, before any task, that Redis answers and that the session of the options is open."""
+def check_open(options: WriteOptions) -> WriteOptions:
+    """Check on the driver, before any task, that Redis answers and that the session of the options is open.
+
+    Gives the options with the template of session keys that supervisors registered.
+    """
     try:
         shared = redis_client.shared_client(options.redis_url)
+        options = msgspec.structs.replace(
+            options, session_template=supervisors.registered_template(shared, options.keys)
+        )
         if options.session is None or options.stream_session_id is None:
-            shared.ping()
-            return
+            return options
         target = options.target(options.session, options.stream_session_id)
         gate: Any = shared.get(target.keys.gate(target.stream, target.stream_session_id))
     except retry.REDIS_ERRORS as error:
@@ -94,6 +100,7 @@ def check_open(options: WriteOptions) -> None:
         raise retry.to_rta_error(options.redis_url, error) from error
     if gate != GATE_OPEN:
         raise closed_error(gate, target)
+    return options
 
 
 def closed_error(gate: bytes | None, target: Target) -> errors.RtaError:

@@ -48,7 +48,7 @@ class Supervisors:
         Raises where none was ever seen, or where those that run serve others only: waiting would not help.
         """
         running = [registration for registration in self._running() if registration is not None]
-        last = None if running else self._read(self._keys.last_registration())
+        last = None if running else _read(self._redis, self._keys.last_registration())
         registrations = running or ([] if last is None else [last])
         if not registrations:
             raise errors.NoSupervisor(url=redis_url.redact(self._url), prefix=self._keys.prefix)
@@ -63,14 +63,21 @@ class Supervisors:
 
     def _running(self) -> list[Registration | None]:
         nodes: Any = self._redis.zrange(self._keys.nodes(), 0, -1)
-        return [self._read(self._keys.node(node.decode())) for node in nodes]
+        return [_read(self._redis, self._keys.node(node.decode())) for node in nodes]
 
-    def _read(self, key: str) -> Registration | None:
-        """What is registered under a key; None where nothing is."""
-        try:
-            reply: Any = self._redis.hmget(key, [*_FIELDS, keys.NODE_SEEN_MS])
-        except redis.exceptions.NoPermissionError:
-            # An ACL file of 0.1.0 lets a writer ask only whether the key exists.
-            return UNKNOWN if self._redis.exists(key) else None
-        *values, seen_ms = reply
-        return None if seen_ms is None else Registration.from_reply(values)
+
+def registered_template(client: redis.Redis, names: keys.Keys) -> str:
+    """The template of session keys that the supervisor registered which was seen last, else that of `names`."""
+    last = _read(client, names.last_registration())
+    return (last and last.session_template) or names.session_template
+
+
+def _read(client: redis.Redis, key: str) -> Registration | None:
+    """What is registered under a key; None where nothing is."""
+    try:
+        reply: Any = client.hmget(key, [*_FIELDS, keys.NODE_SEEN_MS])
+    except redis.exceptions.NoPermissionError:
+        # An ACL file of 0.1.0 lets a writer ask only whether the key exists.
+        return UNKNOWN if client.exists(key) else None
+    *values, seen_ms = reply
+    return None if seen_ms is None else Registration.from_reply(values)
