@@ -249,6 +249,10 @@ class SpoiltKey(RtaError):
     """The key {key!r} can't be used: {reason}. `rta-supervisor doctor --repair {key}` says whether it can be mended."""
 
 
+class NotRepairable(Usage):
+    """{key} is left as it is: {reason}."""
+
+
 class PoisonousMessage(RtaError):
     """A control message can't be handled: {reason}"""
 

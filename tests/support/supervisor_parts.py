@@ -43,10 +43,13 @@ def service(
     return SessionService(settings_, sessions, effects, DayIndex(link, settings_, clock), clock=clock)
 
 
-async def opened(link: Link, identity: str = "run-1") -> tuple[SessionStore, SessionService]:
+async def opened(
+    link: Link, identity: str = "run-1", settings_: settings.Settings | None = None
+) -> tuple[SessionStore, SessionService]:
     """A store of sessions and a service, with one session in `rig` that is open."""
-    sessions = SessionStore(link, config())
-    session_service = service(link, config(), sessions)
+    settings_ = settings_ or config()
+    sessions = SessionStore(link, settings_)
+    session_service = service(link, settings_, sessions)
     text = session.dump(session.build(identity)).decode()
     request = control_pb2.OpenSession(identity=identity, stream="rig", session_json=text)
     await session_service.open(control_entry(), request)

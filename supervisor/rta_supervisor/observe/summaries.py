@@ -113,4 +113,5 @@ def oldest_age_s(control_streams: Iterable[ControlStreamSummary], at_ms: int | N
     """How long the oldest message of any control stream has been there; 0 if there is none. `at_ms`: None is now."""
     at_ms = now_ms() if at_ms is None else at_ms
     ages_s = ((at_ms - stream.oldest_ms) / 1000 for stream in control_streams if stream.oldest_ms is not None)
-    return max(ages_s, default=0.0)
+    # Clients may make up ids of the future.
+    return max(0.0, *ages_s, 0.0)

@@ -22,6 +22,7 @@ from rta_supervisor.recovery.loss_detector import LossDetector
 from rta_supervisor.recovery.recovery import Recovery
 from rta_supervisor.recovery.resurrection import Resurrection
 from rta_supervisor.retention.day_index import DayIndex
+from rta_supervisor.retention.key_sweep import KeySweep
 from rta_supervisor.retention.trimmer import Trimmer
 from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.refresher import Refresher
@@ -56,6 +57,7 @@ class RetentionParts(NamedTuple):
 
     trimmer: Trimmer
     days: DayIndex
+    key_sweep: KeySweep
 
 
 class CatalogueParts(NamedTuple):

@@ -30,6 +30,7 @@ from rta_supervisor.recovery.recovery import Recovery
 from rta_supervisor.recovery.resurrection import Resurrection
 from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.retention.day_index import DayIndex
+from rta_supervisor.retention.key_sweep import KeySweep
 from rta_supervisor.retention.trimmer import Trimmer
 from rta_supervisor.runtime.parts import (
     CatalogueParts,
@@ -123,7 +124,9 @@ def build_control(link: Link, settings: Settings, nodes: NodeParts) -> ControlPa
 
 
 def build_retention(link: Link, settings: Settings) -> RetentionParts:
-    return RetentionParts(trimmer=Trimmer(link, settings), days=DayIndex(link, settings))
+    return RetentionParts(
+        trimmer=Trimmer(link, settings), days=DayIndex(link, settings), key_sweep=KeySweep(link, settings)
+    )
 
 
 def build_sessions(
@@ -250,6 +253,7 @@ def duties(parts: SupervisorParts, settings: Settings) -> dict[str, Duty]:
         "follower": lambda: recovery.catalogue_sync.run(sync_turns),
         "resurrection": recovery.resurrection.run,
         "trim": lambda: retention.trimmer.run(turns("trim")),
+        "sweep": lambda: retention.key_sweep.run(turns("sweep")),
         "compact": lambda: parts.compactor.run(turns("compact")),
         "survey": parts.observers.sampler.run,
         "limits": parts.observers.limits.run,

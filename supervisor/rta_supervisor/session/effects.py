@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
+import redis.exceptions
 
 from rta_supervisor.diagnostics import principal_limits
 from rta_supervisor.nodes import leases
@@ -19,9 +20,9 @@ from rta_supervisor.session.state_machine import Effect, Transition
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands, replies
-from rta_supervisor.transport.failures import classify
+from rta_supervisor.transport.failures import classify, is_key_specific
 from rta_supervisor.transport.link import Link
-from rta_wire import errors, keys, session
+from rta_wire import errors, keys, redis_errors, session
 from rta_wire.session import State
 
 
@@ -95,14 +96,17 @@ class SessionEffects:
         """Publish the first entry of a session, and add the session to every list that it belongs to."""
         ref = record.ref
         at_ms = self._clock()
-        await self._link.do_in_order(
-            [
-                server_functions.publish_opening(self._keys, record, ttl_s=self._config.session.open_ttl_s),
-                ("SADD", keys.STREAMS, ref.stream),
-                ("ZADD", self._keys.session_index(), "GT", at_ms, ref.identity),
-                ("ZADD", self._keys.streams_used(), "GT", at_ms, ref.stream),
-            ]
-        )
+        try:
+            await self._link.do_in_order(
+                [
+                    server_functions.publish_opening(self._keys, record, ttl_s=self._config.session.open_ttl_s),
+                    ("SADD", keys.STREAMS, ref.stream),
+                    ("ZADD", self._keys.session_index(), "GT", at_ms, ref.identity),
+                    ("ZADD", self._keys.streams_used(), "GT", at_ms, ref.stream),
+                ]
+            )
+        except redis.exceptions.ResponseError as error:
+            raise _stream_error(ref, error) from error
         await self.announce_change(record)
 
     async def perform(
@@ -180,7 +184,10 @@ class SessionEffects:
 
     async def _publish_json(self, record: SessionRecord) -> None:
         ttl_s = self._config.session.open_ttl_s
-        await self._link.do(*server_functions.publish_json(self._keys, record, ttl_s=ttl_s))
+        try:
+            await self._link.do(*server_functions.publish_json(self._keys, record, ttl_s=ttl_s))
+        except redis.exceptions.ResponseError as error:
+            raise _stream_error(record.ref, error) from error
 
     async def _put_json(self, record: SessionRecord, state: State, update: patch.Patch | None) -> bool:
         """Whether nobody changed the session since the record was read."""
@@ -220,3 +227,10 @@ class SessionEffects:
         this supervisor dies in between."""
         note = None if self._outbox is None else self._outbox.note_for(version, state, previous, at_ms)
         return {} if note is None else {str(version): note}
+
+
+def _stream_error(ref: SessionRef, error: redis.exceptions.ResponseError) -> Exception:
+    """The error of a stream that takes no entry because a writer spoilt it; any other error as it is."""
+    if not is_key_specific(error):
+        return error
+    return errors.SpoiltKey(key=keys.stream(ref.stream), reason=redis_errors.first_line(error))

@@ -97,9 +97,10 @@ class RecordReader:
         """The folded totals of all units of a session, for people to look at."""
         units: dict[str, Totals] = {}
         state = self._keys.session_state(identity)
-        async for page in scanning.scan(self._link, scanning.Collection.HASH, state, match=f"{keys.UNIT_PREFIX}*"):
+        async for page in scanning.scan(self._link, scanning.Collection.HASH, state):
             for field, text in pairs_to_dict(page).items():
-                units[field.decode().removeprefix(keys.UNIT_PREFIX)] = model.parse_totals(text)
+                if (name := field.decode()).startswith(keys.UNIT_PREFIX):
+                    units[name.removeprefix(keys.UNIT_PREFIX)] = model.parse_totals(text)
         return units
 
     async def unqueued_changes(self, record: SessionRecord) -> dict[str, str]:

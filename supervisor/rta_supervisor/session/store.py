@@ -120,6 +120,9 @@ class SessionStore(RecordReader):
         surplus = 0
         fences: tuple[str, ...] = ()
         async for page in reader.pages():
+            if page.unreadable:
+                facts = {"count": len(page.unreadable), "first": page.unreadable[0]}
+                self._log.error("marks_unreadable", session=ref.identity, **facts)
             if fences:
                 await self._link.do("UNLINK", *fences)
             [result] = await self.fold({(ref.identity, ref.stream_session_id): page.units})
@@ -159,8 +162,10 @@ class SessionStore(RecordReader):
         if record.unit_count <= server_functions.EXPIRING_FIELDS_MAX:
             return
         state = self._keys.session_state(record.ref.identity)
-        async for page in scanning.scan(self._link, scanning.Collection.HASH, state, match=f"{keys.UNIT_PREFIX}*"):
-            await self._link.do("HDEL", state, *page[::2])
+        prefix = keys.UNIT_PREFIX.encode()
+        async for page in scanning.scan(self._link, scanning.Collection.HASH, state):
+            if fields := [field for field in page[::2] if field.startswith(prefix)]:
+                await self._link.do("HDEL", state, *fields)
 
     async def note_heartbeat(self, refs: Iterable[SessionRef]) -> None:
         """Note that the writers of sessions are alive."""

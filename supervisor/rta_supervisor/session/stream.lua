@@ -220,16 +220,21 @@ local function trim(keys, args)
   return removed
 end
 
+local MADE_UP_AHEAD_MS = 24 * 3600 * 1000
+
 -- Removes a stream that got no entry for a while. Only KEYS[1] is used.
 -- ARGV: idle_ms
 -- Gives 0 if it is gone, else the time of its last entry in ms, or now if that stands in the future.
 local function remove(keys, args)
   if redis.call('EXISTS', keys[1]) == 0 then return 0 end
   local info = redis.call('XINFO', 'STREAM', keys[1])
+  local now_ms = server_ms()
   for at = 1, #info, 2 do
     if info[at] == 'last-generated-id' then
       local last_ms = tonumber(info[at + 1]:match('%d+'))
-      if last_ms > server_ms() - tonumber(args[1]) then return math.min(last_ms, server_ms()) end
+      -- An id that a writer made up, far ahead, says nothing: such a stream takes no entries any more.
+      local is_made_up = last_ms > now_ms + MADE_UP_AHEAD_MS
+      if last_ms > now_ms - tonumber(args[1]) and not is_made_up then return math.min(last_ms, now_ms) end
     end
   end
   redis.call('UNLINK', keys[1])

@@ -10,7 +10,7 @@ from typing import Final
 import redis.exceptions
 
 from rta_supervisor.diagnostics import log
-from rta_supervisor.transport import commands
+from rta_supervisor.transport import failures
 from rta_supervisor.transport.link import Link
 
 SCAN_COUNT: Final = 500
@@ -25,15 +25,22 @@ class Collection(enum.Enum):
     SORTED_SET = ("ZSCAN", ("ZRANGE", 0, -1, "WITHSCORES"))
 
 
-async def scan(link: Link, kind: Collection, key: str, *, match: str = "") -> AsyncIterator[list[bytes]]:
-    """The replies of a scan, page by page. A page of a hash or a sorted set has names and values in turn.
+async def scan(link: Link, kind: Collection, key: str) -> AsyncIterator[list[bytes]]:
+    """The elements of a collection, page by page. A page of a hash or a sorted set has names and values in turn.
 
-    An element may come twice. `match`: a pattern of names.
+    An element may come twice. Where an older ACL does not allow to read a part, all elements come in one page.
     """
-    options: commands.Command = ("MATCH", match) if match else ()
     cursor = b"0"
     while True:
-        cursor, page = await link.do(kind.value[0], key, cursor, *options, "COUNT", SCAN_COUNT)
+        [reply] = await link.try_all([(kind.value[0], key, cursor, "COUNT", SCAN_COUNT)])
+        if isinstance(reply, redis.exceptions.NoPermissionError):
+            note_missing_permission(kind.value[0])
+            name, *arguments = kind.value[1]
+            yield await link.do(name, key, *arguments)
+            return
+        if isinstance(reply, Exception):
+            raise failures.classify(reply)
+        cursor, page = reply
         if page:
             yield page
         if cursor == b"0":
@@ -57,15 +64,7 @@ async def read_sorted_set(link: Link, key: str) -> dict[bytes, bytes]:
 
 
 async def _read(link: Link, kind: Collection, key: str) -> list[bytes]:
-    elements: list[bytes] = []
-    try:
-        async for page in scan(link, kind, key):
-            elements += page
-    except redis.exceptions.NoPermissionError:
-        note_missing_permission(kind.value[0])
-        name, *arguments = kind.value[1]
-        return list(await link.do(name, key, *arguments))
-    return elements
+    return [element async for page in scan(link, kind, key) for element in page]
 
 
 def note_missing_permission(*names: str) -> None:

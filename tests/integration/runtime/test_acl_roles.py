@@ -212,7 +212,6 @@ DENIED: dict[str, list[tuple[Any, ...]]] = {
         ("PUBLISH", "other", "x"),
         ("SUBSCRIBE", "rtas:state:run"),
         ("KEYS", "*"),
-        ("SCAN", 0),
         ("FLUSHALL",),
         ("FUNCTION", "FLUSH"),
         ("FUNCTION", "DELETE", "x"),

@@ -161,7 +161,7 @@ class DeploymentChecks:
         orphans += [name for name, ttl_s in zip(expiring, ttls_s, strict=True) if ttl_s == -1]
         scanned = f"looked at {len(names):,} keys" + ("" if is_all else ", not at all of them (--scan-keys)")
         if orphans:
-            remedy = "Remove them with UNLINK once no supervisor of another version needs them."
+            remedy = f"Supervisors give them a lifetime. To remove one: rta-supervisor doctor --repair '{orphans[0]}'"
             return warn("orphaned keys", f"{len(orphans):,}: {name_some(orphans)}; {scanned}", remedy)
         return ok("orphaned keys", f"none; {scanned}")
 
