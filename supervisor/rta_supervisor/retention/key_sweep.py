@@ -78,7 +78,7 @@ class KeySweep:
         gates = [key_sweep_rules.gate_of(self._config.keys, name) for name in names]
         commands: list[Command] = []
         for name, gate in zip(names, gates, strict=True):
-            raw = name.encode(errors="surrogateescape")
+            raw = _raw(name)
             commands += (("TTL", raw), ("MEMORY", "USAGE", raw), ("GET", gate) if gate else ("EXISTS", raw))
         replies = await self._link.try_all(commands)
         return [
@@ -98,17 +98,19 @@ class KeySweep:
     async def _act(self, by_action: dict[SweepAction, list[str]]) -> None:
         ttl_s = self._config.session.open_ttl_s
         commands: list[Command] = [
-            ("EXPIRE", name.encode(errors="surrogateescape"), ttl_s, "NX")
-            for name in by_action.get(SweepAction.EXPIRE, ())
+            ("EXPIRE", _raw(name), ttl_s, "NX") for name in by_action.get(SweepAction.EXPIRE, ())
         ]
-        commands += [
-            ("UNLINK", name.encode(errors="surrogateescape")) for name in by_action.get(SweepAction.REMOVE, ())
-        ]
+        commands += [("UNLINK", _raw(name)) for name in by_action.get(SweepAction.REMOVE, ())]
         await self._link.do_all(commands)
         for action in (SweepAction.EXPIRE, SweepAction.REMOVE):
             if names := by_action.get(action):
-                some = [name[:LOGGED_KEY_MAX_CHARS] for name in names[:LOGGED_KEYS]]
+                some = [_raw(name).decode(errors="replace")[:LOGGED_KEY_MAX_CHARS] for name in names[:LOGGED_KEYS]]
                 self._log.info("keys_swept", action=action.value, count=len(names), some=some)
+
+
+def _raw(name: str) -> bytes:
+    """The bytes of a key: a writer may use any."""
+    return name.encode(errors="surrogateescape")
 
 
 def _gate_text(reply: Any) -> str:

@@ -76,7 +76,7 @@ def scan_pattern(names: keys.Keys) -> str:
     return prefix + "".join(f"[{choice}]" for choice in letters) + "*"
 
 
-_SESSION: Final = re.compile(r"\{stream:(?P<stream>[^{}]+)\}:(?P<number>\d{1,18})(?P<rest>:|$)")
+_SESSION: Final = re.compile(r"\{stream:(?P<stream>[\w.-]+)\}:(?P<number>\d{1,18})(?P<rest>:|$)", re.ASCII)
 
 
 def _stream_prefixes(names: keys.Keys) -> tuple[str, ...]:

@@ -14,10 +14,11 @@ import redis.exceptions
 from rta_supervisor.diagnostics import principal_limits
 from rta_supervisor.nodes import leases
 from rta_supervisor.nodes.server_clock import Clock, now_ms
-from rta_supervisor.session import patch, server_functions, state_machine, store
+from rta_supervisor.session import patch, server_functions, state_machine
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.state_machine import Effect, Transition
 from rta_supervisor.session.store import SessionStore
+from rta_supervisor.session.totals_store import MarksResult
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands, replies
 from rta_supervisor.transport.failures import classify, is_key_specific
@@ -174,7 +175,7 @@ class SessionEffects:
         await self.queue_webhooks(record)
         self._on_change(record.ref.identity)
 
-    async def _seal(self, ref: SessionRef, until_ms: int) -> store.MarksResult:
+    async def _seal(self, ref: SessionRef, until_ms: int) -> MarksResult:
         """Shut the gate, and count what is in the stream by then."""
         ttl_s = self._config.session.open_ttl_s
         reply = await self._link.do(*server_functions.seal(self._keys, ref, ttl_s=ttl_s, until_ms=until_ms))

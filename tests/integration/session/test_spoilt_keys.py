@@ -27,13 +27,9 @@ CLOSE = control_pb2.CloseSession(identity="run-1", state="closed")
 
 def spoil(client: redis.Redis, key: str, type_: str) -> None:
     """Put something else in place of a key."""
+    commands = {"string": "APPEND", "list": "RPUSH", "hash": "HSET", "set": "SADD"}
     client.delete(key)
-    {
-        "string": lambda: client.set(key, "junk"),
-        "list": lambda: client.rpush(key, "junk"),
-        "hash": lambda: client.hset(key, "junk", "junk"),
-        "set": lambda: client.sadd(key, "junk"),
-    }[type_]()
+    client.execute_command(commands[type_], key, "junk", *(["junk"] if type_ == "hash" else []))
     client.expire(key, 1000)
 
 

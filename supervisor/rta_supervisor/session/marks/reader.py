@@ -8,8 +8,9 @@ from typing import Final
 import redis.exceptions
 
 from rta_supervisor.nodes.server_clock import Clock
-from rta_supervisor.session import mark_page, time_limits
-from rta_supervisor.session.mark_page import MarkPage
+from rta_supervisor.session import time_limits
+from rta_supervisor.session.marks import page as mark_page
+from rta_supervisor.session.marks.page import MarkPage
 from rta_supervisor.session.model import SessionRef
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import scanning
