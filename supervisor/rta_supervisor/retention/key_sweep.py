@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import redis.exceptions
 
-from rta_supervisor.diagnostics import log
+from rta_supervisor.diagnostics import log, loop_watch
 from rta_supervisor.nodes import periodic
 from rta_supervisor.retention import key_sweep_rules
 from rta_supervisor.retention.key_sweep_rules import KeyFacts, SweepAction
@@ -35,15 +35,38 @@ class KeySweep:
         self._config = config
         self._cursors: list[bytes] = []
         self._is_allowed = True
+        self._to_remove: dict[str, str] = {}
+        """Hashes of very many fields, and how the names of those to be removed begin."""
         self._log = log.get(duty="sweep")
 
     async def run(self, turns: periodic.DutyTurns = periodic.UNLEASED) -> None:
         """Sweep until cancelled."""
         await periodic.in_turns(turns, lambda: SWEEP_EVERY_S, self._sweep_in_turn, self._link.outage_log)
 
+    def remove_later(self, key: str, prefix: str) -> None:
+        """Have a hash of very many fields removed, or those of them whose names begin with `prefix`. It has a lifetime
+        too: should this process end before, another one finds the key."""
+        self._to_remove[key] = prefix
+
     async def _sweep_in_turn(self, until_ms: int | None) -> None:
+        await self.remove_waiting()
         if until_ms is not None and self._is_allowed:
             await self.sweep()
+
+    async def remove_waiting(self) -> None:
+        """Remove the hashes that wait for it, in parts. UNLINK alone would free a whole hash in another thread, which
+        holds up the server where the allocator makes threads wait for each other."""
+        while self._to_remove:
+            key, prefix = next(iter(self._to_remove.items()))
+            try:
+                async for page in scanning.scan(self._link, scanning.Collection.HASH, key):
+                    loop_watch.report_alive()
+                    if fields := [field for field in page[::2] if field.startswith(prefix.encode())]:
+                        await self._link.do("HDEL", _raw(key), *fields)
+            except redis.exceptions.ResponseError as error:
+                # It holds something else by now, or an older ACL does not allow it: its lifetime ends it.
+                self._log.warning("hash_not_removed", key=key[:LOGGED_KEY_MAX_CHARS], error=str(error))
+            del self._to_remove[key]
 
     async def sweep(self) -> bool:
         """Take one step on each server. Whether a pass over all keys has ended with it."""
@@ -79,18 +102,20 @@ class KeySweep:
         commands: list[Command] = []
         for name, gate in zip(names, gates, strict=True):
             raw = _raw(name)
-            commands += (("TTL", raw), ("MEMORY", "USAGE", raw), ("GET", gate) if gate else ("EXISTS", raw))
+            commands += (("TTL", raw), ("MEMORY", "USAGE", raw), ("HLEN", raw))
+            commands.append(("GET", gate) if gate else ("EXISTS", raw))
         replies = await self._link.try_all(commands)
         return [
             KeyFacts(
                 name,
                 ttl_s,
                 used_bytes or 0,
+                is_hash=isinstance(fields, int),
                 gate=_gate_text(gate_reply) if gate else "",
                 is_fence=key_sweep_rules.is_fence(self._config.keys, name),
             )
-            for name, gate, ttl_s, used_bytes, gate_reply in zip(
-                names, gates, replies[::3], replies[1::3], replies[2::3], strict=True
+            for name, gate, ttl_s, used_bytes, fields, gate_reply in zip(
+                names, gates, *(replies[at::4] for at in range(4)), strict=True
             )
             if isinstance(ttl_s, int) and not isinstance(used_bytes, Exception)
         ]
@@ -102,7 +127,9 @@ class KeySweep:
         ]
         commands += [("UNLINK", _raw(name)) for name in by_action.get(SweepAction.REMOVE, ())]
         await self._link.do_all(commands)
-        for action in (SweepAction.EXPIRE, SweepAction.REMOVE):
+        for name in by_action.get(SweepAction.REMOVE_IN_PARTS, ()):
+            self.remove_later(name, "")
+        for action in (SweepAction.EXPIRE, SweepAction.REMOVE, SweepAction.REMOVE_IN_PARTS):
             if names := by_action.get(action):
                 some = [_raw(name).decode(errors="replace")[:LOGGED_KEY_MAX_CHARS] for name in names[:LOGGED_KEYS]]
                 self._log.info("keys_swept", action=action.value, count=len(names), some=some)

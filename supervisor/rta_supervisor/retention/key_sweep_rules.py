@@ -22,6 +22,7 @@ class SweepAction(enum.StrEnum):
     KEEP = "kept"
     EXPIRE = "given a lifetime"
     REMOVE = "removed"
+    REMOVE_IN_PARTS = "removed in parts"
 
 
 class KeyFacts(msgspec.Struct, frozen=True):
@@ -30,6 +31,7 @@ class KeyFacts(msgspec.Struct, frozen=True):
     name: str
     ttl_s: int
     used_bytes: int
+    is_hash: bool = False
     gate: str = ""
     """The gate of the session that it belongs to; empty where there is none."""
     is_fence: bool = False
@@ -42,7 +44,9 @@ def decide(key: KeyFacts, lifetime_s: int) -> SweepAction:
     the gate: so a key is removed only if it was left alone for half of its lifetime.
     """
     is_over = key.gate == FINISHED or (not key.gate and NO_TTL < key.ttl_s < lifetime_s / 2)
-    if is_over and (key.used_bytes > LARGE_BYTES or key.is_fence):
+    if is_over and key.used_bytes > LARGE_BYTES:
+        return SweepAction.REMOVE_IN_PARTS if key.is_hash else SweepAction.REMOVE
+    if is_over and key.is_fence:
         return SweepAction.REMOVE
     return SweepAction.EXPIRE if key.ttl_s == NO_TTL else SweepAction.KEEP
 

@@ -139,7 +139,14 @@ def build_sessions(
     webhooks: Webhooks,
 ) -> SessionParts:
     store = SessionStore(link, settings)
-    effects = SessionEffects(link, settings, store, catalogue.writer.mark_changed, outbox=webhooks.outbox)
+    effects = SessionEffects(
+        link,
+        settings,
+        store,
+        catalogue.writer.mark_changed,
+        outbox=webhooks.outbox,
+        remove_hash=retention.key_sweep.remove_later,
+    )
     service = SessionService(settings, store, effects, retention.days)
     return SessionParts(
         store=store,

@@ -6,7 +6,7 @@ JSON twice rather than never.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 import redis.exceptions
@@ -25,6 +25,9 @@ from rta_supervisor.transport.failures import classify, is_key_specific
 from rta_supervisor.transport.link import Link
 from rta_wire import errors, keys, redis_errors, session
 from rta_wire.session import State
+
+EXPIRING_FIELDS_MAX: Final = 10_000
+"""Fields of a hash that may expire: Redis needs less than a millisecond to free them."""
 
 
 class StateChangeOutbox(Protocol):
@@ -52,15 +55,20 @@ class SessionEffects:
         on_change: Callable[[str], None],
         *,
         outbox: StateChangeOutbox | None = None,
+        remove_hash: Callable[[str, str], None] = lambda _key, _prefix: None,
         clock: Clock = now_ms,
     ) -> None:
-        """`on_change`: called with the identity of each session that changed."""
+        """`on_change`: called with the identity of each session that changed.
+
+        `remove_hash`: called with a hash of very many fields that nobody needs any more, and how their names begin.
+        """
         self._link = link
         self._config = config
         self._keys = config.keys
         self._sessions = sessions
         self._on_change = on_change
         self._outbox = outbox
+        self._remove_hash = remove_hash
         self._clock = clock
 
     async def claim_external_id(self, principal: str, external_id: str, identity: str) -> str:
@@ -123,6 +131,8 @@ class SessionEffects:
                 marks = await self._seal(record.ref, until_ms)
                 state = state_machine.state_after_loss(state) if marks.problem else state
                 fences = marks.fences
+                if marks.mark_count > EXPIRING_FIELDS_MAX:
+                    self._remove_hash(self._keys.marks(record.ref.stream, record.ref.stream_session_id), "")
             elif effect is Effect.PUBLISH_TIME_RANGE:
                 await self._sessions.refresh([record.ref])
                 record = await self._sessions.read(record.ref.identity, properties) or record
@@ -149,7 +159,8 @@ class SessionEffects:
         mistake, *_ = await self._link.do_all(calls)
         if mistake:
             await self._sessions.note_spoilt(record.ref, keys.stream(record.ref.stream), mistake.decode())
-        await self._sessions.remove_large_state(record)
+        if record.unit_count > EXPIRING_FIELDS_MAX:
+            self._remove_hash(self._keys.session_state(record.ref.identity), keys.UNIT_PREFIX)
 
     async def replace_json(self, record: SessionRecord, document: str, version: int) -> None:
         """Write JSON that is newer than the record's, from the catalogue, with the version after it.

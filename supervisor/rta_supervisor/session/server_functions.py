@@ -12,9 +12,6 @@ from rta_wire.session import State
 
 FIRST_VERSION: Final = 1
 
-EXPIRING_FIELDS_MAX: Final = 10_000
-"""Fields of a hash that may expire: Redis needs less than a millisecond to free them."""
-
 
 def open_session(
     names: keys.Keys, record: SessionRecord, *, position: str, now_ms: int, ttl_s: int
@@ -112,9 +109,9 @@ def publish_json(names: keys.Keys, record: SessionRecord, *, ttl_s: int) -> comm
 
 
 def publish_end(names: keys.Keys, record: SessionRecord, *, ttl_s: int) -> commands.Command:
-    """Add the last entry of a session to its stream and finish its gate, if it is not finished. Its marks expire, or
-    are removed where they are many. Gives why there is no last entry, empty where there is one."""
-    return (*_publish("rtas_finish_3", names, record, ttl_s), EXPIRING_FIELDS_MAX)
+    """Add the last entry of a session to its stream and finish its gate, if it is not finished. Gives why there is no
+    last entry, empty where there is one."""
+    return _publish("rtas_finish_3", names, record, ttl_s)
 
 
 def publish_time_ranges(

@@ -126,22 +126,9 @@ local function seal(keys, args)
   return { 1, small_hash(keys[3]) }
 end
 
--- Gives a hash a lifetime. Redis would be busy for long with one of many fields when it expires: that one goes at once,
--- and so does what a writer has put there in place of a hash.
-local function retire(key, ttl_s, max_fields)
-  local fields = redis.pcall('HLEN', key)
-  local is_large = type(fields) == 'number' and fields > max_fields
-  -- Any other error is about an older ACL, which does not let us ask.
-  if is_large or type(fields) == 'table' and fields.err:match('^WRONGTYPE') then
-    redis.call('UNLINK', key)
-  else
-    redis.call('EXPIRE', key, ttl_s)
-  end
-end
-
 -- The last entry. Repeating it changes nothing. Where a writer has used up the ids of the stream, or put something else
 -- in its place, the session ends without this entry.
--- ARGV: streamSessionId, data, version, ttl_s, fields of a hash that may expire
+-- ARGV: streamSessionId, data, version, ttl_s
 -- Gives an empty text, or why there is no last entry.
 local function finish(keys, args)
   local gate = text_of(keys[2])
@@ -150,7 +137,7 @@ local function finish(keys, args)
   local mistake = type(id) == 'table' and id.err
   if mistake and not (mistake:match('^WRONGTYPE') or mistake:match('^ERR')) then return id end
   put_text(keys[2], 'finished', args[4])
-  retire(keys[3], args[4], tonumber(args[5]))
+  redis.call('EXPIRE', keys[3], args[4])
   note_version(keys[4], args[3], args[4], true)
   return mistake or ''
 end

@@ -8,10 +8,9 @@ from rta_supervisor.diagnostics import counters, principal_limits
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.session import fold_calls, model, server_functions
 from rta_supervisor.session.marks.reader import MarkReader
-from rta_supervisor.session.model import FoldResult, SessionRecord, SessionRef
+from rta_supervisor.session.model import FoldResult, SessionRef
 from rta_supervisor.session.record_reader import RecordReader
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import scanning
 from rta_supervisor.transport.failures import classify, is_key_specific
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.paging import map_pages
@@ -39,6 +38,9 @@ class MarksResult(NamedTuple):
 
     fences: tuple[str, ...] = ()
     """Fences of units that are still to be removed."""
+
+    mark_count: int = 0
+    """How many marks there are, whether they were read or not."""
 
 
 class TotalsStore(RecordReader):
@@ -128,7 +130,7 @@ class TotalsStore(RecordReader):
                 principal = await self._link.do("HGET", self._keys.session_state(ref.identity), keys.PRINCIPAL)
                 principal_limits.note_reached((principal or b"").decode(), "session_units")
             await self.note_spoilt(ref, reader.key, problem)
-        return MarksResult(is_changed, problem, fences)
+        return MarksResult(is_changed, problem, fences, reader.count)
 
     async def note_spoilt(self, ref: SessionRef, key: str, problem: str) -> None:
         """Note with a session which of its keys can't be read or written, and log it."""
@@ -143,17 +145,6 @@ class TotalsStore(RecordReader):
             if any(unit not in folded or not folded[unit].dominates(totals) for unit, totals in page.units.items()):
                 return True
         return False
-
-    async def remove_large_state(self, record: SessionRecord) -> None:
-        """Remove the totals of units of a closed session that has very many: Redis would be busy for long with its
-        state when that expires."""
-        if record.unit_count <= server_functions.EXPIRING_FIELDS_MAX:
-            return
-        state = self._keys.session_state(record.ref.identity)
-        prefix = keys.UNIT_PREFIX.encode()
-        async for page in scanning.scan(self._link, scanning.Collection.HASH, state):
-            if fields := [field for field in page[::2] if field.startswith(prefix)]:
-                await self._link.do("HDEL", state, *fields)
 
     async def note_loss(self, ref: SessionRef) -> None:
         """Note that Redis lost data of a session: it can't end as complete."""

@@ -17,6 +17,7 @@ OPEN_TTL_S = settings.SessionSettings().open_ttl_s
 async def sweep_all(sweep: KeySweep) -> None:
     while not await sweep.sweep():
         pass
+    await sweep.remove_waiting()
 
 
 async def test_every_key_that_a_writer_makes_gets_a_lifetime(link: Link, client: redis.Redis) -> None:

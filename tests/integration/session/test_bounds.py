@@ -7,6 +7,7 @@ import pytest
 import redis
 
 from rta_supervisor.diagnostics import counters
+from rta_supervisor.retention.key_sweep import KeySweep
 from rta_supervisor.session import fold_calls
 from rta_supervisor.session.model import SessionRef
 from rta_supervisor.session.service import SessionService
@@ -117,12 +118,15 @@ async def test_more_marks_than_a_session_may_have_units(link: Link, client: redi
 async def test_large_hashes_of_a_closed_session_are_not_left_to_expire(
     link: Link, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Redis would free them at once when their lifetime ends: marks go, and so do the totals of units."""
-    monkeypatch.setattr("rta_supervisor.session.server_functions.EXPIRING_FIELDS_MAX", 500)
-    _, service = await opened(link)
+    """Redis would free them at once when their lifetime ends: marks go, and so do the totals of units, in parts."""
+    monkeypatch.setattr("rta_supervisor.session.effects.EXPIRING_FIELDS_MAX", 500)
+    sweep = KeySweep(link, config())
+    _, service = await opened(link, remove_hash=sweep.remove_later)
     mark(client, 1200)
+    assert (await close(service)).totals.bursts == 1200
+    assert 0 < int(str(client.ttl(MARKS))) <= settings.SessionSettings().closed_ttl_s
     with slow_log.recorded(client) as ran:
-        assert (await close(service)).totals.bursts == 1200
+        await sweep.remove_waiting()
     assert not client.exists(MARKS)
     state: Any = client.hgetall(STATE)
     assert [name for name in state if name.startswith(b"u:")] == []

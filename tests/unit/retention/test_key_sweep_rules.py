@@ -2,6 +2,7 @@
 
 import fnmatch
 
+import msgspec
 import pytest
 
 from rta_supervisor.retention import key_sweep_rules
@@ -49,6 +50,9 @@ def test_a_key_is_removed_only_where_its_session_is_over(
     """Without a gate it may be open for a moment, after a loss: then its keys were used lately."""
     facts = KeyFacts("key", ttl_s, used_bytes, gate=gate, is_fence=is_fence)
     assert key_sweep_rules.decide(facts, WEEK_S) is action
+    of_hash = key_sweep_rules.decide(msgspec.structs.replace(facts, is_hash=True), WEEK_S)
+    in_parts = used_bytes == LARGE and action is SweepAction.REMOVE
+    assert of_hash is (SweepAction.REMOVE_IN_PARTS if in_parts else action)
 
 
 @pytest.mark.parametrize(("name", "gate"), MADE_BY_WRITERS.items())

@@ -43,6 +43,9 @@ class MarkReader:
         self.problem = ""
         """Why not all marks were read, once `pages` has ended; empty where all were."""
 
+        self.count = 0
+        """How many marks there are, as far as that is known."""
+
         self.is_over_limit = False
         """Whether there are more marks than a session may have units."""
 
@@ -79,6 +82,7 @@ class MarkReader:
                 raise classify(count)
             self.problem = "something else stands in place of the marks"
             return 0
+        self.count = count
         if isinstance(used_bytes, int) and used_bytes > MARK_MAX_BYTES * (count + MEMORY_SAMPLES):
             self.problem = f"{count:,} marks take {used_bytes:,} bytes, more than marks need"
             return 0
