@@ -5,6 +5,7 @@ needs any more.
 import re
 from typing import Final
 
+from rta_supervisor.diagnostics import principal_limits
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import limit_record, summaries
 from rta_supervisor.observe.doctor.findings import Finding, bad, name_some, ok, warn
@@ -27,6 +28,7 @@ LIMIT_REMEDIES: Final = {
     "session_units": "One of its sessions has more units than anybody writes on purpose: see its jobs.",
     "session_properties": "It invents new properties with its updates: see its jobs.",
     "webhook_deliveries": "Its sessions change faster than a webhook takes: see its jobs and rta-supervisor dlq list.",
+    "control.dead_letters_max": "Its messages can't be applied, and its oldest dead letters were removed: see its jobs.",
 }
 """What to do about a principal that reached a limit, by the name of the limit."""
 
@@ -84,7 +86,7 @@ class DeploymentChecks:
         if not reached:
             return ok("principals", "none reached a limit within the last hour")
         rows = [
-            f"{row.principal} reached limits.{row.limit} {row.times:,} times, "
+            f"{row.principal} reached {principal_limits.setting_of(row.limit)} {row.times:,} times, "
             f"last {max(0, at_ms - row.last_ms) / 1000:.0f} s ago"
             for row in reached
         ]
