@@ -201,7 +201,7 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.prefix}dlq"
 
     def dead_letter_ids(self, owner: str) -> str:
-        """Stream: ids of the dead letters of a principal, or of a webhook, oldest first: each has a limit of its own."""
+        """Stream: ids of the dead letters of a principal or a webhook, oldest first. Each has a limit of its own."""
         return f"{self.prefix}dlqof:{{{self.dead_letters()}}}:{owner}"
 
     def resent_marker(self, control_stream: str, letter_id: str) -> str:

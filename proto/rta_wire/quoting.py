@@ -20,3 +20,8 @@ def cut(text: str, max_chars: int = TEXT_MAX_CHARS) -> str:
 def encodable(text: str) -> str:
     """The text with everything escaped that UTF-8 has no bytes for."""
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
+def printable(text: str) -> str:
+    """The text with every character escaped that ends a line, controls a terminal or can't be seen."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

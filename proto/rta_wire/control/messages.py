@@ -52,8 +52,8 @@ def pack(message: Message) -> bytes:
 
 
 def unpack(raw: bytes | None) -> Message:
-    """A message of a known version and kind, with a valid request id where it has one: replies are found by it. Its other
-    names and numbers are checked by `check`."""
+    """A message of a known version and kind. The id of a request is checked here, since the key of its reply is made of
+    it; other names, and numbers, are checked by `check`."""
     if raw is None:
         raise errors.BadMessage(reason="the entry has no field 'm'")
     if len(raw) > limits.CONTROL_MAX_BYTES:

@@ -46,7 +46,7 @@ def print_json(value: Any) -> None:
 
 def pretty_json(raw: bytes) -> str:
     """JSON from outside, whole, indented and with control characters escaped."""
-    return "\n".join(map(_escape, msgspec.json.format(raw, indent=2).decode().splitlines()))
+    return "\n".join(map(quoting.printable, msgspec.json.format(raw, indent=2).decode().splitlines()))
 
 
 def table(*columns: str, right: Iterable[str] = ()) -> Table:
@@ -71,11 +71,7 @@ def key_value_table(pairs: Sequence[tuple[str, Text | str]]) -> Table:
 
 def escape(text: str) -> str:
     """Text from outside, cut where it is long, with every character escaped that ends a line or controls a terminal."""
-    return _escape(quoting.cut(text))
-
-
-def _escape(text: str) -> str:
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return quoting.printable(quoting.cut(text))
 
 
 def state(name: str) -> Text:

@@ -188,8 +188,8 @@ class DeadLetters:
 
 
 def _parse_letter(letter_id: bytes, fields: dict[bytes, bytes]) -> DeadLetter:
-    """A letter as it is listed. Every text in it is cut: earlier versions kept long reasons, and names in a message that
-    was refused may be long."""
+    """A letter as it is listed. Every text in it is cut: earlier versions kept long reasons, and a message that was
+    refused may have long names."""
     raw = fields.get(keys.CONTROL_FIELD, b"")
     message = _decode(raw)
     source, entry, code, reason = (

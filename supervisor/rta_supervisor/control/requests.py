@@ -142,4 +142,5 @@ def _decode(entry: ControlEntry) -> DecodedEntry:
     try:
         return entry, messages.unpack(entry.raw)
     except errors.RtaError as error:
-        return entry, error
+        # Without the traceback, which holds the decoded message for as long as the error is kept.
+        return entry, error.with_traceback(None)

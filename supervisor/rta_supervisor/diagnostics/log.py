@@ -121,11 +121,6 @@ def _mapped(change: Callable[[str], str], value: Any) -> Any:
     return change(str(value))
 
 
-def printable(text: str) -> str:
-    """A text with every character escaped that a terminal would obey or not show."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
 def _console() -> list[Any]:
     """Processors for a terminal."""
     renderer = structlog.dev.ConsoleRenderer(
@@ -137,9 +132,9 @@ def _console() -> list[Any]:
     def escaped(_: Any, __: str, event: EventDict) -> EventDict:
         # The lines of a traceback are ours; values from outside in them are escaped line by line.
         exception = event.pop("exception", None)
-        changed: EventDict = _mapped(printable, event)
+        changed: EventDict = _mapped(quoting.printable, event)
         if exception is not None:
-            changed["exception"] = "\n".join(map(printable, exception.splitlines()))
+            changed["exception"] = "\n".join(map(quoting.printable, exception.splitlines()))
         return changed
 
     return [escaped, renderer]

@@ -32,7 +32,9 @@ class RecentEvents:
         self._numbers = itertools.count(1)
 
     def __call__(self, _: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        facts = {str(name): quoting.cut(str(value), TEXT_MAX_CHARS) for name, value in event.items() if name not in _NO_FACTS}
+        facts = {
+            str(name): quoting.cut(str(value), TEXT_MAX_CHARS) for name, value in event.items() if name not in _NO_FACTS
+        }
         timestamp, level, name = (str(event.get(field, "")) for field in ("timestamp", "level", "event"))
         self._events.append(LogEvent(next(self._numbers), timestamp, level, name, facts))
         return event

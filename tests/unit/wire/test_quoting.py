@@ -32,3 +32,12 @@ def test_an_encodable_text_can_be_encoded(text: str) -> None:
     encoded = quoting.encodable(text).encode()
     if not any("\ud800" <= char <= "\udfff" for char in text):
         assert encoded.decode() == text
+
+
+@given(ANY_TEXT)
+def test_printable_keeps_what_can_be_read(text: str) -> None:
+    """The result is printable, and a printable text is not changed."""
+    escaped = quoting.printable(text)
+    assert escaped.isprintable()
+    if text.isprintable():
+        assert escaped == text

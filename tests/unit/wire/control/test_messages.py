@@ -1,5 +1,6 @@
 """Control messages: each kind survives the wire, and what is no message is refused."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -71,8 +72,7 @@ def test_every_id_of_a_message_is_checked_and_cut(text: str) -> None:
     """An error names the field and quotes a bounded part of it. A wrong request id gives no message, so that no reply
     can be sent to it."""
     for request in (message for message in MESSAGES if isinstance(message, messages.Request)):
-        spoilt = type(request)()
-        spoilt.CopyFrom(request)
+        spoilt = copy.deepcopy(request)
         spoilt.request_id = text
         with pytest.raises(errors.BadName, match="Request id") as caught:
             messages.unpack(messages.pack(spoilt))
