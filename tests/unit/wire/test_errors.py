@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rta_wire import errors
 from rta_wire.control import messages
+from tests.unit.wire import strategies as g
 
 
 def test_an_error_crosses_processes() -> None:
@@ -35,17 +36,14 @@ def error_types(root: type[errors.RtaError] = errors.RtaError) -> Iterator[type[
         yield from error_types(error_type)
 
 
-ANY_CHARACTER = st.characters(codec=None, categories=None)
-"""Control characters and lone surrogates included."""
-
 TEXTS = st.builds(
-    lambda text, times: text * times, st.text(ANY_CHARACTER, max_size=20), st.sampled_from([1, 300, 50_000])
+    lambda text, times: text * times, st.text(g.any_character, max_size=20), st.sampled_from([1, 300, 50_000])
 )
 FACTS = st.one_of(
     TEXTS,
     st.builds(lambda raw, times: raw * times, st.binary(max_size=5), st.sampled_from([1, 50_000])),
     st.builds(lambda number, bits: number << bits, st.integers(), st.sampled_from([0, 100_000])),
-    st.lists(st.text(ANY_CHARACTER), max_size=3).map(lambda items: items * 1000),
+    st.lists(st.text(g.any_character), max_size=3).map(lambda items: items * 1000),
 )
 
 

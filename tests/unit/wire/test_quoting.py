@@ -4,10 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rta_wire import quoting
+from tests.unit.wire import strategies as g
 
 ANY_TEXT = st.builds(
     lambda text, times: text * times,
-    st.text(st.characters(codec=None, categories=None), max_size=30),
+    st.text(g.any_character, max_size=30),
     st.integers(1, 1000),
 )
 
