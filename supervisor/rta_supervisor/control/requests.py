@@ -93,7 +93,8 @@ class RequestHandler:
         if expired is not None:
             await self._refuse(entry, message, expired)
             return True
-        with log.bound(request=message.request_id, session=getattr(message, "identity", None)):
+        session = getattr(message, "identity", None)
+        with log.bound(request=message.request_id, principal=entry.principal, session=session):
             outcome = await self._outcome(entry, message)
         if outcome is None:
             return False
