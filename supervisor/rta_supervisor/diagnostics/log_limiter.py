@@ -10,6 +10,13 @@ from typing import Any, Final
 
 WINDOW_S: Final = 10.0
 KIND_PER_WINDOW: Final = 100
+RECOVERY_PER_WINDOW: Final = 5000
+RECOVERY_EVENTS: Final = frozenset(
+    {"session_restored", "session_not_restored", "session_lost_data", "session_ended_elsewhere"}
+)
+"""Events that name the sessions concerned by a loss of data in Redis. No client can bring them about, and operators look
+for each of them."""
+
 SAME_PER_WINDOW: Final = 5
 KINDS_MAX: Final = 1000
 SESSIONS_COUNTED_MAX: Final = 1000
@@ -47,9 +54,10 @@ class SuppressedEvents:
 class EventKind:
     """The events of one kind in the window that began last."""
 
-    __slots__ = ("logged", "same", "since_s", "suppressed")
+    __slots__ = ("_per_window", "logged", "same", "since_s", "suppressed")
 
-    def __init__(self, since_s: float) -> None:
+    def __init__(self, event: str, since_s: float) -> None:
+        self._per_window = RECOVERY_PER_WINDOW if event in RECOVERY_EVENTS else KIND_PER_WINDOW
         self.suppressed: SuppressedEvents | None = None
         self.begin(since_s)
 
@@ -62,7 +70,7 @@ class EventKind:
     def admit(self, fields: Mapping[str, str]) -> bool:
         """Whether an event is within both limits. It counts then."""
         same = hash(tuple(fields.items()))
-        if self.logged >= KIND_PER_WINDOW or self.same.get(same, 0) >= SAME_PER_WINDOW:
+        if self.logged >= self._per_window or self.same.get(same, 0) >= SAME_PER_WINDOW:
             return False
         self.logged += 1
         self.same[same] = self.same.get(same, 0) + 1
@@ -123,5 +131,5 @@ class LogLimiter:
             key = (fields.get("event", ""),)
         kind = self._kinds.get(key)
         if kind is None:
-            kind = self._kinds[key] = EventKind(now_s)
+            kind = self._kinds[key] = EventKind(key[0], now_s)
         return kind

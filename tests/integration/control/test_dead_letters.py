@@ -131,7 +131,9 @@ def test_a_flood_of_long_messages_costs_little_and_evicts_nobody_else(
         left = run(url, "dlq", "retry", "--all", "--yes", "--json").json()["left"]
         assert len(convert(left, list[dlq.UnsendableLetter])) == 20
         wait_until(lambda: client.exists("rtas:limits"), what="the record of limits")
-        assert "rig-5 reached control.dead_letters_max" in run(url, "doctor").out
+        examined = run(url, "doctor").out
+        assert "rig-5 reached control.dead_letters_max" in examined
+        assert "dlqof" not in examined
         assert supervisor.stop() == 0
         log = supervisor.log_path.read_text()
     assert max(map(len, log.splitlines())) < 2 * quoting.TEXT_MAX_CHARS

@@ -5,7 +5,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_supervisor.diagnostics.log_limiter import KIND_PER_WINDOW, KINDS_MAX, SAME_PER_WINDOW, WINDOW_S, LogLimiter
+from rta_supervisor.diagnostics.log_limiter import (
+    KIND_PER_WINDOW,
+    KINDS_MAX,
+    RECOVERY_PER_WINDOW,
+    SAME_PER_WINDOW,
+    WINDOW_S,
+    LogLimiter,
+)
 
 Events = list[tuple[str, str, float]]
 
@@ -78,6 +85,13 @@ def test_what_repeats_is_told_by_the_next_of_its_like_only() -> None:
     assert limiter.admit({"event": "x", "session": "s2"}) == {"event": "x", "session": "s2"}
     assert limiter.admit({"event": "x", "session": "s1"}) == {"event": "x", "session": "s1", "repeats": 3}
     assert list(limiter.finished(is_last=True)) == []
+
+
+def test_every_session_that_redis_lost_data_of_is_named() -> None:
+    """A loss of data concerns many sessions at once: each has its line."""
+    limiter = LogLimiter(lambda: 0.0)
+    assert all(limiter.admit({"event": "session_lost_data", "session": f"s{n}"}) for n in range(RECOVERY_PER_WINDOW))
+    assert limiter.admit({"event": "session_lost_data", "session": "one more"}) is None
 
 
 def test_kinds_are_bounded() -> None:

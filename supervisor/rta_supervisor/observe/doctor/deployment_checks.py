@@ -185,5 +185,6 @@ class DeploymentChecks:
         """Whether a key has no TTL because it is bounded in another way."""
         single = {self._keys.session_index(), self._keys.dead_letters(), self._keys.nodes(), self._keys.streams_used()}
         single |= {self._keys.cold_index(), self._keys.cold_pause(), self._keys.unarchived()}
-        prefixes = (self._keys.requests(""), self._keys.reports(""), self._keys.control_counters("").partition("{")[0])
+        counters = self._keys.control_counters("").partition("{")[0]
+        prefixes = (self._keys.requests(""), self._keys.reports(""), counters, self._keys.dead_letter_ids(""))
         return name in single or name.startswith(prefixes)
