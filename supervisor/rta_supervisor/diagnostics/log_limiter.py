@@ -14,8 +14,8 @@ RECOVERY_PER_WINDOW: Final = 5000
 RECOVERY_EVENTS: Final = frozenset(
     {"session_restored", "session_not_restored", "session_lost_data", "session_ended_elsewhere"}
 )
-"""Events that name the sessions concerned by a loss of data in Redis. No client can bring them about, and operators look
-for each of them."""
+"""Events that name the sessions concerned by a loss of data in Redis. No client can cause them, and operators look for
+each of them."""
 
 SAME_PER_WINDOW: Final = 5
 KINDS_MAX: Final = 1000
