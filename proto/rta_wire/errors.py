@@ -74,6 +74,13 @@ class RedisUnsuitable(RtaError):
     exit_code = 78
 
 
+class IdCounterUnusable(RtaError):
+    """The key {key!r} in Redis, which counts the ids of sessions, {what}. Find out who wrote it, remove it (DEL {key})
+    and restart the supervisor: it counts on from the highest id in its catalogue and in the streams."""
+
+    exit_code = 78
+
+
 class RedisFull(Unavailable):
     """The server at {url} is full: {reason}. Raise maxmemory or remove data, then try again."""
 

@@ -9,8 +9,9 @@ QUOTED_NAME_MAX_CHARS: Final = 300
 """How much of a refused name an error quotes: enough to see what is wrong with it."""
 
 _STREAM_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.STREAM_NAME_MAX_CHARS - 1}}}")
+_PRINCIPAL: Final = re.compile(r"[\w.-]+")
 BRACES: Final = re.compile(r"[{}]")
-_CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def check_stream_name(name: str) -> str:
@@ -41,8 +42,16 @@ def check_external_id(external_id: str) -> str:
 
 
 def check_principal(principal: str) -> str:
-    """The name of a principal, if it is valid."""
-    return _check_text("Principal", principal, limits.IDENTITY_MAX_BYTES)
+    """The name of a principal, if it is valid. It is a part of patterns of keys in ACLs, where other characters would
+    match keys of others or end the pattern."""
+    _check_text("Principal", principal, limits.IDENTITY_MAX_BYTES)
+    if not _PRINCIPAL.fullmatch(principal):
+        raise errors.BadName(
+            what="Principal",
+            value=principal[:QUOTED_NAME_MAX_CHARS],
+            reason="it is a part of key patterns in ACLs, and has letters, digits, '.', '_' and '-' only",
+        )
+    return principal
 
 
 def _check_text(what: str, value: str, max_bytes: int) -> str:
@@ -57,7 +66,7 @@ def _check_text(what: str, value: str, max_bytes: int) -> str:
         raise errors.BadName(
             what=what, value=value[:QUOTED_NAME_MAX_CHARS], reason=f"it has {size} bytes of UTF-8, not 1 to {max_bytes}"
         )
-    if _CONTROL_CHARACTERS.search(value) or BRACES.search(value):
+    if CONTROL_CHARACTERS.search(value) or BRACES.search(value):
         raise errors.BadName(
             what=what, value=value[:QUOTED_NAME_MAX_CHARS], reason="control characters and braces are not allowed"
         )
