@@ -75,8 +75,9 @@ class RedisUnsuitable(RtaError):
 
 
 class IdCounterUnusable(RtaError):
-    """The key {key!r} in Redis, which counts the ids of sessions, {what}. Find out who wrote it, remove it (DEL {key})
-    and restart the supervisor: it counts on from the highest id in its catalogue and in the streams."""
+    """The key {key!r} in Redis, which counts the ids of sessions, {what}. Find out who wrote it, stop the supervisors,
+    remove the key (DEL {key}) and start them again: they count on from the highest id in the catalogue and the
+    streams."""
 
     exit_code = 78
 

@@ -197,8 +197,7 @@ def _run_command(arguments: list[str]) -> int:
     except click.Abort:
         return INTERRUPTED
     except click.UsageError as error:
-        error.message = _shortened(error.message)
-        error.show()
+        click.UsageError(_shortened(error.format_message()), error.ctx).show()
         return errors.Usage.exit_code
     except errors.RtaError as error:
         click.echo(f"{NAME}: {_shortened(str(error))}", err=True)

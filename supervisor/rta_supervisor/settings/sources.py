@@ -118,7 +118,11 @@ class SettingsSources:
         for file in sorted(directory.glob(f"{CREDENTIAL_PREFIX}*")):
             setting = tuple(file.name.removeprefix(CREDENTIAL_PREFIX).split("."))
             origin = f"credential {file.name}"
-            text = credentials.read_secret(origin, str(file)).strip()
+            try:
+                text = file.read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                reason = error.strerror if isinstance(error, OSError) else "it is not text"
+                raise errors.BadConfiguration(where=origin, reason=f"it can't be read: {reason}") from error
             self._put(setting, SourcedValue(text, origin, is_text=True))
 
     def _put(self, path: SettingPath, value: SourcedValue) -> None:

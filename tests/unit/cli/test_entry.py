@@ -63,6 +63,22 @@ def test_a_terminal_without_utf8(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "/srv/prüfstand" in [setting["value"] for setting in settings]
 
 
+def test_doubtful_settings_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """By `check-config` and at the start of the daemon, which ends here since the address is not one of this host."""
+    monkeypatch.setenv("RTA_COMPACT__AFTER_S", "60")
+    monkeypatch.setenv("RTA_HTTP__HOST", "192.0.2.1")
+    monkeypatch.setenv("RTA_HTTP__TOKEN", "x" * 16)
+    assert entry.main(["check-config"]) == 0
+    sentence = "compact.after_s: it is less than session.closed_ttl_s: readers"
+    assert capsys.readouterr().err.startswith(f"rta-supervisor: warning: RTA_COMPACT__AFTER_S: {sentence}")
+    assert entry.main(["check-config", "--json"]) == 0
+    [warning] = msgspec.json.decode(capsys.readouterr().out)["warnings"]
+    assert warning["where"] == "RTA_COMPACT__AFTER_S: compact.after_s"
+    assert entry.main(["run", "--log-format", "json"]) == 69
+    events = [msgspec.json.decode(line) for line in capsys.readouterr().out.splitlines()]
+    assert [event["setting"] for event in events if event["event"] == "setting_doubtful"] == ["compact.after_s"]
+
+
 def test_a_fault_of_ours_is_called_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """It has its traceback, and the documented exit code."""
     monkeypatch.setattr(entry, "_run_command", lambda _: int("no number"))
