@@ -23,8 +23,8 @@ class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def check(self) -> None:
         checks.refuse_first([("redis.startup_patience_s", self.startup_patience_s < 0, checks.BELOW_0)])
         try:
-            redis_url.parse(self.url)
-            _ = urlsplit(self.url).port
+            if redis_url.parse(self.url).mode is redis_url.RedisMode.SINGLE:
+                _ = urlsplit(self.url).port
         except errors.BadConfiguration as error:
             raise errors.BadConfiguration(where="redis.url", reason=error.facts["reason"]) from error
         except ValueError as error:

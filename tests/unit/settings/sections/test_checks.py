@@ -101,6 +101,21 @@ def test_bad_names_are_mistakes_in_the_configuration(tmp_path: Path, text: str, 
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis+cluster://a:1,b:2",
+        "rediss+sentinel://u:p@a:1,b:2/main/0",
+        "unix:///run/redis.sock?db=1",
+        "redis://[::1]:6379/0",
+        "redis://user@host",
+    ],
+)
+def test_every_form_of_url_is_taken(url: str) -> None:
+    """One server, Sentinels, a Cluster and a socket."""
+    assert settings.load(None, {"RTA_REDIS__URL": url}).redis.url == url
+
+
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 scalars = st.one_of(
     st.booleans(),
