@@ -73,7 +73,7 @@ def _to_time_ns(_context: click.Context, option: click.Parameter, text: str | No
         return None
     try:
         return parse_time_ns(text, time.time_ns())
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         quoted = text[:QUOTED_MAX_CHARS]
         raise errors.Usage(reason=f"{option.opts[0]} {quoted!r} is no time. Write {TIME_GRAMMAR}.") from error
 

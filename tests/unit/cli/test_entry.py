@@ -21,9 +21,11 @@ def test_a_closed_pipe_ends_the_process_in_silence() -> None:
     assert (ended.returncode, ended.stderr) == (CLOSED_PIPE, b"")
 
 
-@pytest.mark.parametrize("arguments", [["check-config", "--json"], ["--version"]])
+@pytest.mark.parametrize("arguments", [["check-config", "--json"], ["--version"], ["in the buffer"]])
 def test_a_closed_pipe_is_noticed_also_at_the_end(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
-    """Whether the output fills the buffer or not."""
+    """Whether click or the program notices it, and whether the output fills the buffer or not."""
+    if arguments == ["in the buffer"]:
+        monkeypatch.setattr(entry, "_run_command", lambda words: sys.stdout.write(words[0]))
     read_end, write_end = os.pipe()
     os.close(read_end)
     with os.fdopen(write_end, "w", encoding="utf-8") as output:
