@@ -93,6 +93,14 @@ class RedisUnsuitable(RtaError):
     exit_code = 78
 
 
+class IdCounterUnusable(RtaError):
+    """The key {key!r} in Redis, which counts the ids of sessions, {what}. Find out who wrote it, stop the supervisors,
+    remove the key (DEL {key}) and start them again: they count on from the highest id in the catalogue and the
+    streams."""
+
+    exit_code = 78
+
+
 class RedisFull(Unavailable):
     """The server at {url} is full: {reason}. Raise maxmemory or remove data, then try again."""
 

@@ -112,6 +112,8 @@ async def _follow(
         _warn(f"{identity} is {summary.state}: nothing more will come. --from-start shows what is in the stream")
         return 0
     code = 0
+    if tail_options.as_json:
+        output.utf8_stdout()
     async for item in observe_tail.SessionTail(link, config, identity).follow(from_start=from_start):
         if isinstance(item, cursor.StreamEntry):
             try:
