@@ -79,7 +79,10 @@ def check(message: Message) -> Message:
         if not _REQUEST_ID.fullmatch(message.target_request_id):
             raise errors.BadMessage(reason=f"the request id {message.target_request_id!r} is not one")
         return message
-    name_checks.check_identity(message.identity)
+    if isinstance(message, control_pb2.UpdateSession) and message.external_id:
+        _check_in_place_of_identity(message)
+    else:
+        name_checks.check_identity(message.identity)
     if isinstance(message, control_pb2.OpenSession):
         name_checks.check_stream_name(message.stream)
         if message.external_id:
@@ -98,6 +101,12 @@ def check(message: Message) -> Message:
     elif isinstance(message, control_pb2.Progress):
         _check_progress(message)
     return message
+
+
+def _check_in_place_of_identity(message: control_pb2.UpdateSession) -> None:
+    name_checks.check_external_id(message.external_id)
+    if message.identity:
+        raise errors.BadMessage(reason="it names a session both by its identity and by an external id")
 
 
 def _check_progress(message: control_pb2.Progress) -> None:

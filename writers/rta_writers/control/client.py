@@ -41,10 +41,13 @@ class SessionClient:
     def open(self, identity: str, *, stream: str, external_id: str = "", **properties: Any) -> control_session.Session:
         """Open a session, or get the one of this name that is open. `properties` go into its JSON: identifier, type...
 
-        `external_id` is a name that the caller chose: for two days it gives the session that it was first used for.
+        `external_id` is a name that the caller chose. It gives the session that it was first used for while that is
+        open, and an error for two days after its end.
         """
         name_checks.check_identity(identity)
         name_checks.check_stream_name(stream)
+        if external_id != "":
+            _check_external_id(external_id)
         document = session.dump(session.build(identity, **properties))
         request = control_pb2.OpenSession(
             request_id=messages.new_request_id(),
@@ -62,20 +65,32 @@ class SessionClient:
     session = open
     """Another name of `open`, which reads better in a `with` statement."""
 
-    def update(self, identity: str, *, state: str = "", **properties: Any) -> State:
-        """Set properties of a session, closed or not; None removes one. `state` may be `waiting` or `open`."""
+    def update(
+        self, identity: str | None = None, *, external_id: str | None = None, state: str = "", **properties: Any
+    ) -> State:
+        """Set properties of a session, closed or not; None removes one. `state` may be `waiting` or `open`.
+
+        The session is named by its identity or by the external id that this principal gave it, as in the other calls.
+        """
         request = control_pb2.UpdateSession(
             request_id=messages.new_request_id(),
-            identity=identity,
+            identity=self._identity(identity, external_id),
             properties_json=json.dumps(properties, allow_nan=False),
             state=state,
         )
         return State(self.ask(request).state)
 
     def close(
-        self, identity: str, *, state: str = State.CLOSED, expected: Totals | None = None, request_id: str = ""
+        self,
+        identity: str | None = None,
+        *,
+        external_id: str | None = None,
+        state: str = State.CLOSED,
+        expected: Totals | None = None,
+        request_id: str = "",
     ) -> control_session.ClosedSession:
         """End a session. With `expected` it waits for that much, and ends as truncated where that never arrives."""
+        identity = self._identity(identity, external_id)
         request = control_pb2.CloseSession(
             request_id=request_id or messages.new_request_id(), identity=identity, state=state
         )
@@ -89,8 +104,16 @@ class SessionClient:
         """Take back a request that has no reply yet. The call that waits for it raises RequestCancelled."""
         self.ask(control_pb2.CancelRequest(request_id=messages.new_request_id(), target_request_id=request_id))
 
-    def wait(self, identity: str, state: str, *, timeout_s: float) -> None:
+    def wait(
+        self,
+        identity: str | None = None,
+        state: str = State.CLOSED,
+        *,
+        external_id: str | None = None,
+        timeout_s: float,
+    ) -> None:
         """Block until a session is in a state. Raises where it has ended in another one, which it can't leave."""
+        identity = self._identity(identity, external_id)
         deadline_s = time.monotonic() + timeout_s
         current: State | None = None
         policy = retry.RetryPolicy(self.url, timeout_s=timeout_s)
@@ -108,6 +131,24 @@ class SessionClient:
             except retry.REDIS_ERRORS as error:
                 policy.wait(error)
         raise errors.NotInTime(identity=identity, state=current or "unknown", wanted=state, timeout_s=timeout_s)
+
+    def _identity(self, identity: str | None, external_id: str | None) -> str:
+        """The identity of the session that a call names, either by that or by its external id.
+
+        The supervisor is asked for the session of an external id: writers can't read where it is noted.
+        """
+        if (identity is None) == (external_id is None):
+            raise errors.Usage(reason="A session is named by its identity or by external_id=: say one of them")
+        if identity is not None:
+            return name_checks.check_identity(identity)
+        request = control_pb2.UpdateSession(
+            request_id=messages.new_request_id(), external_id=_check_external_id(external_id), properties_json="{}"
+        )
+        try:
+            return self.ask(request).identity
+        except errors.BadName as error:
+            # An older supervisor reads a message without an identity, and refuses that.
+            raise errors.ExternalIdUnsupported from error
 
     def _read_state(self, identity: str) -> State | None:
         raw = cast("bytes | None", self._redis.hget(self._keys.session_state(identity), keys.STATE))
@@ -132,7 +173,7 @@ class SessionClient:
 
     def _wait_for_reply(self, request: messages.Request, entry_id: bytes, deadline_s: float) -> bytes:
         key = self._keys.reply(request.request_id)
-        identity = "" if isinstance(request, control_pb2.CancelRequest) else request.identity
+        identity = _session_named_by(request)
         while (remaining_s := deadline_s - time.monotonic()) > 0:
             # Read before the wait: the supervisor removes a request only after it has written the reply.
             is_pending = self._redis.xrange(self._keys.requests(self.principal), entry_id, entry_id)
@@ -150,6 +191,22 @@ class SessionClient:
         nodes = cast("list[bytes]", self._redis.zrange(self._keys.nodes(), 0, -1))
         if not any(self._redis.exists(self._keys.node(node.decode())) for node in nodes):
             raise errors.NoSupervisor(url=redis_url.redact(self.url))
+
+
+def _check_external_id(external_id: Any) -> str:
+    if not isinstance(external_id, str):
+        kind = type(external_id).__name__
+        raise errors.BadName(what="External id", value=external_id, reason=f"it is text, not of type {kind}")
+    return name_checks.check_external_id(external_id)
+
+
+def _session_named_by(request: messages.Request) -> str:
+    """How a request names its session, for errors."""
+    if isinstance(request, control_pb2.CancelRequest):
+        return ""
+    if isinstance(request, control_pb2.UpdateSession) and request.external_id:
+        return request.external_id
+    return request.identity
 
 
 def append_message(client: redis.Redis, key: str, raw: bytes) -> bytes:

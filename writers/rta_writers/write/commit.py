@@ -87,7 +87,13 @@ def _check_marks(
         pipe.hgetall(target.keys.marks(target.stream, target.stream_session_id))
     replies: Any = pipe.execute()
     for (target, rows_by_unit), reply in zip(rows.items(), replies, strict=True):
-        marks = {unit.decode(): Mark.from_text(text.decode()) for unit, text in reply.items()}
+        # Those of the job alone: what another program wrote there, readable or not, is none of its concern.
+        units = {unit.decode(errors="replace"): mark for unit, mark in reply.items()}
+        marks = {
+            unit: Mark.from_text(mark.decode())
+            for unit, mark in units.items()
+            if unit in rows_by_unit or task_unit.job_of(unit) == job
+        }
         _check_session(target, rows_by_unit, marks, job=job, epoch=epoch)
 
 
