@@ -79,17 +79,14 @@ def check(message: Message) -> Message:
         if not _REQUEST_ID.fullmatch(message.target_request_id):
             raise errors.BadMessage(reason=f"the request id {message.target_request_id!r} is not one")
         return message
-    if isinstance(message, control_pb2.UpdateSession) and message.external_id:
-        _check_in_place_of_identity(message)
-    else:
+    if not (isinstance(message, control_pb2.UpdateSession) and message.external_id):
         name_checks.check_identity(message.identity)
     if isinstance(message, control_pb2.OpenSession):
         name_checks.check_stream_name(message.stream)
         if message.external_id:
             name_checks.check_external_id(message.external_id)
     elif isinstance(message, control_pb2.UpdateSession):
-        if message.state not in ("", State.WAITING, State.OPEN):
-            raise errors.BadMessage(reason=f"a session can't be updated to be {message.state!r}")
+        _check_update(message)
     elif isinstance(message, control_pb2.CloseSession):
         if message.state not in FINAL_STATES:
             raise errors.BadMessage(reason=f"a session can't be closed as {message.state!r}")
@@ -103,10 +100,13 @@ def check(message: Message) -> Message:
     return message
 
 
-def _check_in_place_of_identity(message: control_pb2.UpdateSession) -> None:
-    name_checks.check_external_id(message.external_id)
-    if message.identity:
-        raise errors.BadMessage(reason="it names a session both by its identity and by an external id")
+def _check_update(message: control_pb2.UpdateSession) -> None:
+    if message.state not in ("", State.WAITING, State.OPEN):
+        raise errors.BadMessage(reason=f"a session can't be updated to be {message.state!r}")
+    if message.external_id:
+        name_checks.check_external_id(message.external_id)
+        if message.identity:
+            raise errors.BadMessage(reason="it names a session both by its identity and by an external id")
 
 
 def _check_progress(message: control_pb2.Progress) -> None:

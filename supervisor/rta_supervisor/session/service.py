@@ -8,16 +8,15 @@ from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.retention.day_index import DayIndex
-from rta_supervisor.session import external_id_rules, patch, server_functions, state_machine, time_limits
+from rta_supervisor.session import open_rules, patch, server_functions, state_machine, time_limits
 from rta_supervisor.session.effects import SessionEffects
-from rta_supervisor.session.external_id_rules import BindingState
 from rta_supervisor.session.external_ids import ExternalId, ExternalIds
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.state_machine import SessionEvent
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
-from rta_wire import day_streams, errors, session
+from rta_wire import errors, session
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_wire.session import State
@@ -33,6 +32,7 @@ class SessionService:
         effects: SessionEffects,
         external_ids: ExternalIds,
         days: DayIndex,
+        *,
         clock: Clock = now_ms,
     ) -> None:
         self._config = config
@@ -47,7 +47,8 @@ class SessionService:
         """Open a new session, or give the one that the same identity or external id stands for."""
         document = self._check_open(entry.principal, request)
         if request.external_id:
-            record = await self._open_external(ExternalId(entry.principal, request.external_id), request, document)
+            external_id = ExternalId(entry.principal, request.external_id)
+            record = await self.external_ids.open(external_id, request, document, self._open_identity)
         else:
             record = await self._open_identity(entry.principal, request, document)
         await self.effects.publish_opening(record)
@@ -62,59 +63,8 @@ class SessionService:
             record = await self._create(principal, request, document)
         else:
             counters.counts.opened_again += 1
-        _check_same(record, principal, request)
+        open_rules.check_same(record, principal, request)
         return record
-
-    async def _open_external(
-        self, external_id: ExternalId, request: control_pb2.OpenSession, document: session.Json
-    ) -> SessionRecord:
-        """The open session of an external id, new or not.
-
-        The id is bound before the session is created, so that opens that are served at once agree on the identity: the
-        first one decides it, and whoever comes next creates the session that an interrupted open has not. A binding
-        proves nothing: what is given away is checked against the session itself.
-        """
-        while True:
-            bound = await self.external_ids.find(external_id)
-            if bound is not None and bound.state is BindingState.ENDED:
-                raise await self.external_ids.ended_error(external_id, bound)
-            if bound is None or bound.state is BindingState.VOID:
-                await self._check_bindable(external_id, request)
-                if not await self.external_ids.claim(external_id, request.identity, bound):
-                    continue  # another open was faster
-                identity = request.identity
-            else:
-                identity = bound.binding.identity
-            record = await self._open_bound(external_id, identity, request, document)
-            if await self.external_ids.confirm(external_id, record):
-                return record
-
-    async def _check_bindable(self, external_id: ExternalId, request: control_pb2.OpenSession) -> None:
-        """Refuse an open whose identity belongs to another session before anything is bound to it."""
-        record = await self._sessions.read(request.identity)
-        if record is None:
-            return
-        _check_same(record, external_id.principal, request)
-        _check_same_external_id(record, record.external_id or external_id.name, external_id.name)
-
-    async def _open_bound(
-        self, external_id: ExternalId, identity: str, request: control_pb2.OpenSession, document: session.Json
-    ) -> SessionRecord:
-        """The open session of the identity that an external id is bound to. An open that is refused frees the id."""
-        if identity != request.identity:
-            named = control_pb2.OpenSession()
-            named.CopyFrom(request)
-            named.identity = identity
-            request, document = named, {**document, "identity": identity}
-        try:
-            record = await self._open_identity(external_id.principal, request, document)
-            _check_same_external_id(record, await self.external_ids.note(external_id, record), external_id.name)
-            return record
-        except errors.RtaError:
-            record = await self._sessions.read(identity)
-            if record is None or not external_id_rules.owns(record, *external_id):
-                await self.external_ids.release(external_id, identity)
-            raise
 
     def _check_open(self, principal: str, request: control_pb2.OpenSession) -> session.Json:
         """The Session JSON of a valid request."""
@@ -274,23 +224,3 @@ def reply_of(record: SessionRecord, *, missing: Totals | None = None) -> control
     if missing is not None:
         reply.missing.CopyFrom(missing.to_message())
     return reply
-
-
-def _check_same(record: SessionRecord, principal: str, request: control_pb2.OpenSession) -> None:
-    """Refuse an open whose identity belongs to another session."""
-    identity = request.identity
-    if record.principal != principal:
-        raise errors.SessionConflict(identity=identity, what="the principal", theirs=record.principal, ours=principal)
-    if not day_streams.is_stream_of(record.ref.stream, request.stream):
-        raise errors.SessionConflict(
-            identity=identity, what="the stream", theirs=record.ref.stream, ours=request.stream
-        )
-    if record.state.is_closed:
-        raise errors.SessionClosed(identity=identity, state=record.state.value)
-
-
-def _check_same_external_id(record: SessionRecord, theirs: str, ours: str) -> None:
-    """Refuse an open whose identity belongs to a session with another external id: a session has one at most."""
-    if theirs != ours:
-        identity = record.ref.identity
-        raise errors.SessionConflict(identity=identity, what="the external id", theirs=theirs, ours=ours)

@@ -11,12 +11,13 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from rta_supervisor.session.external_id_rules import Binding, BindingState
 from rta_supervisor.session.external_ids import ExternalId, ExternalIds
+from rta_supervisor.session.open_rules import Binding, BindingState
 from rta_supervisor.session.refresher import Refresher
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
+from rta_supervisor.settings.sections.days import DaysSettings, SourceDaysSettings
 from rta_supervisor.transport import commands, function_loader
 from rta_supervisor.transport.link import Link
 from rta_wire import errors, keys, session
@@ -108,8 +109,11 @@ class SteppedLink(Link):
         return answers
 
 
+BY_DAY = config(days=DaysSettings(sources={"daily": SourceDaysSettings(partition="day")}))
+
+
 def new_service(link: Link) -> SessionService:
-    return service(link, config(), SessionStore(link, config()))
+    return service(link, BY_DAY, SessionStore(link, BY_DAY))
 
 
 async def serve(link: Link, opening: Opening) -> Outcome:
@@ -170,9 +174,7 @@ async def check_refused_binds_nothing(link: Link, openings: Sequence[Opening], o
     """Where nobody died, an external id whose opens were all refused is free."""
     for opening in openings:
         of_id = [
-            outcome
-            for other, outcome in zip(openings, outcomes, strict=True)
-            if other[::2][:2] == opening[::2][:2]
+            outcome for other, outcome in zip(openings, outcomes, strict=True) if other[::2][:2] == opening[::2][:2]
         ]
         if all(isinstance(outcome, errors.RtaError) for outcome in of_id):
             assert await link.do("GET", NAMES.external(opening.principal, opening.external_id)) is None
@@ -208,9 +210,7 @@ async def test_two_opens_at_once_get_sessions_of_their_own(
         assert any(isinstance(outcome, control_pb2.SessionReply) for outcome in outcomes), turns
 
 
-@hypothesis_settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     openings=st.tuples(
         *[
@@ -251,12 +251,14 @@ def test_a_supervisor_killed_anywhere_gives_nobody_a_session_of_another(
                     await serve(link, opening) if outcome is None else outcome
                     for opening, outcome in zip(openings, outcomes, strict=True)
                 ]
-            later = [Opening(opening.principal, f"later-{at}", opening.external_id, opening.stream)
-                     for at, opening in enumerate(openings)]
+            later = [
+                Opening(opening.principal, f"later-{at}", opening.external_id, opening.stream)
+                for at, opening in enumerate(openings)
+            ]
             outcomes += [await serve(link, opening) for opening in later]
             everything = [*openings, *later]
             await check(link, everything, outcomes)
-            for opening, outcome in zip(later, outcomes[2:], strict=True):
+            for outcome in outcomes[2:]:
                 if isinstance(outcome, errors.RtaError):
                     # The id stands for a session of this principal in another stream, which an earlier open made.
                     assert isinstance(outcome, errors.SessionConflict), outcome
@@ -265,3 +267,83 @@ def test_a_supervisor_killed_anywhere_gives_nobody_a_session_of_another(
             await link.close()
 
     anyio.run(play)
+
+
+async def close(link: Link, identity: str, principal: str = "p") -> None:
+    request = control_pb2.CloseSession(identity=identity, state=State.CLOSED)
+    await new_service(link).close(control_entry(principal), request)
+
+
+async def test_after_the_end_an_external_id_is_taken_until_its_lifetime_is_over(
+    link: Link, client: redis.Redis
+) -> None:
+    """Also when Redis has forgotten the session, or has another one of that identity by then."""
+    opening = Opening("p", "run-1", "job")
+    await serve(link, opening)
+    await close(link, "run-1")
+    for identity in ("run-1", "run-2"):
+        ended = await serve(link, opening._replace(identity=identity))
+        assert isinstance(ended, errors.ExternalIdEnded)
+        assert "session 'run-1', which is closed, and is taken for another 172800 s" in str(ended)
+    client.delete("sessions:run-1", NAMES.session_state("run-1"))
+    for identity in ("run-1", "run-2"):
+        assert "gone from Redis" in str(await serve(link, opening._replace(identity=identity)))
+    await serve(link, Opening("p", "run-1", ""))
+    assert isinstance(await serve(link, opening), errors.ExternalIdEnded)
+    client.delete(NAMES.external("p", "job"), NAMES.external_created("p", "job"))
+    later = await serve(link, opening._replace(identity="run-2"))
+    assert isinstance(later, control_pb2.SessionReply)
+    assert later.identity == "run-2"
+
+
+async def test_bindings_of_an_older_supervisor_are_verified(link: Link, client: redis.Redis) -> None:
+    """It binds before it checks: what its refused opens left is replaced, and what is right is honoured."""
+    await serve(link, Opening("q", "run-q", ""))
+    await serve(link, Opening("p", "run-p", ""))
+    client.set("rtas:ext:p:refused", "run-q", ex=60)
+    client.set("rtas:ext:p:right", "run-p", ex=60)
+    client.set("rtas:ext:p:x:y", "run-q", ex=60)
+    client.set("rtas:ext:p:never", "run-never", ex=60)
+    for external_id, identity in (
+        *(("refused", "new-refused"), ("right", "run-p"), ("x:y", "new-x:y"), ("never", "run-never")),
+    ):
+        reply = await serve(link, Opening("p", f"new-{external_id}", external_id))
+        assert isinstance(reply, control_pb2.SessionReply), reply
+        assert reply.identity == identity
+        assert client.get(f"rtas:ext:p:{external_id}") == identity.encode(), "and an older supervisor sees it"
+
+
+async def test_two_principals_never_share_the_key_of_an_external_id(link: Link) -> None:
+    """`a:b` and `c` are not `a` and `b:c`."""
+    first = await serve(link, Opening("a:b", "run-1", "c"))
+    second = await serve(link, Opening("a", "run-2", "b:c"))
+    assert isinstance(first, control_pb2.SessionReply)
+    assert isinstance(second, control_pb2.SessionReply)
+    assert (first.identity, second.identity) == ("run-1", "run-2")
+
+
+async def test_an_external_id_lives_as_long_as_its_session_is_open(link: Link, client: redis.Redis) -> None:
+    """The lifetime of an id counts from the end: a session may be open for longer than it."""
+    await serve(link, Opening("p", "run-1", "job"))
+    await serve(link, Opening("p", "run-2", "gone"))
+    await close(link, "run-2")
+    names = [name for job in ("job", "gone") for name in (NAMES.external("p", job), NAMES.external_created("p", job))]
+    for name in names:
+        client.expire(name, 10)
+    service_ = new_service(link)
+    refresher = Refresher(SessionStore(link, config()), service_, config(), lambda _: None)
+    await refresher._refresh_idle(until_ms=1)
+    assert [client.ttl(name) for name in names] == [172800, 172800, 10, 10]
+
+
+async def test_an_open_that_is_refused_leaves_the_external_id_free(link: Link, client: redis.Redis) -> None:
+    """Identity of somebody else, closed, in another stream, or a stream that can't be opened: nothing is bound."""
+    await serve(link, Opening("q", "theirs", ""))
+    await serve(link, Opening("p", "closed", ""))
+    await close(link, "closed")
+    await serve(link, Opening("p", "elsewhere", "", "test"))
+    refused = [await serve(link, Opening("p", identity, "job")) for identity in ("theirs", "closed", "elsewhere")]
+    refused.append(await serve(link, Opening("p", "new", "job", "daily.20261116")))
+    kinds = [type(error) for error in refused]
+    assert kinds == [errors.SessionConflict, errors.SessionClosed, errors.SessionConflict, errors.StreamOfDay]
+    assert not list(client.scan_iter("rtas:ext*"))

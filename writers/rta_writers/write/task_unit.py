@@ -38,7 +38,7 @@ def job_name(options: WriteOptions) -> str:
     return options.job or uuid.uuid4().hex
 
 
-def program_unit(name: str | None) -> str:
+def program_unit(name: object) -> str:
     """The unit of a program that is no Spark task, by its own name or a new one."""
     if name is None:
         return unit_of(uuid.uuid4().hex, 0)
@@ -47,10 +47,10 @@ def program_unit(name: str | None) -> str:
     return name_checks.check_unit(unit_of(name, 0))
 
 
-def check_epoch(epoch: int) -> int:
+def check_epoch(epoch: object) -> int:
     """The number of an epoch, if it is one. A mark with any other can't be read again."""
-    is_whole = isinstance(epoch, SupportsIndex) and not isinstance(epoch, bool)
-    if not is_whole or not 0 <= (number := operator.index(epoch)) <= limits.EPOCH_MAX:
+    number = operator.index(epoch) if isinstance(epoch, SupportsIndex) and not isinstance(epoch, bool) else -1
+    if not 0 <= number <= limits.EPOCH_MAX:
         quoted = repr(epoch)[: name_checks.QUOTED_NAME_MAX_CHARS]
         raise errors.Usage(reason=f"epoch is {quoted}: it is a whole number between 0 and {limits.EPOCH_MAX}")
     return number
