@@ -12,6 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from rta_supervisor.session.external_ids import ExternalId, ExternalIds
+from rta_supervisor.session.model import SessionRecord
 from rta_supervisor.session.open_rules import Binding, BindingState
 from rta_supervisor.session.refresher import Refresher
 from rta_supervisor.session.service import SessionService
@@ -347,3 +348,24 @@ async def test_an_open_that_is_refused_leaves_the_external_id_free(link: Link, c
     kinds = [type(error) for error in refused]
     assert kinds == [errors.SessionConflict, errors.SessionClosed, errors.SessionConflict, errors.StreamOfDay]
     assert not list(client.scan_iter("rtas:ext*"))
+
+
+async def test_a_supervisor_that_stood_still_gives_the_session_that_the_id_stands_for_by_then(
+    link: Link, client: redis.Redis
+) -> None:
+    """The id expired between its binding and the session, and another open took it."""
+    service_ = new_service(link)
+    has_stood_still = False
+
+    async def open_late(principal: str, request: control_pb2.OpenSession, document: session.Json) -> SessionRecord:
+        nonlocal has_stood_still
+        if not has_stood_still:
+            has_stood_still = True
+            client.delete(NAMES.external("p", "job"))
+            await serve(link, Opening("p", "run-2", "job"))
+        return await service_._open_identity(principal, request, document)
+
+    request = Opening("p", "run-1", "job").request()
+    document = session.parse(request.session_json)
+    record = await service_.external_ids.open(ExternalId("p", "job"), request, document, open_late)
+    assert record.ref.identity == "run-2"
