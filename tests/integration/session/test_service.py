@@ -143,9 +143,9 @@ def test_a_session_is_updated_waited_for_and_closed_by_its_external_id(
     assert sessions.update(external_id="job 7", identifier="Better name") == "closed"
     with pytest.raises(errors.UnknownExternalId, match="'job 8' of principal 'default'"):
         sessions.close(external_id="job 8")
-    for names in ({}, {"identity": "run-1", "external_id": "job 7"}):
+    for call in (sessions.close, lambda: sessions.close("run-1", external_id="job 7")):
         with pytest.raises(errors.Usage, match="say one of them"):
-            sessions.close(**names)
+            call()
     for wrong in (b"job 7", "", "a\n", 7, "x" * 300):
         with pytest.raises(errors.BadName, match="External id"):
             sessions.update(external_id=wrong)  # type: ignore[arg-type]

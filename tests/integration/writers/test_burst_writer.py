@@ -66,6 +66,8 @@ def test_the_mark_of_another_program_is_no_concern_of_a_close(client: redis.Redi
     marks = target.keys.marks(target.stream, target.stream_session_id)
     client.hset(marks, "theirs/0", "1.5 2 - -")
     client.hset(marks, b"\xff/0", "nonsense")
-    with rta_writers.BurstWriter(target.options(), unit="mine", epoch=np.int64(3)) as writer:
+    epoch: Any = np.int64(3)
+    with rta_writers.BurstWriter(target.options(), unit="mine", epoch=epoch) as writer:
         writer.samples([1], [samples.START_NS], [0.5])
-    assert client.hget(marks, "mine/0").startswith(b"3 1 ")  # type: ignore[union-attr]
+    raw: Any = client.hget(marks, "mine/0")
+    assert raw.startswith(b"3 1 ")
