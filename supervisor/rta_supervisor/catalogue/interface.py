@@ -41,6 +41,9 @@ class Catalogue(Protocol):
     async def external_ids(self, external_id: str) -> list[CatalogueExternalId]:
         """Every session that some principal gave this external id, newest first."""
 
+    async def unfinished_external_ids(self) -> list[CatalogueExternalId]:
+        """The external ids of all sessions that are not closed."""
+
     async def closed(self, identities: Sequence[str]) -> list[CatalogueRow]:
         """Every closed session of these identities, of which there may be some hundred."""
 

@@ -62,6 +62,10 @@ class CatalogueExternalId(msgspec.Struct, frozen=True):
     identity: str
     stream_session_id: int
 
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.identity, self.stream_session_id
+
 
 class StorageLocation(msgspec.Struct, frozen=True):
     """Where entries of a stream, or of one session of it, are kept."""

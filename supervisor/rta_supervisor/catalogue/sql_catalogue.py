@@ -55,6 +55,9 @@ class SqlCatalogue(abc.ABC):
         rows = await self._read(self._statements.select_external_ids, external_id)
         return [CatalogueExternalId(*row) for row in rows]
 
+    async def unfinished_external_ids(self) -> list[CatalogueExternalId]:
+        return [CatalogueExternalId(*row) for row in await self._read(self._statements.unfinished_external_ids)]
+
     async def _has_external_ids(self) -> bool:
         """Whether the table is there: a catalogue that only older supervisors wrote has none."""
         return (sql_statements.EXTERNAL_IDS,) in await self._read(self._statements.tables)

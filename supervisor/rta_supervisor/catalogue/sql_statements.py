@@ -108,6 +108,11 @@ class Statements:
             f"SELECT {', '.join(EXTERNAL_ID_COLUMNS)} FROM {EXTERNAL_IDS} WHERE external_id = {mark} {_NEWEST}"
         )
 
+        self.unfinished_external_ids: Final = (
+            f"SELECT {_qualified(EXTERNAL_IDS, EXTERNAL_ID_COLUMNS)} FROM {EXTERNAL_IDS} "
+            "JOIN sessions USING (identity, stream_session_id) WHERE sessions.closed = 0"
+        )
+
     def closed(self, count: int) -> str:
         """Closed sessions of so many identities."""
         return f"{self.select} WHERE closed = 1 AND identity IN ({self._marks(count)})"

@@ -71,7 +71,7 @@ class ExternalIds:
                 continue  # another open was faster
             named = _with_identity(request, identity)
             record = await self._open_bound(external_id, named, {**document, "identity": identity}, open_identity)
-            if await self._confirm(external_id, record):
+            if await self.confirm(external_id, record):
                 return record
 
     async def _open_bound(
@@ -130,7 +130,7 @@ class ExternalIds:
         binding = await self._call("rtas_external_claim_1", external_id, request.identity, void_identity, ttl_s)
         return binding is not None and binding.identity == request.identity
 
-    async def _confirm(self, external_id: ExternalId, record: SessionRecord) -> bool:
+    async def confirm(self, external_id: ExternalId, record: SessionRecord) -> bool:
         """Note that the session of an external id exists. Whether the id stands for this session."""
         ref = record.ref
         ttl_s = self._config.session.external_id_ttl_s
