@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, cast
 
-from rta_wire import errors, keys, name_checks, session
+from rta_wire import errors, keys, name_checks, quoting, session
 from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
@@ -195,7 +195,8 @@ class SessionClient:
 def _check_external_id(external_id: Any) -> str:
     if not isinstance(external_id, str):
         kind = type(external_id).__name__
-        raise errors.BadName(what="External id", value=external_id, reason=f"it is text, not of type {kind}")
+        quoted = quoting.cut(str(external_id), quoting.NAME_MAX_CHARS)
+        raise errors.BadName(what="External id", value=quoted, reason=f"it is text, not of type {kind}")
     return name_checks.check_external_id(external_id)
 
 

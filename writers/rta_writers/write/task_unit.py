@@ -7,7 +7,7 @@ import operator
 import uuid
 from typing import Any, Final, NamedTuple, SupportsIndex
 
-from rta_wire import errors, limits, name_checks
+from rta_wire import errors, limits, name_checks, quoting
 from rta_writers.options.write import WriteOptions
 
 QUERY_ID: Final = "sql.streaming.queryId"
@@ -43,7 +43,8 @@ def program_unit(name: object) -> str:
     if name is None:
         return unit_of(uuid.uuid4().hex, 0)
     if not isinstance(name, str) or not name:
-        raise errors.BadName(what="Unit", value=name, reason="it is text that is not empty, or None for a new unit")
+        quoted = quoting.cut(str(name), quoting.NAME_MAX_CHARS)
+        raise errors.BadName(what="Unit", value=quoted, reason="it is text that is not empty, or None for a new unit")
     return name_checks.check_unit(unit_of(name, 0))
 
 
@@ -51,7 +52,7 @@ def check_epoch(epoch: object) -> int:
     """The number of an epoch, if it is one. A mark with any other can't be read again."""
     number = operator.index(epoch) if isinstance(epoch, SupportsIndex) and not isinstance(epoch, bool) else -1
     if not 0 <= number <= limits.EPOCH_MAX:
-        quoted = repr(epoch)[: name_checks.QUOTED_NAME_MAX_CHARS]
+        quoted = quoting.cut(repr(epoch), quoting.NAME_MAX_CHARS)
         raise errors.Usage(reason=f"epoch is {quoted}: it is a whole number between 0 and {limits.EPOCH_MAX}")
     return number
 
