@@ -43,7 +43,8 @@ def test_every_command_works_with_the_role_of_an_operator(tmp_path: Path, monkey
                     "status", "nodes", "streams", "sessions list", "sessions show run-1", "top --every-s 0.1",
                     "dlq list", "doctor", "compact status", "compact pause", "compact resume",
                     "dlq retry --all --yes", "dlq drop --all --yes",
-                    "sessions close run-1 --yes", "sessions abandon --external-id of-run-2 --yes", "tail run-1 --from-start",
+                    "sessions close run-1 --yes", "sessions abandon --external-id of-run-2 --yes",
+                    "tail run-1 --from-start",
                     f"archive --session run-1 --path {tmp_path}/archive",
                 ):  # fmt: skip
                     result = run("", *command.split())
