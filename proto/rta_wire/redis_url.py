@@ -54,6 +54,11 @@ def parse(url: str, *, where: str = "Redis URL") -> RedisUrl:
     scheme, separator, rest = url.partition("://")
     if not separator:
         raise _bad(where, url, "it has no scheme; it begins with redis://, rediss://, unix:// or redis+sentinel://")
+    if scheme in ("redis", "rediss"):
+        database = rest.partition("?")[0].rpartition("@")[2].partition("/")[2].strip("/")
+        if database and not database.isdecimal():
+            # redis-py would take database 0.
+            raise _bad(where, url, f"the database {database!r} is not a number")
     if scheme in ("redis", "rediss", "unix"):
         return RedisUrl(RedisMode.SINGLE, url)
     plain, _, mode = scheme.partition("+")

@@ -1,6 +1,5 @@
 """Requests to the supervisor: sessions are opened, updated and closed by a message and its reply, through Redis."""
 
-import json
 import time
 from typing import Any, Final, cast
 
@@ -13,6 +12,7 @@ from rta_wire.pb import control_pb2
 from rta_wire.session import State
 from rta_writers.connection import redis_client, retry
 from rta_writers.control import session as control_session
+from rta_writers.options import arguments
 from rta_writers.options.target import Target
 
 DEFAULT_TIMEOUT_S: Final = 60.0
@@ -31,21 +31,25 @@ class SessionClient:
         key_prefix: str = keys.Keys().prefix,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> None:
-        self.url = url
-        self.principal = name_checks.check_principal(principal)
-        self.key_prefix = key_prefix
-        self.timeout_s = timeout_s
+        self.url = arguments.text("url", url)
+        self.principal = name_checks.check_principal(arguments.text("principal", principal))
+        self.key_prefix = arguments.not_empty("key_prefix", key_prefix)
+        self.timeout_s = arguments.seconds("timeout_s", timeout_s)
         self._keys = keys.Keys(prefix=key_prefix)
         self._redis = redis_client.connect(url)
+
+    def __repr__(self) -> str:
+        return f"SessionClient({redis_url.redact(self.url)!r}, principal={self.principal!r})"
 
     def open(self, identity: str, *, stream: str, external_id: str = "", **properties: Any) -> control_session.Session:
         """Open a session, or get the one of this name that is open. `properties` go into its JSON: identifier, type...
 
         `external_id` is a name that the caller chose: for two days it gives the session that it was first used for.
         """
-        name_checks.check_identity(identity)
-        name_checks.check_stream_name(stream)
-        document = session.dump(session.build(identity, **properties))
+        name_checks.check_identity(arguments.text("identity", identity))
+        name_checks.check_stream_name(arguments.text("stream", stream))
+        arguments.text("external_id", external_id)
+        document = session.dump(session.build(identity, **arguments.json_object(properties)))
         request = control_pb2.OpenSession(
             request_id=messages.new_request_id(),
             identity=identity,
@@ -66,9 +70,9 @@ class SessionClient:
         """Set properties of a session, closed or not; None removes one. `state` may be `waiting` or `open`."""
         request = control_pb2.UpdateSession(
             request_id=messages.new_request_id(),
-            identity=identity,
-            properties_json=json.dumps(properties, allow_nan=False),
-            state=state,
+            identity=arguments.text("identity", identity),
+            properties_json=session.dump_properties(arguments.json_object(properties)),
+            state=arguments.text("state", state),
         )
         return State(self.ask(request).state)
 
@@ -77,20 +81,26 @@ class SessionClient:
     ) -> control_session.ClosedSession:
         """End a session. With `expected` it waits for that much, and ends as truncated where that never arrives."""
         request = control_pb2.CloseSession(
-            request_id=request_id or messages.new_request_id(), identity=identity, state=state
+            request_id=arguments.text("request_id", request_id) or messages.new_request_id(),
+            identity=arguments.text("identity", identity),
+            state=arguments.text("state", state),
         )
-        if expected is not None:
-            request.expected.CopyFrom(expected.to_message())
+        if (totals := arguments.totals("expected", expected)) is not None:
+            request.expected.CopyFrom(totals.to_message())
         reply = self.ask(request)
         missing = Totals.from_message(reply.missing) if reply.HasField("missing") else None
         return control_session.ClosedSession(identity, State(reply.state), Totals.from_message(reply.totals), missing)
 
     def cancel(self, request_id: str) -> None:
         """Take back a request that has no reply yet. The call that waits for it raises RequestCancelled."""
-        self.ask(control_pb2.CancelRequest(request_id=messages.new_request_id(), target_request_id=request_id))
+        target = arguments.text("request_id", request_id)
+        self.ask(control_pb2.CancelRequest(request_id=messages.new_request_id(), target_request_id=target))
 
     def wait(self, identity: str, state: str, *, timeout_s: float) -> None:
         """Block until a session is in a state. Raises where it has ended in another one, which it can't leave."""
+        name_checks.check_identity(arguments.text("identity", identity))
+        arguments.one_of("state", state, State)
+        timeout_s = arguments.seconds("timeout_s", timeout_s)
         deadline_s = time.monotonic() + timeout_s
         current: State | None = None
         policy = retry.RetryPolicy(self.url, timeout_s=timeout_s)
@@ -115,10 +125,14 @@ class SessionClient:
 
     def report(self, message: messages.Report) -> None:
         """Send a report. It has no reply."""
+        if not isinstance(message, messages.Report):
+            raise arguments.refuse("message", message, "a Progress or a Heartbeat of rta_wire.pb.control_pb2")
         append_message(self._redis, self._keys.reports(self.principal), messages.pack(message))
 
     def ask(self, request: messages.Request) -> control_pb2.SessionReply:
         """Send a request and wait for its reply. Repeats it after a short outage: the supervisor may get it twice."""
+        if not isinstance(request, messages.Request):
+            raise arguments.refuse("request", request, "a request of rta_wire.pb.control_pb2")
         raw = messages.pack(messages.check(request))
         deadline_s = time.monotonic() + self.timeout_s
         policy = retry.RetryPolicy(self.url, timeout_s=self.timeout_s)
