@@ -114,7 +114,7 @@ def deterministic(frame: DataFrame, *, partitions: int, by: str | Sequence[str] 
         raise arguments.refuse("frame", frame, "a DataFrame of Spark")
     partitions = arguments.whole_number("partitions", partitions, 1, PARTITIONS_MAX)
     by = (by,) if isinstance(by, str) else by
-    if not hasattr(by, "__len__") or not by or not all(isinstance(name, str) for name in by):
+    if not isinstance(by, (list, tuple)) or not by or not all(isinstance(name, str) for name in by):
         raise arguments.refuse("by", by, "names of columns, such as ('time', 'channel')")
     missing = [name for name in by if name not in frame.columns]
     if missing:

@@ -22,6 +22,7 @@ CONVERSION_ERRORS: Final = (pa.ArrowException, TypeError, ValueError, OverflowEr
 """What Arrow raises for values that can't be in one column."""
 
 CONTAINERS: Final = (list, tuple, Set, Mapping, np.ndarray, pa.Array, pa.ChunkedArray)
+NUMBERS: Final = {int, float, type(None)}
 OBJECTS: Final = np.dtype(object)
 
 
@@ -59,34 +60,44 @@ class BurstWriter:
         self._check_usable()
         if not isinstance(rows, (pa.RecordBatch, pa.Table)):
             raise arguments.refuse("rows", rows, "a record batch or a table of pyarrow")
-        if self._task is None:
-            self._task = Task(self._options, rows.schema, unit=self._unit, epoch=self._epoch)
-            self._schema = rows.schema
-        elif not rows.schema.equals(self._schema):
-            raise errors.Usage(reason=f"The columns have changed from {self._schema} to {rows.schema}")
+        task = self._task_for(rows.schema)
         batches = rows.to_batches() if isinstance(rows, pa.Table) else [rows]
         for batch in batches:
-            self._task.check(batch)
+            task.check(batch)
+        self._take(task, batches)
+
+    def _task_for(self, schema: pa.Schema) -> Task:
+        """The task that takes rows with these columns."""
+        if self._task is None:
+            self._task = Task(self._options, schema, unit=self._unit, epoch=self._epoch)
+            self._schema = schema
+        elif not schema.equals(self._schema):
+            raise errors.Usage(reason=f"The columns have changed from {self._schema} to {schema}")
+        return self._task
+
+    def _take(self, task: Task, batches: Sequence[pa.RecordBatch]) -> None:
         try:
             for batch in batches:
-                self._task.write(batch)
+                task.write(batch)
+                self._rows += batch.num_rows
         except BaseException as error:
             self._abort(error)
             raise
-        self._rows += rows.num_rows
 
     def samples(self, channels: Any, times_ns: Any, values: Any) -> None:
         """Write samples in long form from three sequences or arrays of one length."""
         self._check_usable()
-        columns = [
-            _column(name, source)
-            for name, source in zip(frames.LONG_COLUMNS, (channels, times_ns, values), strict=True)
-        ]
+        columns = [_column("channel", channels), _column("time", times_ns), _column("value", values)]
         lengths = [len(column) for column in columns]
-        if len(set(lengths)) > 1:
+        if not lengths[0] == lengths[1] == lengths[2]:
             raise errors.BadSamples(reason="{} channels, {} times and {} values differ".format(*lengths))
-        if lengths[0]:
-            self.write(pa.record_batch(columns, frames.LONG_COLUMNS))
+        if not lengths[0]:
+            return
+        batch = pa.record_batch(columns, frames.LONG_COLUMNS)
+        task = self._task_for(batch.schema)
+        if not task.are_plain(*columns[:2]):
+            task.check(batch)
+        self._take(task, [batch])
 
     def flush(self) -> None:
         """Wait until all rows are in the stream, and report them to the supervisor."""
@@ -145,25 +156,32 @@ class BurstWriter:
 
 def _column(name: str, source: Any) -> pa.Array:
     """A column from a sequence or an array. What can't be one is an error that names the column."""
-    if isinstance(source, pa.ChunkedArray):
-        return source.combine_chunks()
-    if isinstance(source, pa.Array):
-        return source
-    if isinstance(source, (str, bytes, Set, Mapping)):
-        raise errors.BadSamples(reason=f"the {name} column is {parse.quote(source)}, not a sequence or an array")
     try:
-        if getattr(source, "dtype", OBJECTS) == OBJECTS:
-            source = source if isinstance(source, Sequence) else list(source)
+        if isinstance(source, np.ndarray) and source.dtype.kind != "O":
+            return pa.array(source)
+        if isinstance(source, (list, tuple)):
+            if source and type(source[0]) is float:
+                return pa.array(source, pa.float64())  # the type that Arrow would find, without looking for it
+            _check_flat(source)
+        elif isinstance(source, pa.ChunkedArray):
+            return source.combine_chunks()
+        elif isinstance(source, (str, bytes, Set, Mapping)):
+            raise TypeError("it is not a sequence or an array")
+        elif getattr(source, "dtype", OBJECTS) == OBJECTS and not isinstance(source, pa.Array):
+            source = list(source)
             _check_flat(source)
         return pa.array(source)
     except CONVERSION_ERRORS as error:
         reason = str(error)[: parse.QUOTED_MAX_CHARS]
-        raise errors.BadSamples(reason=f"the {name} column {parse.quote(source)} can't be an array: {reason}") from error
+        raise errors.BadSamples(
+            reason=f"the {name} column {parse.quote(source)} can't be an array: {reason}"
+        ) from error
 
 
 def _check_flat(values: Iterable[Any]) -> None:
     """Raises ValueError where a value holds values itself: Arrow dies of lists that nest deeply or hold themselves."""
-    if any(issubclass(kind, CONTAINERS) for kind in set(map(type, values))):
+    kinds = set(map(type, values))
+    if not kinds <= NUMBERS and any(issubclass(kind, CONTAINERS) for kind in kinds):
         raise ValueError("a value in it holds values itself")
 
 

@@ -106,7 +106,6 @@ class LongEncoder(FrameEncoder):
         self._names = pa.array(list(options.channels), pa.string())
         self._ids = np.array(list(options.channels.values()), np.uint32)
         self._has_plain_types = False
-        self._channel_index = self._time_index = -1
 
     def required_columns(self) -> Mapping[str, ColumnType]:
         channel_type = column_types.TEXT if self.options.channels else column_types.INTEGER
@@ -119,14 +118,8 @@ class LongEncoder(FrameEncoder):
             super().check(schema.set(index, pa.field(CHANNEL, pa.string())))
         else:
             super().check(schema)
-        self._channel_index, self._time_index = index, schema.get_field_index(TIME)
-        # An index of -1 is that of a name which two columns have.
-        self._has_plain_types = (
-            all(used.type is layout.SampleType.DOUBLE for used in self.encoder.layouts.layouts)
-            and min(index, self._time_index) >= 0
-            and schema.field(index).type == schema.field(self._time_index).type == pa.int64()
-            and schema.field(schema.get_field_index(VALUE)).type == pa.float64()
-        )
+        is_double = all(used.type is layout.SampleType.DOUBLE for used in self.encoder.layouts.layouts)
+        self._has_plain_types = is_double and schema.types == [pa.int64(), pa.int64(), pa.float64()]
 
     def wrong_type_hint(self, name: str) -> str:
         if name == CHANNEL and not self.options.channels:
@@ -134,9 +127,10 @@ class LongEncoder(FrameEncoder):
         return ""
 
     def check_rows(self, batch: pa.RecordBatch) -> None:
-        if self._is_plain(batch):
+        times = columns.get_column(batch, TIME)
+        if self.are_plain(columns.get_column(batch, CHANNEL), times):
             return
-        columns.times_ns(columns.get_column(batch, TIME))
+        columns.times_ns(times)
         ids = columns.channels(self._channels(batch))
         values, valid = columns.column(decimals_to_doubles(columns.get_column(batch, VALUE)), "value")
         layouts = self.encoder.layouts
@@ -145,15 +139,13 @@ class LongEncoder(FrameEncoder):
             rows = np.flatnonzero(codes == code if valid is None else (codes == code) & valid)
             columns.cast_samples(values[rows], used.type, rows)
 
-    def _is_plain(self, batch: pa.RecordBatch) -> bool:
-        """Whether rows need no further check, which a few microseconds tell: `BurstWriter` asks for every call."""
-        if not self._has_plain_types:
+    def are_plain(self, channels: pa.Array, times: pa.Array) -> bool:
+        """Whether columns of the types that were checked need no look at their rows but this one."""
+        if not self._has_plain_types or channels.null_count or times.null_count or not len(channels):
             return False
-        ids, times = batch.column(self._channel_index), batch.column(self._time_index)
-        if ids.null_count or times.null_count or not len(ids):
-            return False
-        unsigned = np.frombuffer(ids.buffers()[1], np.uint64, len(ids), ids.offset * 8)
-        return bool(unsigned.max() <= limits.CHANNEL_ID_MAX)
+        # Negative ones are large numbers without a sign.
+        unsigned = np.frombuffer(channels.buffers()[1], np.uint64, len(channels), channels.offset * 8)
+        return int(unsigned.max()) <= limits.CHANNEL_ID_MAX
 
     def bursts(self, batch: pa.RecordBatch) -> Iterator[Burst]:
         return self.encoder.rows(
