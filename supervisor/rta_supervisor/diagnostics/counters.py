@@ -62,6 +62,8 @@ class Counts:
         """By code."""
         self.webhooks: dict[tuple[str, str], int] = defaultdict(int)
         """Tries by target and outcome."""
+        self.limits_reached: dict[tuple[str, str], int] = defaultdict(int)
+        """By principal and limit."""
         self.redelivered = 0
         self.evicted = 0
         self.data_losses = 0

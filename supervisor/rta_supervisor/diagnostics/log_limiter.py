@@ -8,7 +8,7 @@ EVENTS_PER_WINDOW: Final = 5
 KINDS_MAX: Final = 1000
 
 OCCURRENCE_FIELDS: Final = frozenset(
-    {"entry", "request", "error", "reason", "exc_info", "message", "state", "silent_s"}
+    {"count", "entry", "request", "error", "reason", "exc_info", "message", "state", "silent_s"}
 )
 """Fields in which two events of one kind may differ. Events that differ in any other field, such as the session, are of
 different kinds, and each kind has its own limit."""

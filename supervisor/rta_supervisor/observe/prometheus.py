@@ -91,6 +91,9 @@ def _sessions(counts: counters.Counts) -> Iterator[Metric]:
 def _incidents(counts: counters.Counts) -> Iterator[Metric]:
     codes = {(code,): count for code, count in counts.dead_letters.items()}
     yield _counter("rta_dead_letters", "Messages that could not be applied, by code.", codes, "code")
+    yield _counter(
+        "rta_limits_reached", "Times that a limit held back a principal.", counts.limits_reached, "principal", "limit"
+    )
     yield _counter("rta_webhook_tries", "Posts to webhooks, and those given up.", counts.webhooks, "target", "outcome")
     for name, text, count in (
         ("rta_redelivered_messages", "Messages that another supervisor left.", counts.redelivered),

@@ -16,6 +16,7 @@ from rta_supervisor.nodes.registry import Node
 from rta_supervisor.nodes.time_sync import TimeSync
 from rta_supervisor.observe.health import Health
 from rta_supervisor.observe.history import HistoryRecorder
+from rta_supervisor.observe.limit_record import LimitRecorder
 from rta_supervisor.observe.sampler import Sampler
 from rta_supervisor.recovery.loss_detector import LossDetector
 from rta_supervisor.recovery.recovery import Recovery
@@ -97,6 +98,7 @@ class ObserverParts(NamedTuple):
     health: Health
     sampler: Sampler
     history: HistoryRecorder
+    limits: LimitRecorder
 
 
 class SupervisorParts(NamedTuple):

@@ -23,6 +23,7 @@ from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.nodes.time_sync import TimeSync
 from rta_supervisor.observe.health import Health
 from rta_supervisor.observe.history import HistoryRecorder
+from rta_supervisor.observe.limit_record import LimitRecorder
 from rta_supervisor.observe.sampler import Sampler
 from rta_supervisor.recovery.loss_detector import LossDetector
 from rta_supervisor.recovery.recovery import Recovery
@@ -228,6 +229,7 @@ def build_observers(link: Link, settings: Settings) -> ObserverParts:
         health=Health(settings.redis, loops.stuck),
         sampler=Sampler(link, settings),
         history=HistoryRecorder(link, settings.keys, counters.counts),
+        limits=LimitRecorder(link, settings.keys, counters.counts),
     )
 
 
@@ -250,6 +252,7 @@ def duties(parts: SupervisorParts, settings: Settings) -> dict[str, Duty]:
         "trim": lambda: retention.trimmer.run(turns("trim")),
         "compact": lambda: parts.compactor.run(turns("compact")),
         "survey": parts.observers.sampler.run,
+        "limits": parts.observers.limits.run,
         **parts.webhooks.duties(),
     }
     if settings.metrics.slots:

@@ -19,6 +19,7 @@ from rta_supervisor.settings.sections.compact import CompactSettings
 from rta_supervisor.settings.sections.control import ControlSettings
 from rta_supervisor.settings.sections.days import DaysSettings
 from rta_supervisor.settings.sections.http import HttpSettings
+from rta_supervisor.settings.sections.limits import LimitsSettings
 from rta_supervisor.settings.sections.log import LogSettings
 from rta_supervisor.settings.sections.metrics import MetricsSettings
 from rta_supervisor.settings.sections.node import NodeSettings
@@ -36,6 +37,7 @@ __all__ = [
     "ControlSettings",
     "DaysSettings",
     "HttpSettings",
+    "LimitsSettings",
     "LogSettings",
     "MetricsSettings",
     "NodeSettings",
@@ -61,6 +63,7 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     redis: RedisSettings = RedisSettings()
     keys: keys_.Keys = keys_.Keys()
     control: ControlSettings = ControlSettings()
+    limits: LimitsSettings = LimitsSettings()
     session: SessionSettings = SessionSettings()
     trim: TrimSettings = TrimSettings()
     days: DaysSettings = DaysSettings()
@@ -76,7 +79,7 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     def check(self) -> None:
         """Raise `BadConfiguration` for a value that is impossible by itself or with others, also of other sections."""
         sections: tuple[checks.CheckedSection, ...] = (
-            *(self.redis, self.control, self.session, self.trim, self.days, self.compact, self.catalogue),
+            *(self.redis, self.control, self.limits, self.session, self.trim, self.days, self.compact, self.catalogue),
             *(self.archive, self.node, self.http, self.metrics, self.webhooks, self.log),
         )
         for checked in sections:
@@ -86,11 +89,13 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     def _cross_section_rules(self) -> list[checks.Rule]:
         control, session = self.control, self.session
         block_s = f"it is not above {CONTROL_BLOCK_S:g}, the seconds that a read waits for news"
+        no_requester = "it is no principal: it stands neither in control.principals nor in control.operators"
         refused_before = "it is not between 0 and control.expire_s: the close would be refused before it is over"
         outlived = "it is less than session.closed_ttl_s: sessions would outlive their stream"
         return [
             ("redis.timeout_s", self.redis.timeout_s <= CONTROL_BLOCK_S, block_s),
             ("session.close_grace_s", not 0 <= session.close_grace_s < control.expire_s, refused_before),
+            *((f"limits.weights.{name}", name not in control.requesters, no_requester) for name in self.limits.weights),
             *(
                 (f"{where}.idle_stream_s", 0 < limits.idle_stream_s < session.closed_ttl_s, outlived)
                 for where, limits in self.trim.all_limits()

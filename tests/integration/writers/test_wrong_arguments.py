@@ -27,14 +27,6 @@ Call = Callable[..., Any]
 MESSAGE_MAX_CHARS = 6000
 
 
-def close_group(client: rta_writers.SessionClient, odd: Any) -> None:
-    group = rta_writers.sessions(client, stream="rig")
-    try:
-        group.close(state=odd)
-    finally:
-        group.close()
-
-
 CLIENT_CALLS: dict[str, Call] = {
     "SessionClient(url)": lambda _, odd: rta_writers.SessionClient(odd),
     "SessionClient(principal)": lambda client, odd: rta_writers.SessionClient(client.url, principal=odd),
@@ -61,10 +53,16 @@ CLIENT_CALLS: dict[str, Call] = {
     "report": lambda client, odd: client.report(odd),
     "ask": lambda client, odd: client.ask(odd),
     "sessions(client)": lambda _, odd: rta_writers.sessions(odd, stream="rig"),
+    "close_all(identities)": lambda client, odd: client.close_all(odd),
+    "close_all(identity)": lambda client, odd: client.close_all([odd]),
+    "close_all(state)": lambda client, odd: client.close_all(["run"], state=odd),
+    "report_all": lambda client, odd: client.report_all(odd),
+    "report_all(message)": lambda client, odd: client.report_all([odd]),
+    "ask_all": lambda client, odd: list(client.ask_all(odd)),
+    "ask_all(request)": lambda client, odd: list(client.ask_all([odd])),
     "sessions(stream)": lambda client, odd: rta_writers.sessions(client, stream=odd).close(),
     "sessions(details)": lambda client, odd: rta_writers.sessions(client, stream="rig", details=odd).close(),
     "sessions(key_prefix)": lambda client, odd: rta_writers.sessions(client, stream="rig", key_prefix=odd).close(),
-    "group.close(state)": close_group,
 }
 
 
@@ -257,6 +255,16 @@ def test_a_writer_that_failed_says_so_until_its_end(client: redis.Redis, target:
     for call in (writer.flush, writer.close, lambda: writer.samples([1], [2], [2.0])):
         with pytest.raises(errors.Usage, match=r"has failed, and rows .* may be missing: Session 'run' is closed"):
             call()
+
+
+def test_a_group_is_not_ended_in_an_odd_state(sessions: rta_writers.SessionClient) -> None:
+    """Even where it has no session yet that would be refused."""
+    with rta_writers.sessions(sessions, stream="rig", key_prefix="a property like any other") as group:
+        for odd in ODD_VALUES:
+            with pytest.raises(errors.Usage, match="Argument 'state' is "):
+                group.close(state=odd)
+        assert str(group) == f"SessionGroup('{group.name}', stream='rig', open)"
+    assert str(group) == f"SessionGroup('{group.name}', stream='rig', 0 sessions ended)"
 
 
 def test_numbers_of_numpy_are_numbers(sessions: rta_writers.SessionClient, client: redis.Redis) -> None:

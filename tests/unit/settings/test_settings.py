@@ -65,6 +65,7 @@ WRONG_VALUES = {
     "redis.startup_patience_s": -1,
     "keys.prefix": "{",
     "control.batch": 0,
+    "limits.open_sessions": 0,
     "session.refresh_ms": 0,
     "trim.every_s": 0,
     "days.partition": "hour",

@@ -6,7 +6,7 @@ Checks types and ranges. Which names are valid is left to `rta_wire.name_checks`
 
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -91,6 +91,17 @@ def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
         hint = parse.suggest(value, choices) if isinstance(value, str) else ""
         raise refuse(name, value, f"one of {', '.join(choices)}.{hint}")
     return value
+
+
+def iterable(name: str, value: Any) -> Iterable[Any]:
+    """What can be gone through, texts aside."""
+    try:
+        if not isinstance(value, (str, bytes)):
+            items: Iterator[Any] = iter(value)
+            return items
+    except TypeError:
+        pass
+    raise refuse(name, value, "several, as in a list")
 
 
 def totals(name: str, value: Any) -> Totals | None:

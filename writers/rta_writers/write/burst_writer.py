@@ -42,7 +42,7 @@ class BurstWriter:
         self._rows = 0
         self._result: TaskResult | None = None
         self._failure: BaseException | None = None
-        session_resolver.check_open(self._options)
+        self._options = session_resolver.check_open(self._options)
 
     def __repr__(self) -> str:
         session = "sessions of the rows" if self._options.session is None else repr(self._options.session)

@@ -36,6 +36,7 @@ async def run_checks(link: Link, config: settings.Settings, *, scan_keys: int) -
         "clock": server.clock,
         "supervisors": deployment.supervisors,
         "control streams": deployment.control_streams,
+        "principals": deployment.principals,
         "dead letters": deployment.dead_letters,
         "sessions": deployment.sessions,
         "archive": deployment.archive,

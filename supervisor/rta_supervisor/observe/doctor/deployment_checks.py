@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.observe import summaries
+from rta_supervisor.observe import limit_record, summaries
 from rta_supervisor.observe.doctor.findings import Finding, bad, name_some, ok, warn
 from rta_supervisor.observe.queries import RedisQueries
 from rta_supervisor.retention.unarchived_session import UnarchivedSession
@@ -16,6 +16,19 @@ from rta_wire import __version__, errors, keys
 from rta_wire.session import State
 
 SCAN_PAGE: Final = 1000
+
+LATELY_S: Final = 3600
+"""How long the doctor names a principal that reached a limit."""
+
+LIMIT_REMEDIES: Final = {
+    "waiting_requests": "Its closes expect data that does not come: see its jobs, or end those sessions.",
+    "requests_in_hand": "It sends requests faster than they are served, and waits for its turn: see its jobs.",
+    "open_sessions": "It does not close what it opens: rta-supervisor sessions list --state open.",
+    "session_units": "One of its sessions has more units than anybody writes on purpose: see its jobs.",
+    "session_properties": "It invents new properties with its updates: see its jobs.",
+    "webhook_deliveries": "Its sessions change faster than a webhook takes: see its jobs and rta-supervisor dlq list.",
+}
+"""What to do about a principal that reached a limit, by the name of the limit."""
 
 
 class DeploymentChecks:
@@ -59,6 +72,25 @@ class DeploymentChecks:
             remedy = "Totals were counted again from the marks. Run supervisors without long pauses."
             return warn("control streams", f"{found}; {evicted:,} were evicted unread so far", remedy)
         return ok("control streams", found)
+
+    async def principals(self) -> Finding:
+        """Whether a principal reached a limit lately."""
+        at_ms = now_ms()
+        reached = [
+            row
+            for row in await limit_record.read_reached(self._link, self._keys)
+            if at_ms - row.last_ms < LATELY_S * 1000
+        ]
+        if not reached:
+            return ok("principals", "none reached a limit within the last hour")
+        rows = [
+            f"{row.principal} reached limits.{row.limit} {row.times:,} times, "
+            f"last {max(0, at_ms - row.last_ms) / 1000:.0f} s ago"
+            for row in reached
+        ]
+        remedies = dict.fromkeys(LIMIT_REMEDIES.get(row.limit, "See its jobs.") for row in reached)
+        remedy = " ".join([*remedies, "Raise the limit if they are right."])
+        return warn("principals", name_some(rows), remedy)
 
     async def dead_letters(self) -> Finding:
         """Whether there are dead letters."""

@@ -1,0 +1,34 @@
+"""Section `[limits]`: how much of the supervisor each principal may use, and its share where many ask at once."""
+
+from typing import Final
+
+import msgspec
+
+from rta_supervisor.settings.sections import checks
+
+DEFAULT_WEIGHT: Final = 1.0
+
+
+class LimitsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits that hold for each principal by itself."""
+
+    waiting_requests: int = 10_000
+    requests_in_hand: int = 1000
+    open_sessions: int = 200_000
+    session_units: int = 100_000
+    session_properties: int = 1000
+    webhook_deliveries: int = 10_000
+    weights: dict[str, float] = {}
+
+    def weight(self, principal: str) -> float:
+        """The share of a principal in relation to others."""
+        return self.weights.get(principal, DEFAULT_WEIGHT)
+
+    def check(self) -> None:
+        counts = [name for name in self.__struct_fields__ if name != "weights"]
+        checks.refuse_first(
+            [
+                *((f"limits.{name}", getattr(self, name) < 1, checks.NOT_ABOVE_0) for name in counts),
+                *((f"limits.weights.{name}", weight <= 0, checks.NOT_ABOVE_0) for name, weight in self.weights.items()),
+            ]
+        )
