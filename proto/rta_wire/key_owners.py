@@ -33,11 +33,17 @@ OWNERS: Final = {
         functions=("rtas_take_1", "rtas_release_1"),
     ),
     "rta_supervisor.control": OwnedNames(
-        keys=("requests", "reports", "control_counters", "reply", "dead_letters", "resent_marker", "CONTROL_GROUP"),
-        fields=("CONTROL_FIELD", "EVICTED", "LETTER_SOURCE", "LETTER_ENTRY", "LETTER_CODE", "LETTER_REASON"),
+        keys=(
+            *("requests", "reports", "control_counters", "reply", "CONTROL_GROUP"),
+            *("dead_letters", "dead_letter_ids", "resent_marker"),
+        ),
+        fields=(
+            *("CONTROL_FIELD", "EVICTED"),
+            *("LETTER_SOURCE", "LETTER_ENTRY", "LETTER_CODE", "LETTER_REASON", "LETTER_SIZE"),
+        ),
         functions=(
             *("rtas_begin_1", "rtas_settle_1", "rtas_missing_1", "rtas_retire_1"),
-            *("rtas_reply_1", "rtas_again_1"),
+            *("rtas_reply_1", "rtas_letter_add_1", "rtas_again_1"),
         ),
     ),
     "rta_supervisor.retention": OwnedNames(

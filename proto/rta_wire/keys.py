@@ -69,6 +69,8 @@ LETTER_SOURCE: Final = b"source"
 LETTER_ENTRY: Final = b"entry"
 LETTER_CODE: Final = b"code"
 LETTER_REASON: Final = b"reason"
+LETTER_SIZE: Final = b"size"
+"""How many bytes the message had, where not all of them are kept."""
 
 # Fields of the hash of a running supervisor.
 
@@ -199,6 +201,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def dead_letters(self) -> str:
         """Stream of control messages that could not be applied."""
         return f"{self.prefix}dlq"
+
+    def dead_letter_ids(self, owner: str) -> str:
+        """Stream: ids of the dead letters of a principal or a webhook, oldest first. Each has a limit of its own."""
+        return f"{self.prefix}dlqof:{{{self.dead_letters()}}}:{owner}"
 
     def resent_marker(self, control_stream: str, letter_id: str) -> str:
         """String with a TTL: that a dead letter was put back on its control stream."""
