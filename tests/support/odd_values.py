@@ -52,7 +52,7 @@ ODD_VALUES: list[Any] = [
     "\ud800",
     "\x00",
     "{}",
-    "a" * 2000,
+    "a" * 100_000,
     "9" * 5000,
     b"run",
     bytearray(b"x"),

@@ -24,7 +24,7 @@ from tests.support.odd_values import ODD_VALUES, any_value
 
 ANY_FIXTURE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 Call = Callable[..., Any]
-MESSAGE_MAX_CHARS = 6000
+MESSAGE_MAX_CHARS = 4200
 
 
 CLIENT_CALLS: dict[str, Call] = {
