@@ -42,6 +42,9 @@ class SessionRecord(msgspec.Struct, frozen=True):
     """The entry id of the request that set a property last, for those properties that were asked for and updated."""
 
     lost_data: bool = False
+    external_id: str = ""
+    """The external id that it was opened with; empty where there is none, or an older supervisor opened it."""
+
     unqueued_changes: dict[str, str] = {}
     """Changes of state of a new session that are not in the queues of webhooks yet, by version, as the text that stands
     in Redis."""
@@ -135,6 +138,7 @@ RECORD_FIELDS: Final = (
     keys.OPENED_MS,
     keys.TOTALS,
     keys.LOST,
+    keys.EXTERNAL_ID,
     keys.UNIT_COUNT,
     keys.PROPERTY_COUNT,
     keys.SPOILT,
@@ -163,6 +167,7 @@ def parse_record(
         totals=parse_totals(fields[keys.TOTALS].encode()),
         property_entry_ids={name: raw.decode() for name, raw in entry_ids if raw is not None},
         lost_data=bool(fields[keys.LOST]),
+        external_id=fields[keys.EXTERNAL_ID],
         unit_count=int(fields[keys.UNIT_COUNT] or 0),
         property_count=int(fields[keys.PROPERTY_COUNT] or 0),
         spoilt=fields[keys.SPOILT],
