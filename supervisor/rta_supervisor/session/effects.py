@@ -16,9 +16,9 @@ from rta_supervisor.nodes import leases
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.session import id_counter, patch, server_functions, state_machine
 from rta_supervisor.session.model import SessionRecord, SessionRef
+from rta_supervisor.session.records.totals_store import MarksResult
 from rta_supervisor.session.state_machine import Effect, Transition
 from rta_supervisor.session.store import SessionStore
-from rta_supervisor.session.totals_store import MarksResult
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands, replies
 from rta_supervisor.transport.failures import classify, is_key_specific

@@ -13,7 +13,7 @@ from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.retention import server_functions as retention_functions
 from rta_supervisor.session import server_functions
 from rta_supervisor.session.model import Published, SessionRef
-from rta_supervisor.session.totals_store import CALL_SESSIONS, TotalsStore
+from rta_supervisor.session.records.totals_store import CALL_SESSIONS, TotalsStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import replies, scanning
 from rta_supervisor.transport.failures import TemporaryRefusal

@@ -29,13 +29,13 @@ def test_a_spoilt_session_is_named_ended_and_mended(
     sessions.open("run-1", stream="rig")
     marks = NAMES.marks("rig", 1)
     client.set(marks, "junk", ex=1000)
-    finding = run_doctor(url, code=69)["session keys"]
+    finding = run_doctor(url, code=69)["spoilt keys"]
     assert (finding.level, marks in finding.found, f"--repair '{marks}'" in finding.remedy) == ("bad", True, True)
     code, text = repair(url, marks, "--yes")
     assert (code, "End it first: rta-supervisor sessions abandon" in text) == (64, True)
     assert run(url, "sessions", "abandon", "run-1", "--yes").code == 0
     assert document(client, "run-1")["state"] == "abandoned"
-    assert "session keys" not in problems(run_doctor(url))
+    assert "spoilt keys" not in problems(run_doctor(url))
     shown = run(url, "sessions", "show", "run-1").out
     assert "something else stands in place of the marks" in " ".join(shown.split())
     code, _ = repair(url, marks, "--yes")

@@ -8,8 +8,8 @@ import redis
 
 from rta_supervisor.diagnostics import counters
 from rta_supervisor.retention.key_sweep import KeySweep
-from rta_supervisor.session import fold_calls
 from rta_supervisor.session.model import SessionRef
+from rta_supervisor.session.records import fold_calls
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.silence_watchdog import SilenceWatchdog
 from rta_supervisor.settings import settings
@@ -101,18 +101,21 @@ async def test_the_gate_is_shut_before_many_marks_are_read(link: Link, client: r
     assert names.index("rtas_seal_2") < names.index("HSCAN")
 
 
-async def test_more_marks_than_a_session_may_have_units(link: Link, client: redis.Redis) -> None:
+@pytest.mark.parametrize(("limit", "count"), [(700, 2000), (50, 120)])
+async def test_more_marks_than_a_session_may_have_units(
+    link: Link, client: redis.Redis, limit: int, count: int
+) -> None:
     """The session ends, and says that not everything of it was counted; its principal is named."""
-    _, service = await opened(link, settings_=limited(session_units=700))
-    mark(client, 2000)
+    _, service = await opened(link, settings_=limited(session_units=limit))
+    mark(client, count)
     before = counters.counts.limits_reached["default", "session_units"]
     reply = await close(service)
-    assert (reply.state, reply.totals.bursts) == ("truncated", 700)
+    assert (reply.state, reply.totals.bursts) == ("truncated", limit)
     assert document(client, "run-1")["state"] == "truncated"
     assert counters.counts.limits_reached["default", "session_units"] == before + 1
     spoilt: Any = client.hget(STATE, keys.SPOILT)
-    assert spoilt.decode().startswith(f"{MARKS}: 2,000 marks, more than limits.session_units")
-    assert client.hget(STATE, keys.UNIT_COUNT) == b"700"
+    assert spoilt.decode().startswith(f"{MARKS}: {count:,} marks, more than limits.session_units")
+    assert client.hget(STATE, keys.UNIT_COUNT) == b"%d" % limit
 
 
 async def test_large_hashes_of_a_closed_session_are_not_left_to_expire(

@@ -6,8 +6,8 @@ from typing import Any
 import redis
 
 from rta_supervisor.session.model import SessionRef
+from rta_supervisor.session.records.totals_store import MarksResult
 from rta_supervisor.session.store import SessionStore
-from rta_supervisor.session.totals_store import MarksResult
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import function_loader
 from rta_supervisor.transport.link import Link

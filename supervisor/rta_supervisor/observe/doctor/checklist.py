@@ -39,7 +39,7 @@ async def run_checks(link: Link, config: settings.Settings, *, scan_keys: int) -
         "principals": deployment.principals,
         "dead letters": deployment.dead_letters,
         "sessions": deployment.sessions,
-        "session keys": key_checks.KeyChecks(link, config, max_keys=scan_keys).session_keys,
+        "spoilt keys": key_checks.KeyChecks(link, config, max_keys=scan_keys).spoilt_keys,
         "archive": deployment.archive,
         "orphaned keys": deployment.orphaned_keys,
     }

@@ -27,6 +27,7 @@ LIMIT_REMEDIES: Final = {
     "requests_in_hand": "It sends requests faster than they are served, and waits for its turn: see its jobs.",
     "open_sessions": "It does not close what it opens: rta-supervisor sessions list --state open.",
     "session_units": "One of its sessions has more units than anybody writes on purpose: see its jobs.",
+    principal_limits.SPOILT_KEYS: "It spoils keys of its own sessions, which end nevertheless: see its jobs.",
     "session_properties": "It invents new properties with its updates: see its jobs.",
     "webhook_deliveries": "Its sessions change faster than a webhook takes: see its jobs and rta-supervisor dlq list.",
     "control.dead_letters_max": "Its messages can't be applied, and its oldest dead letters are gone: see its jobs.",
@@ -87,7 +88,7 @@ class DeploymentChecks:
         if not reached:
             return ok("principals", "none reached a limit within the last hour")
         rows = [
-            f"{row.principal} reached {principal_limits.setting_of(row.limit)} {row.times:,} times, "
+            f"{row.principal} {_what_was_reached(row.limit)} {row.times:,} times, "
             f"last {max(0, at_ms - row.last_ms) / 1000:.0f} s ago"
             for row in reached
         ]
@@ -189,3 +190,10 @@ class DeploymentChecks:
         counters = self._keys.control_counters("").partition("{")[0]
         prefixes = (self._keys.requests(""), self._keys.reports(""), counters, self._keys.dead_letter_ids(""))
         return name in single or name.startswith(prefixes)
+
+
+def _what_was_reached(limit: str) -> str:
+    """What a principal did, by the name of the limit."""
+    if limit == principal_limits.SPOILT_KEYS:
+        return "spoilt keys of its sessions"
+    return f"reached {principal_limits.setting_of(limit)}"

@@ -1,4 +1,6 @@
-"""Checks the keys of live sessions: that each holds what it should, and that no stream has run out of ids."""
+"""Checks the keys that clients can spoil: those of live sessions, and the control streams. Each has to hold what it
+should, and no stream may have run out of ids.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -23,25 +25,29 @@ class KeyChecks:
 
     def __init__(self, link: Link, config: settings.Settings, *, max_keys: int) -> None:
         self._link = link
+        self._config = config
         self._keys = config.keys
         self._queries = RedisQueries(link, config)
         self._max_keys = max_keys
 
-    async def session_keys(self) -> Finding:
+    async def spoilt_keys(self) -> Finding:
         """Whether a key of a live session holds something else than it should, or a stream has used up its ids."""
         sessions = [session for session in await self._queries.sessions() if not session.state.is_closed]
         expected = [pair for session in sessions for pair in self._types(session)][: self._max_keys]
         spoilt = await self._of_wrong_type(expected)
-        streams = [keys.stream(name) for name in dict.fromkeys(session.stream for session in sessions)]
+        control = self._config.control
+        streams = [self._keys.requests(principal) for principal in control.requesters]
+        streams += [self._keys.reports(principal) for principal in control.principals]
+        streams += [keys.stream(name) for name in dict.fromkeys(session.stream for session in sessions)]
         spoilt += await self._ahead([key for key in streams if key not in spoilt][: self._max_keys])
         if spoilt:
-            remedy = f"End the sessions that use them, then: rta-supervisor doctor --repair '{spoilt[0]}'"
+            remedy = f"End the sessions that use it, then: rta-supervisor doctor --repair '{spoilt[0]}'"
             found = f"{len(spoilt):,} spoilt: {name_some(spoilt)}"
-            return bad("session keys", found, remedy, errors.Unavailable.exit_code)
+            return bad("spoilt keys", found, remedy, errors.Unavailable.exit_code)
         if unread := [f"{session.identity} ({session.spoilt})" for session in sessions if session.spoilt]:
             remedy = "They end as truncated, because not everything of them can be counted. See who writes them."
-            return bad("session keys", f"not read whole: {name_some(unread)}", remedy, errors.Unavailable.exit_code)
-        return ok("session keys", f"{len(expected):,} hold what they should")
+            return bad("spoilt keys", f"not read whole: {name_some(unread)}", remedy, errors.Unavailable.exit_code)
+        return ok("spoilt keys", f"none of {len(expected):,}")
 
     def _types(self, session: SessionSummary) -> Iterable[tuple[str, str]]:
         """The keys of a session with their types."""

@@ -57,6 +57,8 @@ class MarkReader:
         bounds_ns = time_limits.plausible_ns(self._clock(), self._config.session)
         remaining = self._config.limits.session_units
         async for flat in self._raw_pages(is_whole=count is None):
+            if len(flat) > 2 * remaining:
+                self._note_over_limit(max(self.count, len(flat) // 2))
             raw_marks = pairs_to_dict(flat[: 2 * remaining])
             page = mark_page.parse(raw_marks, *bounds_ns)
             if page.unreadable:
@@ -87,9 +89,12 @@ class MarkReader:
             self.problem = f"{count:,} marks take {used_bytes:,} bytes, more than marks need"
             return 0
         if count > self._config.limits.session_units:
-            self.is_over_limit = True
-            self.problem = f"{count:,} marks, more than limits.session_units = {self._config.limits.session_units}"
+            self._note_over_limit(count)
         return int(count)
+
+    def _note_over_limit(self, count: int) -> None:
+        self.is_over_limit = True
+        self.problem = f"{count:,} marks, more than limits.session_units = {self._config.limits.session_units}"
 
     async def _raw_pages(self, *, is_whole: bool) -> AsyncIterator[Sequence[bytes]]:
         if self._marks is not None:

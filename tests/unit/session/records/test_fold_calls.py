@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_supervisor.session import fold_calls
+from rta_supervisor.session.records import fold_calls
 from rta_wire.control.totals import Totals
 
 SIZES = st.lists(st.one_of(st.integers(0, 5), st.integers(0, 3 * fold_calls.CALL_UNITS)), max_size=60)

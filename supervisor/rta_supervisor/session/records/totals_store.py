@@ -6,10 +6,11 @@ from typing import Any, Final, NamedTuple
 
 from rta_supervisor.diagnostics import counters, principal_limits
 from rta_supervisor.nodes.server_clock import Clock, now_ms
-from rta_supervisor.session import fold_calls, model, server_functions
+from rta_supervisor.session import model, server_functions
 from rta_supervisor.session.marks.reader import MarkReader
 from rta_supervisor.session.model import FoldResult, SessionRef
-from rta_supervisor.session.record_reader import RecordReader
+from rta_supervisor.session.records import fold_calls
+from rta_supervisor.session.records.reader import RecordReader
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.failures import classify, is_key_specific
 from rta_supervisor.transport.link import Link
@@ -126,17 +127,20 @@ class TotalsStore(RecordReader):
         if surplus and not problem:
             problem = f"{surplus:,} units beyond limits.session_units = {self._config.limits.session_units}"
         if problem:
+            principal = await self.note_spoilt(ref, reader.key, problem)
             if surplus or reader.is_over_limit:
-                principal = await self._link.do("HGET", self._keys.session_state(ref.identity), keys.PRINCIPAL)
-                principal_limits.note_reached((principal or b"").decode(), "session_units")
-            await self.note_spoilt(ref, reader.key, problem)
+                principal_limits.note_reached(principal, "session_units")
         return MarksResult(is_changed, problem, fences, reader.count)
 
-    async def note_spoilt(self, ref: SessionRef, key: str, problem: str) -> None:
-        """Note with a session which of its keys can't be read or written, and log it."""
-        self._log.error("session_spoilt", session=ref.identity, key=key, reason=problem)
+    async def note_spoilt(self, ref: SessionRef, key: str, problem: str) -> str:
+        """Note with a session which of its keys can't be read or written, and log it. Gives its principal."""
+        raw = await self._link.do("HGET", self._keys.session_state(ref.identity), keys.PRINCIPAL)
+        principal: str = (raw or b"").decode()
+        self._log.error("session_spoilt", session=ref.identity, principal=principal, key=key, reason=problem)
+        principal_limits.note_spoilt(principal)
         text = f"{key}: {problem}"[:SPOILT_MAX_CHARS]
         await self._link.do(*server_functions.note(self._keys, ref, keys.SPOILT, text))
+        return principal
 
     async def has_unfolded_marks(self, ref: SessionRef) -> bool:
         """Whether data stands in the stream that the totals do not have. Changes nothing."""

@@ -8,7 +8,7 @@ from typing import Final
 from rta_wire.control.report_merge import SessionKey
 from rta_wire.control.totals import Totals
 
-CALL_UNITS: Final = 250
+CALL_UNITS: Final = 100
 """Units in one call, at most."""
 
 UnitReports = tuple[SessionKey, Mapping[str, Totals]]
