@@ -74,10 +74,9 @@ def is_fence(names: keys.Keys, name: str) -> bool:
 
 def scan_pattern(names: keys.Keys) -> str:
     """A pattern for SCAN that matches every key of writers, and few others."""
-    prefix = re.sub(r"([*?\[\]\\])", r"\\\1", names.prefix)
     words = [whole.removeprefix(names.prefix) for whole in (*_stream_prefixes(names), names.members(""))]
     letters = ["".join(dict.fromkeys(pair)) for pair in zip(*(word[:2] for word in words), strict=True)]
-    return prefix + "".join(f"[{choice}]" for choice in letters) + "*"
+    return names.prefix + "".join(f"[{choice}]" for choice in letters) + "*"
 
 
 _SESSION: Final = re.compile(r"\{stream:(?P<stream>[\w.-]+)\}:(?P<number>\d{1,18})(?P<rest>:|$)", re.ASCII)

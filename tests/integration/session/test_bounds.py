@@ -226,3 +226,26 @@ async def test_the_watchdog_reads_marks_in_parts(link: Link, client: redis.Redis
     client.zadd(NAMES.session_index(), {"run-1": 1})
     await watchdog.check()
     assert document(client, "run-1")["state"] == "abandoned"
+
+
+@pytest.mark.parametrize(("text", "state", "bursts"), [("", "closed", 300), ("9" * 4000, "truncated", 0)])
+async def test_under_an_older_acl_marks_are_read_at_once_where_they_are_few(
+    url: str, link: Link, client: redis.Redis, text: str, state: str, bursts: int
+) -> None:
+    """Without the commands that read a part: more than a megabyte is left out, and named."""
+    await opened(link)
+    without = ("-hscan", "-hlen", "-zscan", "-sscan", "-scan")
+    client.execute_command("ACL", "SETUSER", "older", "on", ">secret", "~*", "&*", "+@all", *without)
+    older = Link(settings.RedisSettings(url=url.replace("unix://", "unix://older:secret@")))
+    try:
+        sessions, service = await opened(older)
+        mark(client, 300)
+        if text:
+            client.hset(MARKS, mapping={f"large-{number}": text for number in range(300)})
+        reply = await close(service)
+        assert (reply.state, reply.totals.bursts) == (state, bursts)
+        assert len((await sessions.open_and_closed())[1]) == 1
+        assert len(await sessions.all_unit_totals("run-1")) == bursts
+    finally:
+        await older.close()
+        client.execute_command("ACL", "DELUSER", "older")

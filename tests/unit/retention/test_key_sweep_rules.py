@@ -69,8 +69,3 @@ def test_keys_of_writers_are_found_with_their_gate(name: str, gate: str) -> None
 )
 def test_other_keys_are_left_alone(name: str) -> None:
     assert not key_sweep_rules.is_of_writers(NAMES, name)
-
-
-def test_a_prefix_is_no_pattern() -> None:
-    """Characters that mean something in a pattern stand for themselves."""
-    assert key_sweep_rules.scan_pattern(keys.Keys(prefix="a*[b]:")).startswith(r"a\*\[b\]:[")
