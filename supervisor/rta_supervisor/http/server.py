@@ -28,7 +28,7 @@ RESERVED_FILES: Final = 64
 on a single server."""
 
 ACCEPT_PAUSE_S: Final = 1.0
-"""Before the next attempt where the process or the host has no file left. Connections wait in the backlog until then."""
+"""Before the next attempt where the process or the host has no file left: connections wait in the backlog."""
 
 _NO_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _REFUSAL: Final = protocol.plain_response("503 Service Unavailable", "Too many connections are open. Try again later.")
