@@ -20,7 +20,8 @@ from rta_wire.pb import control_pb2
 from tests.support import supervisors
 from tests.support.waiting import wait_until
 
-BACKLOG = 200
+BACKLOG = 40
+"""Updates that are sent at once. Twice as many are less than the changes of one session that may wait."""
 SECRET = "a secret of this program"  # noqa: S105 - of nothing else
 
 
