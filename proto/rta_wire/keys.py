@@ -69,6 +69,8 @@ LETTER_SOURCE: Final = b"source"
 LETTER_ENTRY: Final = b"entry"
 LETTER_CODE: Final = b"code"
 LETTER_REASON: Final = b"reason"
+LETTER_SIZE: Final = b"size"
+"""How many bytes the message had, where not all of them are kept."""
 
 # Fields of the hash of a running supervisor.
 
@@ -76,6 +78,8 @@ NODE_VERSION: Final = b"version"
 NODE_HOST: Final = b"host"
 NODE_PID: Final = b"pid"
 NODE_SEEN_MS: Final = b"seenMs"
+NODE_TEMPLATE: Final = b"template"
+NODE_PRINCIPALS: Final = b"principals"
 
 COLD_FIELD: Final = b"b"
 """Field of an entry of a cold stream: a batch."""
@@ -198,6 +202,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Stream of control messages that could not be applied."""
         return f"{self.prefix}dlq"
 
+    def dead_letter_ids(self, owner: str) -> str:
+        """Stream: ids of the dead letters of a principal or a webhook, oldest first. Each has a limit of its own."""
+        return f"{self.prefix}dlqof:{{{self.dead_letters()}}}:{owner}"
+
     def resent_marker(self, control_stream: str, letter_id: str) -> str:
         """String with a TTL: that a dead letter was put back on its control stream."""
         return f"{self.prefix}again:{{{control_stream}}}:{letter_id}"
@@ -211,6 +219,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def nodes(self) -> str:
         """Sorted set: running supervisors by the time until which they count as alive, in ms."""
         return f"{self.prefix}nodes"
+
+    def last_registration(self) -> str:
+        """Hash with a TTL: what the supervisor registered that renewed its registration last, running or not."""
+        return self.node("last")
 
     def alive(self, node_id: str) -> str:
         """String with a TTL: a supervisor that works on its messages. Without it other supervisors take them over."""

@@ -18,7 +18,7 @@ import click
 from rta_supervisor.cli import options
 from rta_supervisor.diagnostics import log
 from rta_supervisor.settings import redaction, settings
-from rta_wire import __version__, errors
+from rta_wire import __version__, errors, quoting
 
 NAME: Final = "rta-supervisor"
 INTERRUPTED: Final = 128 + signal.SIGINT
@@ -145,7 +145,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return errors.Usage.exit_code
     except errors.RtaError as error:
-        click.echo(f"{NAME}: {error}", err=True)
+        lines = map(quoting.printable, str(error).split("\n"))
+        click.echo(f"{NAME}: " + "\n".join(lines), err=True)
         return error.exit_code
     except BrokenPipeError:
         # The reader of our output has closed it. Python would complain once more when it flushes at the end.

@@ -1,7 +1,7 @@
 """How commands print: tables for people, JSON for scripts, colours on a terminal only.
 
-Text from outside, such as a session's name, is printed with its control characters escaped: it can't control the
-terminal.
+Text from outside, such as a session's name, is printed with its control characters escaped and cut where it is long: it
+can neither control the terminal nor fill it.
 """
 
 import sys
@@ -14,6 +14,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from rta_wire import quoting
 
 UNLIMITED_WIDTH: Final = 10_000
 """Columns of a pipe or a file, in which no line is cut or wrapped."""
@@ -43,8 +45,8 @@ def print_json(value: Any) -> None:
 
 
 def pretty_json(raw: bytes) -> str:
-    """JSON from outside, indented and with control characters escaped."""
-    return "\n".join(map(escape, msgspec.json.format(raw, indent=2).decode().splitlines()))
+    """JSON from outside, whole, indented and with control characters escaped."""
+    return "\n".join(map(quoting.printable, msgspec.json.format(raw, indent=2).decode().splitlines()))
 
 
 def table(*columns: str, right: Iterable[str] = ()) -> Table:
@@ -68,8 +70,8 @@ def key_value_table(pairs: Sequence[tuple[str, Text | str]]) -> Table:
 
 
 def escape(text: str) -> str:
-    """Text from outside with every character escaped that ends a line or controls a terminal."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    """Text from outside, cut where it is long, with every character escaped that ends a line or controls a terminal."""
+    return quoting.printable(quoting.cut(text))
 
 
 def state(name: str) -> Text:

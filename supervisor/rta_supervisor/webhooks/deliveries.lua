@@ -160,7 +160,8 @@ local function next_place(keys)
 end
 
 -- Takes the delivery whose turn it is, for so long: after that others may take it.
--- ARGV: now_ms, take_ms, ttl_s. Gives {id, body, which try this is}, or {ms until one is due}, or {} where none is queued.
+-- ARGV: now_ms, take_ms, ttl_s. Gives {id, body, which try this is, principal}, or {ms until one is due}, or {} where
+-- none is queued.
 local function take(keys, args)
   local now_ms, until_ms = tonumber(args[1]), args[1] + args[2]
   make_ready(keys, now_ms)
@@ -180,7 +181,7 @@ local function take(keys, args)
         redis.call('HSET', keys[TURNS], 'last', parts.principal, 'of:' .. parts.principal, parts.session)
         local try = redis.call('HINCRBY', keys[TRIES], parts.id, 1)
         expire(keys, args[3])
-        return { parts.id, redis.call('HGET', keys[BODIES], parts.id) or '', try }
+        return { parts.id, redis.call('HGET', keys[BODIES], parts.id) or '', try, parts.principal }
       end
     end
   end

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rta_supervisor.control import server_functions as control_functions
+from rta_supervisor.control import dead_letters
+from rta_supervisor.control.dead_letters import NewLetter
 from rta_supervisor.diagnostics import counters
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
@@ -26,6 +27,8 @@ class WebhookDelivery(msgspec.Struct, frozen=True):
     body: bytes
     attempt: int
     """1 for the first."""
+    principal: str
+    """Empty where a supervisor of version 0.1.0 has queued it."""
 
 
 class SurplusDelivery(msgspec.Struct, frozen=True):
@@ -64,8 +67,8 @@ class DeliveryQueue:
             return None
         if len(reply) == 1:
             return float(reply[0]) / 1000
-        delivery_id, body, attempt = reply
-        return WebhookDelivery(delivery_id.decode(), body, attempt)
+        delivery_id, body, attempt, principal = reply
+        return WebhookDelivery(delivery_id.decode(), body, attempt, principal.decode(errors="replace"))
 
     async def reschedule(self, delivery: WebhookDelivery, *, due_ms: int) -> None:
         await self._link.do(
@@ -82,17 +85,10 @@ class DeliveryQueue:
     async def give_up(self, delivery: WebhookDelivery | SurplusDelivery, code: str, reason: str) -> None:
         """Move a delivery to the dead letters, with the reason why it was not posted."""
         counters.counts.webhooks[self._target, "dropped"] += 1
-        await self._link.do(
-            *control_functions.add_dead_letter(
-                self._config.keys,
-                source=self._config.keys.hook_due(self._target),
-                entry=delivery.id,
-                code=code,
-                reason=reason,
-                message=delivery.body,
-                max_entries=self._config.control.dead_letters_max,
-            )
-        )
+        source = self._config.keys.hook_due(self._target)
+        owner = delivery.principal or f"webhook:{self._target}"
+        letter = NewLetter(owner, source, delivery.id, code, reason, delivery.body)
+        await dead_letters.add_letter(self._link, self._config, letter)
         await self.complete(delivery.id)
 
 

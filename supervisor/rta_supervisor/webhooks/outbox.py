@@ -5,6 +5,7 @@ leaves the note, and the supervisor that takes over the session finds it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -18,6 +19,9 @@ from rta_supervisor.webhooks.delivery_queue import DeliveryQueue, SurplusDeliver
 from rta_supervisor.webhooks.server_functions import NewDelivery
 from rta_wire import keys
 from rta_wire.session import State
+
+FULL: Final = {"principal": "limits.webhook_deliveries", "target": "webhooks.max_pending"}
+"""The setting of each limit whose surplus goes to the dead letters."""
 
 
 class Outbox:
@@ -78,13 +82,13 @@ class Outbox:
         for delivery in surplus:
             if delivery.limit == "session":
                 continue
-            reason = _reason(delivery)
+            setting = FULL[delivery.limit]
+            reason = f"{setting}: too many deliveries of principal {delivery.principal!r} wait"
             await self._queues[name].give_up(delivery, "WebhookQueueFull", reason)
             self._log.error(
                 "webhook_dropped", webhook=name, delivery=delivery.id, principal=delivery.principal, reason=reason
             )
-            if delivery.limit == "principal":
-                principal_limits.note_reached(delivery.principal, "webhook_deliveries")
+            principal_limits.note_reached(delivery.principal, setting)
 
 
 def _delivery(record: SessionRecord, change: changes.StateChange) -> NewDelivery:
@@ -97,9 +101,3 @@ def _delivery(record: SessionRecord, change: changes.StateChange) -> NewDelivery
         session=record.ref.identity,
         version=change.version,
     )
-
-
-def _reason(delivery: SurplusDelivery) -> str:
-    if delivery.limit == "principal":
-        return f"limits.webhook_deliveries: too many deliveries of principal {delivery.principal!r} wait"
-    return f"webhooks.max_pending: too many deliveries wait, most of them of principal {delivery.principal!r}"

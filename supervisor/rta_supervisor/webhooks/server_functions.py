@@ -55,8 +55,8 @@ def add_delivery(names: keys.Keys, target: str, delivery: NewDelivery, limits: Q
 def take_delivery(names: keys.Keys, target: str, *, now_ms: int, take_ms: int) -> commands.Command:
     """Take the delivery whose turn it is; no other supervisor gets it for `take_ms`.
 
-    The reply has its id, its body and the number of this attempt; or the ms until one is due; or nothing where none is
-    queued.
+    The reply has its id, its body, the number of this attempt and its principal; or the ms until one is due; or nothing
+    where none is queued.
     """
     return ("FCALL", "rtas_hook_take_2", *_queue_keys(names, target), now_ms, take_ms, QUEUE_TTL_S)
 

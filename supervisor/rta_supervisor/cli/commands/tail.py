@@ -198,4 +198,4 @@ def _format_record(record: dict[str, Any]) -> str:
         start, end = output.format_time_ns(record["start_ns"]), output.format_time_ns(record["end_ns"])
         return f"{end}  time range from {start}"
     document = session.parse(bytes(record["document"]))
-    return f"{document['identity']} is {document['state']}: {output.escape(str(document['identifier']))}"
+    return f"{output.escape(document['identity'])} is {document['state']}: {output.escape(document['identifier'])}"
