@@ -7,7 +7,7 @@ import enum
 from typing import Any, Final
 
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from rta_supervisor.diagnostics import counters
 from rta_supervisor.http.connection_table import ConnectionTable
@@ -125,9 +125,10 @@ class LimitedProtocol(H11Protocol):
             return Phase.UNREAD
         if self.conn.their_state is h11.SEND_BODY:
             return Phase.BODY
-        if self.cycle is not None and not self.cycle.response_complete:
+        cycle: RequestResponseCycle | None = self.cycle  # uvicorn's type leaves out that there is none at first
+        if cycle is not None and not cycle.response_complete:
             return Phase.RESPONSE
-        is_begun = self.cycle is None or bool(self.conn.trailing_data[0])
+        is_begun = cycle is None or bool(self.conn.trailing_data[0])
         return Phase.HEAD if is_begun else Phase.IDLE
 
     def _time_out(self, phase: Phase) -> None:

@@ -20,8 +20,8 @@ from rta_supervisor.webhooks.server_functions import NewDelivery
 from rta_wire import keys
 from rta_wire.session import State
 
-FULL: Final = {"principal": "limits.webhook_deliveries", "target": "webhooks.max_pending"}
-"""The setting of each limit whose surplus goes to the dead letters."""
+FULL: Final = {"principal": "webhook_deliveries", "target": "webhooks.max_pending"}
+"""The names of the limits whose surplus goes to the dead letters."""
 
 
 class Outbox:
@@ -82,13 +82,15 @@ class Outbox:
         for delivery in surplus:
             if delivery.limit == "session":
                 continue
-            setting = FULL[delivery.limit]
-            reason = f"{setting}: too many deliveries of principal {delivery.principal!r} wait"
+            limit = FULL[delivery.limit]
+            reason = (
+                f"{principal_limits.setting_of(limit)}: too many deliveries of principal {delivery.principal!r} wait"
+            )
             await self._queues[name].give_up(delivery, "WebhookQueueFull", reason)
             self._log.error(
                 "webhook_dropped", webhook=name, delivery=delivery.id, principal=delivery.principal, reason=reason
             )
-            principal_limits.note_reached(delivery.principal, setting)
+            principal_limits.note_reached(delivery.principal, limit)
 
 
 def _delivery(record: SessionRecord, change: changes.StateChange) -> NewDelivery:

@@ -58,15 +58,24 @@ def put_back(client: redis.Redis, name: str, due_ms: int) -> None:
 
 def old(client: redis.Redis, function: str, *arguments: Any, name: str = "") -> Any:
     """Call a function of version 1."""
-    queue_keys = [NAMES.hook_due(TARGET), NAMES.hook_bodies(TARGET), NAMES.hook_tries(TARGET)]
-    queue_keys += [NAMES.hook_done(TARGET, name)] if name else []
-    return client.execute_command("FCALL", f"rtas_hook_{function}_1", len(queue_keys), *queue_keys, *arguments)
+    names = [NAMES.hook_due(TARGET), NAMES.hook_bodies(TARGET), NAMES.hook_tries(TARGET)]
+    names += [NAMES.hook_done(TARGET, name)] if name else []
+    return client.execute_command("FCALL", f"rtas_hook_{function}_1", len(names), *names, *arguments)
+
+
+def old_take(client: redis.Redis, now_ms: int) -> str | None:
+    reply: Any = old(client, "take", now_ms, 500, 1000)
+    return reply[0].decode() if len(reply) == 3 else None
+
+
+def queue_keys(client: redis.Redis) -> list[bytes]:
+    found: Any = client.keys("rtas:hook:*")
+    return list(found)
 
 
 def is_empty(client: redis.Redis) -> bool:
     """Whether the queue holds nothing but its turns and what was completed a moment ago."""
-    names = {name.rpartition(b":")[2] for name in client.keys("rtas:hook:*") if b":done:" not in name}  # type: ignore[union-attr]
-    return names <= {b"turns"}
+    return {name.rpartition(b":")[2] for name in queue_keys(client) if b":done:" not in name} <= {b"turns"}
 
 
 @settings(max_examples=60)
@@ -112,7 +121,7 @@ def test_it_follows_a_model(queue: redis.Redis, first: list[tuple[str, ...]], st
             elif name in pending:
                 due_ms[name] = now_ms + 100
                 put_back(queue, name, due_ms[name])
-    for key in queue.keys("rtas:hook:*"):  # type: ignore[union-attr]
+    for key in queue_keys(queue):
         assert int(str(queue.ttl(key))) > 0
     for name in pending:
         complete(queue, name)
@@ -172,8 +181,7 @@ def test_version_1_beside_it(queue: redis.Redis, steps: list[str]) -> None:
             else:
                 old(queue, "add", f"d{number}", "body", now_ms, 10_000, 1000, name=f"d{number}")
         elif action == "take":
-            reply = take(queue, now_ms) if version == "new" else old(queue, "take", now_ms, 500, 1000)
-            name = reply if version == "new" else reply[0].decode() if len(reply) == 3 else None
+            name = take(queue, now_ms) if version == "new" else old_take(queue, now_ms)
             if isinstance(name, str):
                 assert held.get(name, 0) <= now_ms, "another supervisor has it"
                 held[name] = now_ms + 500
