@@ -5,6 +5,7 @@ is allowed, `effects` writes it.
 from collections.abc import Collection
 
 from rta_supervisor.control.entry import ControlEntry
+from rta_supervisor.control.waiting_requests import Wait
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.retention.day_index import DayIndex
@@ -96,8 +97,8 @@ class SessionService:
             record = await self._apply(record, SessionEvent.DESCRIBE, update=update)
         return reply_of(record)
 
-    async def close(self, entry: ControlEntry, request: control_pb2.CloseSession) -> control_pb2.SessionReply | None:
-        """Close a session once everything that is expected has arrived; None while it has not and may still come."""
+    async def close(self, entry: ControlEntry, request: control_pb2.CloseSession) -> control_pb2.SessionReply | Wait:
+        """Close a session once everything that is expected has arrived; wait while it has not and may still come."""
         operators = self._config.control.operators
         record = await self._read_authorized(entry.principal, request.identity, others=operators)
         expected = Totals.from_message(request.expected)
@@ -109,7 +110,8 @@ class SessionService:
             is_complete = record.totals.has_arrived(expected)
             is_within_grace = time_limits.is_within_close_grace(entry.sent_ms, self._clock(), self._config.session)
             if state_machine.waits_for_data(is_complete=is_complete, is_within_grace=is_within_grace):
-                return None
+                until_ms = time_limits.close_grace_ends_ms(entry.sent_ms, self._config.session)
+                return Wait(request.identity, until_ms, lambda progress: progress.has_arrived(expected))
             event = state_machine.closing_event(State(request.state), is_complete=is_complete)
             record = await self.end(record, event, expected=expected, requested_by=entry.principal)
         await self._publish_end(record)
