@@ -290,7 +290,8 @@ class RequestConsumer:
         principal, limit = request.entry.principal, self._config.limits.waiting_requests
         if request.waits or self._waiting.count(principal) < limit:
             self._waiting.add(request, wait, now_ms())
-            self._has_changed.set()
+            # What it waits for may have come since it was looked at.
+            self.note_changed(wait.topic)
             return
         principal_limits.note_reached(principal, "waiting_requests")
         await handler.answer(

@@ -45,6 +45,7 @@ from rta_supervisor.runtime.parts import (
     SupervisorParts,
 )
 from rta_supervisor.session.effects import SessionEffects
+from rta_supervisor.session.open_sessions import OpenSessions
 from rta_supervisor.session.progress_reader import ProgressReader
 from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.refresher import Refresher
@@ -89,7 +90,7 @@ def build(settings: Settings) -> SupervisorParts:
         handlers=build_handlers(
             link, settings, control=control, catalogue=catalogue, sessions=sessions, recovery=recovery
         ),
-        observers=build_observers(link, settings),
+        observers=build_observers(link, settings, sessions),
     )
 
 
@@ -143,9 +144,11 @@ def build_sessions(
     shared = CoalescingLink(link)
     shared_store = SessionStore(shared, settings)
     effects = SessionEffects(shared, settings, shared_store, catalogue.writer.mark_changed, outbox=webhooks.outbox)
-    service = SessionService(settings, shared_store, effects, DayIndex(shared, settings))
+    open_sessions = OpenSessions(settings)
+    service = SessionService(settings, shared_store, effects, DayIndex(shared, settings), open_sessions=open_sessions)
     return SessionParts(
         store=store,
+        open_sessions=open_sessions,
         service=service,
         refresher=Refresher(store, service, settings, catalogue.writer.record_progress),
         watchdog=SilenceWatchdog(
@@ -231,12 +234,12 @@ def build_handlers(
     )
 
 
-def build_observers(link: Link, settings: Settings) -> ObserverParts:
+def build_observers(link: Link, settings: Settings, sessions: SessionParts) -> ObserverParts:
     loops = LoopWatch()
     return ObserverParts(
         loops=loops,
         health=Health(settings.redis, loops.stuck),
-        sampler=Sampler(link, settings),
+        sampler=Sampler(link, settings, sessions.open_sessions),
         history=HistoryRecorder(link, settings.keys, counters.counts),
         limits=LimitRecorder(link, settings.keys, counters.counts),
     )

@@ -12,6 +12,7 @@ from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.session import patch, server_functions, state_machine, time_limits
 from rta_supervisor.session.effects import SessionEffects
 from rta_supervisor.session.model import SessionRecord, SessionRef
+from rta_supervisor.session.open_sessions import OpenSessions
 from rta_supervisor.session.state_machine import SessionEvent
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
@@ -31,13 +32,16 @@ class SessionService:
         sessions: SessionStore,
         effects: SessionEffects,
         days: DayIndex,
+        *,
         clock: Clock = now_ms,
+        open_sessions: OpenSessions | None = None,
     ) -> None:
         self._config = config
         self._sessions = sessions
         self.effects = effects
         self._days = days
         self._clock = clock
+        self._open_sessions = open_sessions or OpenSessions(config)
         self._log = log.get()
 
     async def open(self, entry: ControlEntry, request: control_pb2.OpenSession) -> control_pb2.SessionReply:
@@ -70,6 +74,27 @@ class SessionService:
 
     async def _create(self, principal: str, request: control_pb2.OpenSession, document: session.Json) -> SessionRecord:
         """A new session, or the one that another supervisor has created meanwhile."""
+        self._open_sessions.add(principal, request.identity)
+        try:
+            record = await self._write_new(principal, request, document)
+        except BaseException:
+            self._open_sessions.remove(principal, request.identity)
+            raise
+        if record is not None:
+            counters.counts.opened += 1
+            ref = record.ref
+            self._log.info("session_opened", session=ref.identity, stream=ref.stream, id=ref.stream_session_id)
+            return record
+        self._open_sessions.remove(principal, request.identity)
+        record = await self._sessions.read(request.identity)
+        if record is None:
+            raise errors.SessionConflict(identity=request.identity, what="an owner", theirs="unknown", ours=principal)
+        return record
+
+    async def _write_new(
+        self, principal: str, request: control_pb2.OpenSession, document: session.Json
+    ) -> SessionRecord | None:
+        """A new session; None where there is one of its identity."""
         state = State(document["state"])
         raw = session.dump(session.with_supervisor_properties(document, state, None))
         stream = await self._days.stream_for(request.stream)
@@ -77,15 +102,7 @@ class SessionService:
         ref = SessionRef(request.identity, stream, stream_session_id)
         at_ms = self._clock()
         new = SessionRecord(ref, state, principal, server_functions.FIRST_VERSION, opened_ms=at_ms, document=raw)
-        record = await self.effects.create(new, position=position, at_ms=at_ms)
-        if record is not None:
-            counters.counts.opened += 1
-            self._log.info("session_opened", session=ref.identity, stream=ref.stream, id=ref.stream_session_id)
-            return record
-        record = await self._sessions.read(ref.identity)
-        if record is None:
-            raise errors.SessionConflict(identity=ref.identity, what="an owner", theirs="unknown", ours=principal)
-        return record
+        return await self.effects.create(new, position=position, at_ms=at_ms)
 
     async def update(self, entry: ControlEntry, request: control_pb2.UpdateSession) -> control_pb2.SessionReply:
         """Change properties, pause or resume. Updates are ordered by entry id: a late one changes nothing newer."""
@@ -102,10 +119,9 @@ class SessionService:
         operators = self._config.control.operators
         record = await self._read_authorized(entry.principal, request.identity, others=operators)
         expected = Totals.from_message(request.expected)
-        if not record.state.is_closed:
-            await self._sessions.fold_marks(record.ref)
+        if not record.state.is_closed and await self._sessions.fold_marks(record.ref):
             record = await self._sessions.read(request.identity) or record
-        # Checked again: another supervisor that got the same request may have closed it meanwhile.
+        # Another supervisor that got the same request may close it meanwhile: `end` finds that out.
         if not record.state.is_closed:
             is_complete = record.totals.has_arrived(expected)
             is_within_grace = time_limits.is_within_close_grace(entry.sent_ms, self._clock(), self._config.session)
@@ -144,6 +160,7 @@ class SessionService:
         if expected is not None and (missing := ended.totals.missing_from(expected)) is not None:
             facts |= {"missing_bursts": missing.bursts, "missing_samples": missing.samples}
         counters.counts.closed[ended.state.value] += 1
+        self._open_sessions.remove(ended.principal, ended.ref.identity)
         self._log.info("session_closed", **facts)
         return ended
 
