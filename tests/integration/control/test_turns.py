@@ -143,7 +143,7 @@ def test_requests_of_one_session_are_served_in_order(client: redis.Redis, daemon
 def test_closes_that_wait_with_ids_from_the_future(url: str, client: redis.Redis) -> None:
     """They wait as long as others and not until that future; beyond the limit they are refused; nobody else notices,
     also after kill -9; the log and the doctor name the principal."""
-    settings = {**TWO, "RTA_LIMITS__WAITING_REQUESTS": "50", "RTA_SESSION__CLOSE_GRACE_S": "2"}
+    settings = {**TWO, "RTA_LIMITS__WAITING_REQUESTS": "50"}
     bob = rta_writers.SessionClient(url, principal="bob", timeout_s=20)
     names = [f"close-{n}" for n in range(300)]
     with supervisors.running(url, settings) as first:
@@ -157,7 +157,7 @@ def test_closes_that_wait_with_ids_from_the_future(url: str, client: redis.Redis
         assert first.wait_for_event("ids_from_future")["principal"] == "alice"
         assert first.events("limit_reached")[0]["principal"] == "alice"
         first.kill()
-    with supervisors.running(url, settings) as second:
+    with supervisors.running(url, {**settings, "RTA_SESSION__CLOSE_GRACE_S": "1"}) as second:
         bob.session("two", stream="rig").close()
         operator = rta_writers.SessionClient(url, principal="operator", timeout_s=20)
         append(client, ALICE, [open_request("other")])
