@@ -13,8 +13,8 @@ import msgspec
 
 from rta_supervisor.control.control_streams import ConsumerCallbacks, ControlStreams
 from rta_supervisor.control.entry import ControlEntry
+from rta_supervisor.control.fair_queue import FairQueue
 from rta_supervisor.control.requests import RequestHandler
-from rta_supervisor.control.turns import Turns
 from rta_supervisor.control.waiting_requests import RequestInHand, Wait, WaitingRequests
 from rta_supervisor.diagnostics import log, loop_watch, principal_limits
 from rta_supervisor.nodes import leases
@@ -63,7 +63,7 @@ class RequestConsumer:
         self._config = config
         self._outage_log = outage_log
         self._read_topics = read_topics
-        self._turns: Turns[RequestInHand] = Turns(
+        self._queue: FairQueue[RequestInHand] = FairQueue(
             self._weight,
             self._is_operator,
             principal_max_served=PRINCIPAL_WORKERS,
@@ -207,7 +207,7 @@ class RequestConsumer:
                 cancellations.append(request)
             else:
                 self._sessions[entry.principal, request.request_id] = request.session
-                self._queue(request)
+                self._add(request)
         others: list[RequestInHand] = []
         for request in cancellations:
             session = self._sessions.get((request.entry.principal, request.target_id))
@@ -215,7 +215,7 @@ class RequestConsumer:
                 others.append(request)
             else:
                 request.session = session
-                self._queue(request, first=True)
+                self._add(request, first=True)
         if others:
             await self._cancel(others, handler)
 
@@ -233,10 +233,10 @@ class RequestConsumer:
         for request in requests:
             self._finish(request)
 
-    def _queue(self, request: RequestInHand, *, first: bool = False) -> None:
+    def _add(self, request: RequestInHand, *, first: bool = False) -> None:
         """Give a request its turn."""
         principal = request.entry.principal
-        self._turns.add(principal, request.session, [request], first=first)
+        self._queue.add(principal, request.session, [request], first=first)
         if self._is_operator(principal) and self._idle_operator:
             self._idle_operator.pop().set()
         elif self._idle:
@@ -246,13 +246,13 @@ class RequestConsumer:
         """Have a request that waited served again, before later ones of its session."""
         if request is not None:
             request.entry = msgspec.structs.replace(request.entry, is_first_delivery=False)
-            self._queue(request, first=True)
+            self._add(request, first=True)
 
     async def _work(self, handler: RequestHandler, number: int, idle: list[anyio.Event]) -> None:
         """Serve requests one after another until cancelled."""
         while True:
             operators_only = idle is self._idle_operator
-            request = None if self._failure is not None else self._turns.next(operators_only=operators_only)
+            request = None if self._failure is not None else self._queue.next(operators_only=operators_only)
             if request is None:
                 event = anyio.Event()
                 idle.append(event)
@@ -265,7 +265,7 @@ class RequestConsumer:
                 self._fail(error)
             finally:
                 del self._serving_since_s[number]
-                self._turns.done(request.entry.principal, request.session)
+                self._queue.done(request.entry.principal, request.session)
                 self._progress.set()
 
     async def _serve(self, request: RequestInHand, handler: RequestHandler) -> None:
@@ -363,7 +363,7 @@ class RequestConsumer:
         self._failure = error
         while self._serving_since_s:
             await self._next_progress()
-        self._turns.clear()
+        self._queue.clear()
         self._waiting.clear()
         self._handled.clear()
         self._sessions.clear()

@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_supervisor.control.turns import Turns
+from rta_supervisor.control.fair_queue import FairQueue
 
 Request = tuple[str, str, int]
 """Principal, session, number."""
@@ -14,26 +14,26 @@ Request = tuple[str, str, int]
 PRINCIPALS = ("a", "b", "c", "op")
 
 
-def turns_of(weights: dict[str, float] | None = None, *, at_a_time: int = 1000) -> Turns[Request]:
-    return Turns(
+def queue_of(weights: dict[str, float] | None = None, *, at_a_time: int = 1000) -> FairQueue[Request]:
+    return FairQueue(
         lambda principal: (weights or {}).get(principal, 1.0),
         lambda principal: principal == "op",
         principal_max_served=at_a_time,
     )
 
 
-def add(turns: Turns[Request], *requests: Request, first: bool = False) -> None:
+def add(queue: FairQueue[Request], *requests: Request, first: bool = False) -> None:
     for request in requests:
-        turns.add(request[0], request[1], [request], first=first)
+        queue.add(request[0], request[1], [request], first=first)
 
 
-def serve(turns: Turns[Request], count: int) -> list[Request]:
+def serve(queue: FairQueue[Request], count: int) -> list[Request]:
     """The next requests, each done before the next one is asked for."""
     served = []
     for _ in range(count):
-        request = turns.next()
+        request = queue.next()
         assert request is not None
-        turns.done(*request[:2])
+        queue.done(*request[:2])
         served.append(request)
     return served
 
@@ -51,14 +51,14 @@ steps = st.lists(
 @given(steps=steps, at_a_time=st.integers(1, 3))
 def test_a_session_is_served_in_order_and_alone(steps: list[tuple[object, ...]], at_a_time: int) -> None:
     """However adding and serving interleave: every request once, in the order of its session, within the limits."""
-    turns = turns_of(at_a_time=at_a_time)
+    queue = queue_of(at_a_time=at_a_time)
     numbers = itertools.count()
     waiting: dict[tuple[str, str], list[Request]] = {}
     serving: list[Request] = []
 
     def take_next() -> bool:
         busy = Counter(request[0] for request in serving)
-        request = turns.next()
+        request = queue.next()
         servable = [
             requests[0]
             for session, requests in waiting.items()
@@ -76,16 +76,16 @@ def test_a_session_is_served_in_order_and_alone(steps: list[tuple[object, ...]],
         if step[0] == "add":
             added = (str(step[1]), str(step[2]), next(numbers))
             waiting.setdefault(added[:2], []).append(added)
-            add(turns, added)
+            add(queue, added)
         elif step[0] == "next":
             take_next()
         elif serving:
             request = serving.pop(int(str(step[1])) % len(serving))
-            turns.done(*request[:2])
-        assert turns.waiting == sum(map(len, waiting.values()))
+            queue.done(*request[:2])
+        assert queue.waiting == sum(map(len, waiting.values()))
     while serving or take_next():
         request = serving.pop()
-        turns.done(*request[:2])
+        queue.done(*request[:2])
     assert not any(waiting.values())
 
 
@@ -95,10 +95,10 @@ def test_a_session_is_served_in_order_and_alone(steps: list[tuple[object, ...]],
 )
 def test_principals_are_served_by_their_weights(weights: dict[str, float], count: int) -> None:
     """While all have requests, none is ahead of another by more than one turn of each."""
-    turns = turns_of(weights)
+    queue = queue_of(weights)
     for principal in weights:
-        add(turns, *((principal, f"s{number % 7}", number) for number in range(100)))
-    served = Counter(request[0] for request in serve(turns, count))
+        add(queue, *((principal, f"s{number % 7}", number) for number in range(100)))
+    served = Counter(request[0] for request in serve(queue, count))
     for one, other in itertools.permutations(weights, 2):
         ahead = served[one] / weights[one] - served[other] / weights[other]
         assert ahead <= 1 / weights[one] + 1 / weights[other] + 1e-9
@@ -106,41 +106,41 @@ def test_principals_are_served_by_their_weights(weights: dict[str, float], count
 
 def test_whoever_comes_late_is_served_next() -> None:
     """A principal that was silent gets the next turn despite a flood, and no more turns than others for its silence."""
-    turns = turns_of()
-    add(turns, *(("a", f"s{number}", number) for number in range(10_000)))
-    serve(turns, 500)
-    add(turns, *(("b", "x", number) for number in range(500)))
-    assert Counter(request[0] for request in serve(turns, 2)) == {"a": 1, "b": 1}
-    assert Counter(request[0] for request in serve(turns, 100)) == {"a": 50, "b": 50}
+    queue = queue_of()
+    add(queue, *(("a", f"s{number}", number) for number in range(10_000)))
+    serve(queue, 500)
+    add(queue, *(("b", "x", number) for number in range(500)))
+    assert Counter(request[0] for request in serve(queue, 2)) == {"a": 1, "b": 1}
+    assert Counter(request[0] for request in serve(queue, 100)) == {"a": 50, "b": 50}
 
 
 def test_sessions_of_a_principal_take_turns() -> None:
     """On an install without principals everybody is the same one: a flood about one session holds up no other."""
-    turns = turns_of()
-    add(turns, *(("a", "flooded", number) for number in range(1000)))
-    serve(turns, 10)
-    add(turns, ("a", "other", 0))
-    assert ("a", "other", 0) in serve(turns, 2)
+    queue = queue_of()
+    add(queue, *(("a", "flooded", number) for number in range(1000)))
+    serve(queue, 10)
+    add(queue, ("a", "other", 0))
+    assert ("a", "other", 0) in serve(queue, 2)
 
 
 def test_operators_go_first_and_have_workers_of_their_own() -> None:
     """Whoever serves operators alone gets nothing else."""
-    turns = turns_of()
-    add(turns, *(("a", f"s{number}", number) for number in range(10)))
-    assert turns.next(operators_only=True) is None
-    add(turns, ("op", "x", 0), ("op", "y", 1))
-    assert turns.next(operators_only=True) == ("op", "x", 0)
-    assert turns.next() == ("op", "y", 1)
-    assert turns.next() == ("a", "s0", 0)
+    queue = queue_of()
+    add(queue, *(("a", f"s{number}", number) for number in range(10)))
+    assert queue.next(operators_only=True) is None
+    add(queue, ("op", "x", 0), ("op", "y", 1))
+    assert queue.next(operators_only=True) == ("op", "x", 0)
+    assert queue.next() == ("op", "y", 1)
+    assert queue.next() == ("a", "s0", 0)
 
 
 def test_what_is_woken_goes_before_later_requests_of_its_session() -> None:
     """And what is cleared is gone."""
-    turns = turns_of()
-    add(turns, ("a", "s", 2), ("a", "s", 3))
-    turns.add("a", "s", [("a", "s", 0), ("a", "s", 1)], first=True)
-    assert [request[2] for request in serve(turns, 4)] == [0, 1, 2, 3]
-    add(turns, ("a", "s", 4))
-    turns.clear()
-    assert turns.next() is None
-    assert turns.waiting == 0
+    queue = queue_of()
+    add(queue, ("a", "s", 2), ("a", "s", 3))
+    queue.add("a", "s", [("a", "s", 0), ("a", "s", 1)], first=True)
+    assert [request[2] for request in serve(queue, 4)] == [0, 1, 2, 3]
+    add(queue, ("a", "s", 4))
+    queue.clear()
+    assert queue.next() is None
+    assert queue.waiting == 0

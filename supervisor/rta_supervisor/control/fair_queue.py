@@ -28,7 +28,7 @@ class _PrincipalQueue(Generic[Item]):
         self.is_listed = False
 
 
-class Turns(Generic[Item]):
+class FairQueue(Generic[Item]):
     """Requests in hand, and the order in which they are served.
 
     Weighted fair queueing: the principal whose next turn is due first in virtual time is served next. One that had no
