@@ -5,7 +5,7 @@ A request is acknowledged after its effects and its reply. What is read and not 
 that died, is read again; what can never be served goes to the dead letters with its reason.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import anyio
@@ -14,15 +14,15 @@ import msgspec
 from rta_supervisor.control.control_streams import ConsumerCallbacks, ControlStreams
 from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.control.fair_queue import FairQueue
+from rta_supervisor.control.request_reader import RequestReader
 from rta_supervisor.control.requests import RequestHandler
 from rta_supervisor.control.waiting_requests import RequestInHand, Wait, WaitingRequests
 from rta_supervisor.diagnostics import log, loop_watch, principal_limits
-from rta_supervisor.nodes import leases
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.failures import OUTAGE_ERRORS, REFUSAL_ERRORS, RETRIABLE_ERRORS, DataLost
 from rta_supervisor.transport.outage_log import OutageLog
-from rta_wire import entry_ids, errors
+from rta_wire import errors
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2
 
@@ -32,12 +32,6 @@ PRINCIPAL_WORKERS: Final = 32
 
 OPERATOR_WORKERS: Final = 4
 """Workers that serve operators alone: they are served whatever others do."""
-
-READ_MAX: Final = 200
-"""Entries of one principal in one read: decoding more would keep requests waiting that are being served."""
-
-BLOCK_FULL_MS: Final = 20
-"""How long a read waits while a principal has no room for more: there is some by then."""
 
 OUTAGE_PAUSE_S: Final = 0.5
 
@@ -71,12 +65,7 @@ class RequestConsumer:
         self._waiting = WaitingRequests()
         self._changed: set[str] = set()
         self._has_changed = anyio.Event()
-        self._unacknowledged: dict[str, set[str]] = {key: set() for key in streams.principals}
-        """Ids of entries by control stream that were read, from then until they are acknowledged."""
-        self._pending_after = dict.fromkeys(streams.principals, entry_ids.MIN)
-        """Control streams whose pending entries are being read, with the id to read on from. Nothing new is read from
-        them until that is done: a session's requests stay in order."""
-        self._full: set[str] = set()
+        self._reader = RequestReader(streams, config, self._waiting.count)
         self._sessions: dict[tuple[str, str], str] = {}
         """The session of each request in hand, by principal and request id: a cancellation has to find it."""
         self._serving_since_s: dict[int, float] = {}
@@ -106,29 +95,21 @@ class RequestConsumer:
         async with anyio.create_task_group() as tasks:
             for number in range(WORKERS + OPERATOR_WORKERS):
                 idle = self._idle if number < WORKERS else self._idle_operator
-                tasks.start_soon(self._work, handler, number, idle, name=f"request-{number}")
-            tasks.start_soon(self._acknowledge, name="requests-acknowledge")
-            tasks.start_soon(self._wake_waiting, name="requests-waiting")
+                tasks.start_soon(self._work, handler, number, idle, name=self.streams.kind)
+            tasks.start_soon(self._acknowledge, name=self.streams.kind)
+            tasks.start_soon(self._wake_waiting, name=self.streams.kind)
             await self._read_until(stopping, handler, callbacks)
             await self._drain()
             tasks.cancel_scope.cancel()
 
     async def _read_until(self, stopping: anyio.Event, handler: RequestHandler, callbacks: ConsumerCallbacks) -> None:
-        next_claim_s = next_takeover_s = 0.0
         while not stopping.is_set():
             self._report_alive()
             try:
                 if self._failure is not None:
                     raise self._failure
-                if anyio.current_time() >= next_claim_s:
-                    self._reread(await self.streams.takeover.claim_idle(self._is_in_hand))
-                    await self.streams.report_gaps(callbacks.on_gap)
-                    next_claim_s = anyio.current_time() + self._config.control.retry_s
-                if anyio.current_time() >= next_takeover_s:
-                    self._reread(await self.streams.takeover.claim_from_dead())
-                    next_takeover_s = anyio.current_time() + self._config.node.lease_s / leases.LOOKS_PER_LEASE
-                await self._take(await self._read_pending(), handler)
-                await self._take(await self._read_new(), handler)
+                await self._reader.claim(callbacks.on_gap)
+                await self._take(await self._reader.read(), handler)
             except (*OUTAGE_ERRORS, *REFUSAL_ERRORS) as error:
                 self._outage_log.log_failure(error)
                 await self._reset(error)
@@ -142,66 +123,10 @@ class RequestConsumer:
         if min(self._serving_since_s.values(), default=anyio.current_time()) > anyio.current_time() - STUCK_S:
             loop_watch.report_alive()
 
-    def _is_in_hand(self, key: str, entry_id: str) -> bool:
-        return entry_id in self._unacknowledged[key]
-
-    def _reread(self, stream_keys: Iterable[str]) -> None:
-        """Read the pending entries of control streams from the beginning: there are some that we don't know."""
-        self._pending_after |= dict.fromkeys(stream_keys, entry_ids.MIN)
-
-    def _room(self, key: str) -> int:
-        """How many more entries of a control stream may be in hand. Those that wait are not counted."""
-        limit = min(self._config.limits.requests_in_hand, self._config.control.max_unacknowledged)
-        in_hand = len(self._unacknowledged[key]) - self._waiting.count(self.streams.principals[key])
-        # A little room is none: many small reads cost more than a few.
-        room = limit - in_hand
-        return room if room > min(limit, READ_MAX) // 2 or in_hand <= 0 else 0
-
-    def _with_room(self, stream_keys: Iterable[str]) -> tuple[list[str], int]:
-        """Those of some control streams that have room, and how many entries may be read of each."""
-        rooms = {key: room for key in stream_keys if (room := self._room(key)) > 0}
-        return list(rooms), min([READ_MAX, *rooms.values()])
-
-    async def _read_pending(self) -> list[ControlEntry]:
-        """Some entries that we or a dead supervisor read and did not acknowledge, and that are not in hand."""
-        stream_keys, count = self._with_room(self._pending_after)
-        if not stream_keys:
-            return []
-        entries = await self.streams.read_pending({key: self._pending_after[key] for key in stream_keys}, count=count)
-        by_key: dict[str, list[str]] = {key: [] for key in stream_keys}
-        for entry in entries:
-            by_key[entry.key].append(entry.id)
-        for key, ids in by_key.items():
-            if len(ids) < count:
-                del self._pending_after[key]
-            else:
-                self._pending_after[key] = ids[-1]
-        return [entry for entry in entries if entry.id not in self._unacknowledged[entry.key]]
-
-    async def _read_new(self) -> list[ControlEntry]:
-        """Some new entries of each principal that has room. Waits for a moment where there are none."""
-        readable = [key for key in self.streams.principals if key not in self._pending_after]
-        stream_keys, count = self._with_room(readable)
-        self._note_full(set(readable).difference(stream_keys))
-        if not stream_keys:
-            await anyio.sleep(0 if self._pending_after else BLOCK_FULL_MS / 1000)
-            return []
-        block_ms = self.streams.block_ms if len(stream_keys) == len(readable) else BLOCK_FULL_MS
-        return await self.streams.read_new(
-            stream_keys, count=count, block_ms=BLOCK_FULL_MS if self._pending_after else block_ms
-        )
-
-    def _note_full(self, full: set[str]) -> None:
-        """Note principals that have no room, once until all that they have in hand is served."""
-        for key in full - self._full:
-            principal_limits.note_reached(self.streams.principals[key], "requests_in_hand")
-        self._full = full | {key for key in self._full if self._unacknowledged[key]}
-
     async def _take(self, entries: Sequence[ControlEntry], handler: RequestHandler) -> None:
         """Take entries in hand. A cancellation goes before the request that it cancels if that is in hand too."""
         cancellations: list[RequestInHand] = []
         for entry in entries:
-            self._unacknowledged[entry.key].add(entry.id)
             request = _decode(entry)
             if isinstance(request.message, control_pb2.CancelRequest):
                 cancellations.append(request)
@@ -335,6 +260,7 @@ class RequestConsumer:
     def _finish(self, request: RequestInHand) -> None:
         """Have a request acknowledged. One that it cancelled is served again, and found to have a reply."""
         self._sessions.pop((request.entry.principal, request.request_id), None)
+        self._waiting.finish(request)
         if request.target_id:
             self._wake(self._waiting.take_request(request.target_id))
         self._handled.append(request.entry)
@@ -350,8 +276,7 @@ class RequestConsumer:
                 await self.streams.acknowledge(entries)
             except RETRIABLE_ERRORS as error:
                 self._fail(error)
-            for entry in entries:
-                self._unacknowledged[entry.key].discard(entry.id)
+            self._reader.release(entries)
             self._progress.set()
 
     def _fail(self, error: Exception) -> None:
@@ -367,14 +292,12 @@ class RequestConsumer:
         self._waiting.clear()
         self._handled.clear()
         self._sessions.clear()
-        for ids in self._unacknowledged.values():
-            ids.clear()
-        self._reread(self.streams.principals)
+        self._reader.start_again()
         self._failure = None
 
     async def _drain(self) -> None:
         """Serve and acknowledge what is in hand, but for what waits. After an outage the rest is left to others."""
-        while self._failure is None and sum(map(len, self._unacknowledged.values())) > len(self._waiting):
+        while self._failure is None and len(self._reader) > len(self._waiting):
             await self._next_progress()
 
     async def _next_progress(self) -> None:

@@ -64,19 +64,20 @@ class WaitingRequests:
         """Waiting requests by topic and number, which goes up: each topic's in the order of their waiting."""
         self._by_request_id: dict[str, tuple[str, int]] = {}
         self._by_principal: Counter[str] = Counter()
-        self._number = 0
+        """Requests that wait or did so and have no reply yet: one that is served again keeps its place."""
+        self._count = self._number = 0
         self._deadlines: list[tuple[int, int, str]] = []
         self._rechecks: list[tuple[int, str]] = []
         self._to_recheck: set[str] = set()
 
     def __len__(self) -> int:
-        return self._by_principal.total()
+        return self._count
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._by_topic
 
     def count(self, principal: str) -> int:
-        """How many requests of a principal wait."""
+        """How many requests of a principal wait, or did so and have no reply yet."""
         return self._by_principal[principal]
 
     def add(self, request: RequestInHand, wait: Wait, now_ms: int) -> None:
@@ -84,7 +85,8 @@ class WaitingRequests:
         self._number += 1
         self._by_topic.setdefault(wait.topic, {})[self._number] = _Waiting(request, wait)
         self._by_request_id[request.request_id] = (wait.topic, self._number)
-        self._by_principal[request.entry.principal] += 1
+        self._by_principal[request.entry.principal] += not request.waits
+        self._count += 1
         heapq.heappush(self._deadlines, (wait.until_ms, self._number, wait.topic))
         if wait.topic not in self._to_recheck:
             self._to_recheck.add(wait.topic)
@@ -130,6 +132,11 @@ class WaitingRequests:
             self._by_topic[topic] = self._by_topic.pop(topic)
         return topics
 
+    def finish(self, request: RequestInHand) -> None:
+        """Note that a request that may have waited has a reply."""
+        if request.waits:
+            self._by_principal[request.entry.principal] -= 1
+
     def clear(self) -> None:
         """Forget all requests."""
         self.__init__()  # type: ignore[misc]
@@ -142,7 +149,7 @@ class WaitingRequests:
             # The same request may wait twice: a client repeats it after an outage.
             if self._by_request_id.get(request.request_id) == (topic, number):
                 del self._by_request_id[request.request_id]
-            self._by_principal[request.entry.principal] -= 1
+            self._count -= 1
             requests.append(request)
         if not waiting:
             self._by_topic.pop(topic, None)

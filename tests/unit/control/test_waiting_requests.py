@@ -60,7 +60,6 @@ def test_what_is_taken_is_what_a_list_would_give(
         for key in expected:
             del model[key]
         assert len(waiting) == len(model)
-        assert waiting.count("p") == sum(row[3] == "p" for row in model.values())
         assert all((topic in waiting) == any(row[0] == topic for row in model.values()) for topic in "xyz")
 
 
@@ -85,6 +84,21 @@ def test_one_of_a_topic_is_looked_at_again_ever_more_seldom() -> None:
         now_ms = due_ms
         [found] = waiting.take_due(now_ms)
     assert pauses == [2 * RECHECK_MS, 4 * RECHECK_MS, 8 * RECHECK_MS, RECHECK_MAX_MS, RECHECK_MAX_MS]
+
+
+def test_a_request_that_is_served_again_keeps_its_place() -> None:
+    """The count of a principal goes down with the reply: no other request can take its place meanwhile."""
+    waiting = WaitingRequests()
+    waiting.add(request("a"), wait_for("x", at_least=1), 0)
+    waiting.add(request("b", "q"), wait_for("x", at_least=1), 0)
+    [found] = waiting.take_due(RECHECK_MS)
+    assert (len(waiting), waiting.count("p"), waiting.count("q")) == (1, 1, 1)
+    waiting.add(found, wait_for("x", at_least=1), RECHECK_MS)
+    assert (len(waiting), waiting.count("p")) == (2, 1)
+    for taken in waiting.take_met("x", 1):
+        waiting.finish(taken)
+    waiting.finish(request("never waited"))
+    assert (len(waiting), waiting.count("p"), waiting.count("q")) == (0, 0, 0)
 
 
 def test_topics_take_turns() -> None:
