@@ -28,16 +28,22 @@ OWNERS: Final = {
     "rta_writers.write": OwnedNames(keys=("marks", "fence", "staged", "staging_manifest")),
     "rta_writers.control": OwnedNames(keys=("members",)),
     "rta_supervisor.nodes": OwnedNames(
-        keys=("node", "nodes", "alive", "lease"),
-        fields=("NODE_VERSION", "NODE_HOST", "NODE_PID", "NODE_SEEN_MS"),
+        keys=("node", "nodes", "last_registration", "alive", "lease"),
+        fields=("NODE_VERSION", "NODE_HOST", "NODE_PID", "NODE_SEEN_MS", "NODE_TEMPLATE", "NODE_PRINCIPALS"),
         functions=("rtas_take_1", "rtas_release_1"),
     ),
     "rta_supervisor.control": OwnedNames(
-        keys=("requests", "reports", "control_counters", "reply", "dead_letters", "resent_marker", "CONTROL_GROUP"),
-        fields=("CONTROL_FIELD", "EVICTED", "LETTER_SOURCE", "LETTER_ENTRY", "LETTER_CODE", "LETTER_REASON"),
+        keys=(
+            *("requests", "reports", "control_counters", "reply", "CONTROL_GROUP"),
+            *("dead_letters", "dead_letter_ids", "resent_marker"),
+        ),
+        fields=(
+            *("CONTROL_FIELD", "EVICTED"),
+            *("LETTER_SOURCE", "LETTER_ENTRY", "LETTER_CODE", "LETTER_REASON", "LETTER_SIZE"),
+        ),
         functions=(
             *("rtas_begin_1", "rtas_settle_1", "rtas_missing_1", "rtas_retire_1"),
-            *("rtas_reply_1", "rtas_again_1"),
+            *("rtas_reply_1", "rtas_letter_add_1", "rtas_again_1"),
         ),
     ),
     "rta_supervisor.retention": OwnedNames(

@@ -1,6 +1,7 @@
 """Options that several commands share: which Redis, which settings, tables or JSON, how long to wait; confirmation."""
 
 import functools
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,23 @@ import click
 from rta_supervisor.settings import settings
 from rta_wire import credentials, errors
 
+COUNT_MAX: Final = 10**9
+"""The highest number that options for counts take."""
+
+REPLY_TIMEOUT_MAX_S: Final = 86_400.0
 REPLY_TIMEOUT_S: Final = 60.0
 """The same as control.client.TIMEOUT_S, which is not imported: that would cost every command 0.1 s at its start."""
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers that NaN is not in."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
 
 config = click.option(
     "--config",
@@ -39,7 +55,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for 
 yes = click.option("--yes", "-y", is_flag=True, help="Don't ask for confirmation.")
 timeout = click.option(
     "--timeout-s",
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(0.1, REPLY_TIMEOUT_MAX_S),
     default=REPLY_TIMEOUT_S,
     show_default=True,
     help="How long to wait for the supervisor's reply.",

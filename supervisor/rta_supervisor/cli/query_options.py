@@ -20,6 +20,7 @@ TIME_GRAMMAR: Final = (
     "a date or a time (2026-11-02, 2026-11-02T14:00:00Z; UTC without a zone), how long ago (90s, 5min or 5m, 2h, 7d) "
     "or nanoseconds since 1970"
 )
+QUOTED_MAX_CHARS: Final = 100
 _AGE: Final = re.compile(r"(\d+)(s|min|m|h|d)")
 _UNIT_S: Final = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400}
 _NUMBER: Final = re.compile(r"-?\d+")
@@ -73,7 +74,8 @@ def _to_time_ns(_context: click.Context, option: click.Parameter, text: str | No
     try:
         return parse_time_ns(text, time.time_ns())
     except ValueError as error:
-        raise errors.Usage(reason=f"{option.opts[0]} {text!r} is no time. Write {TIME_GRAMMAR}.") from error
+        quoted = text[:QUOTED_MAX_CHARS]
+        raise errors.Usage(reason=f"{option.opts[0]} {quoted!r} is no time. Write {TIME_GRAMMAR}.") from error
 
 
 def time_option(flag: str, meaning: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -89,7 +91,8 @@ def _parse_details(
     for text in texts:
         name, equals, value = text.partition("=")
         if not name or not equals:
-            raise errors.Usage(reason=f"{text!r} is no detail. Say its name and its value: --detail Rig=4.")
+            quoted = text[:QUOTED_MAX_CHARS]
+            raise errors.Usage(reason=f"{quoted!r} is no detail. Say its name and its value: --detail Rig=4.")
         details.append((name, value))
     return tuple(details)
 

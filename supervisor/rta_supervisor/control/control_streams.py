@@ -10,6 +10,7 @@ import msgspec
 
 from rta_supervisor.control import server_functions
 from rta_supervisor.control.entry import ControlEntry
+from rta_supervisor.control.read_size import ReadSize
 from rta_supervisor.control.takeover import Takeover
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import JUMP_MS, now_ms
@@ -51,11 +52,17 @@ class ControlStreams:
         self.takeover = Takeover(link, config, list(principals), consumer, kind=kind)
         self.block_ms = min(BLOCK_MS, int(config.node.lease_s * 1000 / BLOCKS_PER_LEASE))
         self._link = link
+        self._config = config
         self._keys = config.keys
         self._consumer = consumer
         self._are_separate = link.spans_slots(principals)
+        self._read_size = ReadSize()
         self._future_logged_ms: dict[str, int] = {}
         self._log = log.get(lane=kind)
+
+    def fitting(self, count: int) -> int:
+        """How many entries to read of each control stream, `count` at most: fewer while messages are large."""
+        return self._read_size.count(count)
 
     async def create_groups(self) -> None:
         """Create the consumer groups at the beginning of each stream: what was sent before counts too."""
@@ -109,12 +116,14 @@ class ControlStreams:
         else:
             replies = await self._link.do(*self._read_command(after, count, block_ms))
         at_ms = now_ms()
-        return [
+        entries = [
             ControlEntry(key, self.principals[key], id_.decode(), message_in(fields), is_first_delivery, at_ms)
-            for raw_key, entries in replies or ()
+            for raw_key, rows in replies or ()
             for key in (raw_key.decode(),)
-            for id_, fields in entries
+            for id_, fields in rows
         ]
+        self._read_size.note([entry.size for entry in entries], self._config.control.batch)
+        return entries
 
     def _read_command(self, after: Mapping[str, str], count: int, block_ms: int | None) -> commands.Command:
         wait = () if block_ms is None else ("BLOCK", block_ms)

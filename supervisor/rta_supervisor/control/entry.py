@@ -26,6 +26,11 @@ class ControlEntry(msgspec.Struct, frozen=True):
     """When it was read, by the server's clock."""
 
     @property
+    def size(self) -> int:
+        """The bytes of its message."""
+        return len(self.raw or b"")
+
+    @property
     def sent_ms(self) -> int:
         """When it was sent: the time in its id, which a client can choose, but never later than it was read."""
         return min(entry_ids.ms_of(self.id), self.read_ms)

@@ -5,6 +5,7 @@ A report is acknowledged after its effects. What is read and not acknowledged, b
 read again; what can never be handled goes to the dead letters with its reason.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,6 +13,7 @@ import anyio
 
 from rta_supervisor.control.control_streams import ConsumerCallbacks, ControlStreams
 from rta_supervisor.control.entry import BatchHandler, ControlEntry
+from rta_supervisor.control.read_size import READ_TARGET_BYTES
 from rta_supervisor.diagnostics import log, loop_watch
 from rta_supervisor.nodes import leases
 from rta_supervisor.nodes.server_clock import now_ms
@@ -36,6 +38,8 @@ class ReportConsumer:
         self._lease_s = config.node.lease_s
         self._gather_max = GATHER_BATCHES * config.control.batch
         self._busy_streams = 1
+        self._is_page_full = False
+        """Whether there may be more than the last read gave."""
         self._log = log.get(lane=streams.kind)
         self.listening_since_ms = now_ms()
         """Since when every message that is sent is read without delay: before that, silence proves nothing."""
@@ -82,25 +86,26 @@ class ReportConsumer:
     async def _handle_pending(self, handler: BatchHandler) -> None:
         """Handle what we or a dead supervisor read and did not acknowledge."""
         after = dict.fromkeys(self.streams.principals, entry_ids.MIN)
-        while entries := await self.streams.read_pending(after, count=self._config.control.batch):
+        while entries := await self.streams.read_pending(after, count=self.streams.fitting(self._config.control.batch)):
             after |= {entry.key: entry.id for entry in entries}
             await self._handle(entries, handler)
 
     async def _gather(self, *, block_ms: int | None = None) -> list[ControlEntry]:
         """New messages: one batch, or several where many are waiting. Busy streams have equal shares of a batch."""
-        entries = page = await self._read_page(block_ms)
-        while len(page) >= max(1, self._config.control.batch // 2):
+        entries = await self._read_page(block_ms)
+        while self._is_page_full:
             self.listening_since_ms = now_ms()
-            if len(entries) >= self._gather_max:
+            if len(entries) >= self._gather_max or sum(entry.size for entry in entries) >= READ_TARGET_BYTES:
                 break
-            page = await self._read_page(None)
-            entries += page
+            entries += await self._read_page(None)
         return entries
 
     async def _read_page(self, block_ms: int | None) -> list[ControlEntry]:
-        share = max(1, self._config.control.batch // self._busy_streams)
+        share = self.streams.fitting(max(1, self._config.control.batch // self._busy_streams))
         page = await self.streams.read_new(self.streams.principals, count=share, block_ms=block_ms)
-        self._busy_streams = max(1, len({entry.key for entry in page}))
+        counts = Counter(entry.key for entry in page)
+        self._busy_streams = max(1, len(counts))
+        self._is_page_full = max(counts.values(), default=0) >= share
         return page
 
     async def _handle_and_prefetch(self, entries: Sequence[ControlEntry], handler: BatchHandler) -> list[ControlEntry]:

@@ -6,7 +6,7 @@ that died, is read again; what can never be served goes to the dead letters with
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 import msgspec
@@ -212,15 +212,17 @@ class RequestConsumer:
 
     async def _let_wait(self, request: RequestInHand, wait: Wait, handler: RequestHandler) -> None:
         """Let a request wait, or refuse it where too many of its principal do."""
+        message = cast("messages.Request", request.message)  # nothing else has to wait
         principal, limit = request.entry.principal, self._config.limits.waiting_requests
         if request.waits or self._waiting.count(principal) < limit:
+            request.entry = self._reader.shrink(request.entry, message)
             self._waiting.add(request, wait, now_ms())
             # What it waits for may have come since it was looked at.
             self.note_changed(wait.topic)
             return
         principal_limits.note_reached(principal, "waiting_requests")
         await handler.answer(
-            request.message,  # type: ignore[arg-type] # only a request can wait
+            message,
             errors.LimitReached(
                 principal=principal,
                 what=f"{limit:,} requests that wait for data",
@@ -310,7 +312,8 @@ def _decode(entry: ControlEntry) -> RequestInHand:
     try:
         message = messages.unpack(entry.raw)
     except errors.RtaError as error:
-        return RequestInHand(entry, error)
+        # Without the traceback, which holds the decoded message for as long as the error is kept.
+        return RequestInHand(entry, error.with_traceback(None))
     if isinstance(message, control_pb2.CancelRequest):
         return RequestInHand(entry, message, request_id=message.request_id, target_id=message.target_request_id)
     request_id = message.request_id if isinstance(message, messages.Request) else ""

@@ -7,13 +7,16 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 import anyio
+import msgspec
 
 from rta_supervisor.control.control_streams import ControlStreams
 from rta_supervisor.control.entry import ControlEntry
+from rta_supervisor.control.read_size import READ_TARGET_BYTES
 from rta_supervisor.diagnostics import principal_limits
 from rta_supervisor.nodes import leases
 from rta_supervisor.settings import settings
 from rta_wire import entry_ids
+from rta_wire.control import messages
 
 READ_MAX: Final = 200
 """Entries of one principal in one read: decoding more would keep requests waiting that are being served."""
@@ -30,8 +33,9 @@ class RequestReader:
         self._streams = streams
         self._config = config
         self._count_waiting = count_waiting
-        self._in_hand: dict[str, set[str]] = {key: set() for key in streams.principals}
-        """Ids of entries by control stream that were read, from then until they are acknowledged."""
+        self._in_hand: dict[str, dict[str, int]] = {key: {} for key in streams.principals}
+        """Ids and sizes of entries by control stream that were read, from then until they are acknowledged."""
+        self._bytes = dict.fromkeys(streams.principals, 0)
         self._pending_after = dict.fromkeys(streams.principals, entry_ids.MIN)
         """Control streams whose pending entries are being read, with the id to read on from. Nothing new is read from
         them until that is done: a session's requests stay in order."""
@@ -45,12 +49,25 @@ class RequestReader:
     def release(self, entries: Iterable[ControlEntry]) -> None:
         """Note that entries are acknowledged."""
         for entry in entries:
-            self._in_hand[entry.key].discard(entry.id)
+            self._bytes[entry.key] -= self._in_hand[entry.key].pop(entry.id, 0)
+
+    def shrink(self, entry: ControlEntry, message: messages.Message) -> ControlEntry:
+        """An entry that is kept for long, with nothing in its message that nobody reads."""
+        message.DiscardUnknownFields()
+        small = msgspec.structs.replace(entry, raw=messages.pack(message))
+        self.release([entry])
+        self._hold(small)
+        return small
+
+    def _hold(self, entry: ControlEntry) -> None:
+        self._in_hand[entry.key][entry.id] = entry.size
+        self._bytes[entry.key] += entry.size
 
     def start_again(self) -> None:
         """Forget what is in hand: it is pending, and is read again."""
-        for ids in self._in_hand.values():
+        for key, ids in self._in_hand.items():
             ids.clear()
+            self._bytes[key] = 0
         self._reread(self._streams.principals)
 
     async def claim(self, on_gap: Callable[[], Awaitable[None]]) -> None:
@@ -69,7 +86,7 @@ class RequestReader:
         pending = await self._read_pending()
         entries = [*pending, *await self._read_new(is_waiting=not pending)]
         for entry in entries:
-            self._in_hand[entry.key].add(entry.id)
+            self._hold(entry)
         return entries
 
     def _is_in_hand(self, key: str, entry_id: str) -> bool:
@@ -83,14 +100,16 @@ class RequestReader:
         """How many more entries of a control stream may be in hand. Those that wait are not counted."""
         limit = min(self._config.limits.requests_in_hand, self._config.control.max_unacknowledged)
         in_hand = len(self._in_hand[key]) - self._count_waiting(self._streams.principals[key])
-        # A little room is none: many small reads cost more than a few.
         room = limit - in_hand
+        if in_hand > 0 and self._bytes[key] >= READ_TARGET_BYTES:
+            return 0
+        # A little room is none: many small reads cost more than a few.
         return room if room > min(limit, READ_MAX) // 2 or in_hand <= 0 else 0
 
     def _with_room(self, stream_keys: Iterable[str]) -> tuple[list[str], int]:
         """Those of some control streams that have room, and how many entries may be read of each."""
         rooms = {key: room for key in stream_keys if (room := self._room(key)) > 0}
-        return list(rooms), min([READ_MAX, *rooms.values()])
+        return list(rooms), self._streams.fitting(min([READ_MAX, *rooms.values()]))
 
     async def _read_pending(self) -> list[ControlEntry]:
         """Some entries that we or a dead supervisor read and did not acknowledge, and that are not in hand."""

@@ -78,7 +78,7 @@ class RequestHandler:
         if expired is not None:
             await self._refuse(entry, message, expired)
             return None
-        with log.bound(request=message.request_id, session=message.identity):
+        with log.bound(request=message.request_id, principal=entry.principal, session=message.identity):
             outcome = await self._outcome(entry, message)
         if isinstance(outcome, Wait):
             return outcome

@@ -60,7 +60,12 @@ class PlannedSession(msgspec.Struct, frozen=True):
     help="Only sessions of these sources, all days; may be repeated.",
 )
 @query_options.time_option("--since", "Only sessions opened at or after")
-@click.option("--limit", type=click.IntRange(min=0), default=0, help="How many sessions at most, oldest first; 0: all.")
+@click.option(
+    "--limit",
+    type=click.IntRange(0, options.COUNT_MAX),
+    default=0,
+    help="How many sessions at most, oldest first; 0: all.",
+)
 @click.option(
     "--master",
     default=LOCAL_SPARK,

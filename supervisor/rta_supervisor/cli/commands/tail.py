@@ -112,6 +112,8 @@ async def _follow(
         _warn(f"{identity} is {summary.state}: nothing more will come. --from-start shows what is in the stream")
         return 0
     code = 0
+    if tail_options.as_json:
+        output.utf8_stdout()
     async for item in observe_tail.SessionTail(link, config, identity).follow(from_start=from_start):
         if isinstance(item, cursor.StreamEntry):
             try:
@@ -198,4 +200,4 @@ def _format_record(record: dict[str, Any]) -> str:
         start, end = output.format_time_ns(record["start_ns"]), output.format_time_ns(record["end_ns"])
         return f"{end}  time range from {start}"
     document = session.parse(bytes(record["document"]))
-    return f"{document['identity']} is {document['state']}: {output.escape(str(document['identifier']))}"
+    return f"{output.escape(document['identity'])} is {document['state']}: {output.escape(document['identifier'])}"
