@@ -16,6 +16,7 @@ from rta_supervisor.control.waiting_requests import RequestInHand
 from rta_supervisor.diagnostics import log
 from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.session.effects import SessionEffects
+from rta_supervisor.session.external_ids import ExternalIds
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
@@ -146,7 +147,7 @@ def _pipeline_names() -> list[str]:
 def _handler(link: Link, config: settings.Settings) -> RequestHandler:
     store = SessionStore(link, config)
     effects = SessionEffects(link, config, store, lambda _: None)
-    service = SessionService(config, store, effects, DayIndex(link, config))
+    service = SessionService(config, store, effects, ExternalIds(link, config, store), DayIndex(link, config))
     services: dict[type, RequestService] = {
         control_pb2.OpenSession: service.open,
         control_pb2.CloseSession: service.close,

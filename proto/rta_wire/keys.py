@@ -39,6 +39,7 @@ PRINCIPAL: Final = "principal"
 VERSION: Final = "version"
 OPENED_MS: Final = "openedMs"
 TOTALS: Final = "totals"
+EXTERNAL_ID: Final = "externalId"
 LOST: Final = "lost"
 """That Redis lost data of the session."""
 
@@ -154,8 +155,16 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.prefix}shown:{{{stream(stream_name)}}}:{stream_session_id}"
 
     def external(self, principal: str, external_id: str) -> str:
-        """String: the identity of the session that a principal opened first with an external id."""
-        return f"{self.prefix}ext:{principal}:{external_id}"
+        """String: the identity of the session that a principal opened first with an external id.
+
+        The principal is escaped up to the colon after it, so that no other principal and external id share the key.
+        """
+        escaped = principal.replace("%", "%25").replace(":", "%3A")
+        return f"{self.prefix}ext:{escaped}:{external_id}"
+
+    def external_created(self, principal: str, external_id: str) -> str:
+        """String: the stream session id of the session of an external id, from when it was created on."""
+        return f"{self.prefix}extmade:{{{self.external(principal, external_id)}}}"
 
     def state_channel(self, identity: str) -> str:
         """Channel on which changes of a session's state are published."""

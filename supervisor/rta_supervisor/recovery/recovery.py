@@ -107,10 +107,11 @@ class Recovery:
             await self._raise_floor(await self._catalogue.highest_id())
             await self.close_reopened()
             rows = await self._catalogue.unfinished()
+            external_ids = {row.key: row.external_id for row in await self._catalogue.unfinished_external_ids()}
         except errors.CatalogueUnavailable as error:
             self._raise_if_required(error)
             await self._raise_floor(0)
-            rows = []
+            rows, external_ids = [], {}
         # In a Cluster sessions and the counter of ids live on different servers: one may be lost without the other.
         can_tell = (
             is_start and not self._catalogue.is_shared and self._link.address.mode is not redis_url.RedisMode.CLUSTER
@@ -120,7 +121,7 @@ class Recovery:
             for row in await self._incomplete(page, ended_through=last_id if can_tell else 0):
                 loop_watch.report_alive()
                 try:
-                    restored += await self._restorer.restore(row)
+                    restored += await self._restorer.restore(row, external_id=external_ids.get(row.key, ""))
                     lossy += await self._restorer.mark_loss(row)
                 except (errors.BadSessionJson, redis.exceptions.ResponseError) as error:
                     # One spoilt row keeps no other session from being restored.

@@ -45,6 +45,7 @@ from rta_supervisor.runtime.parts import (
     SupervisorParts,
 )
 from rta_supervisor.session.effects import SessionEffects
+from rta_supervisor.session.external_ids import ExternalIds
 from rta_supervisor.session.open_sessions import OpenSessions
 from rta_supervisor.session.progress_reader import ProgressReader
 from rta_supervisor.session.recent_reports import RecentReports
@@ -145,7 +146,14 @@ def build_sessions(
     shared_store = SessionStore(shared, settings)
     effects = SessionEffects(shared, settings, shared_store, catalogue.writer.mark_changed, outbox=webhooks.outbox)
     open_sessions = OpenSessions(settings)
-    service = SessionService(settings, shared_store, effects, DayIndex(shared, settings), open_sessions=open_sessions)
+    service = SessionService(
+        settings,
+        shared_store,
+        effects,
+        ExternalIds(shared, settings, shared_store),
+        DayIndex(shared, settings),
+        open_sessions=open_sessions,
+    )
     return SessionParts(
         store=store,
         open_sessions=open_sessions,

@@ -56,13 +56,6 @@ class SessionEffects:
         self._outbox = outbox
         self._clock = clock
 
-    async def claim_external_id(self, principal: str, external_id: str, identity: str) -> str:
-        """The identity that an external id of a principal stands for: this one, unless another came first."""
-        key = self._keys.external(principal, external_id)
-        options = ("NX", "GET", "EX", self._config.session.external_id_ttl_s)
-        first = await self._link.do("SET", key, identity, *options)
-        return identity if first is None else first.decode()
-
     async def allocate_id(self, stream: str) -> tuple[int, str]:
         """A stream session id that no session has, and the entry id at which the stream ends now."""
         stream_session_id, info = await self._link.try_all(
