@@ -16,7 +16,7 @@ from rta_supervisor.control.waiting_requests import RequestInHand
 from rta_supervisor.diagnostics import log
 from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.session.effects import SessionEffects
-from rta_supervisor.session.external_ids import ExternalIds
+from rta_supervisor.session.opening.external_ids import ExternalIds
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings

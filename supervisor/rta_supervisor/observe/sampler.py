@@ -13,7 +13,7 @@ from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries, server_functions, summaries
 from rta_supervisor.retention import session_index
-from rta_supervisor.session.open_sessions import OpenSessions
+from rta_supervisor.session.opening.open_sessions import OpenSessions
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import paging
 from rta_supervisor.transport.link import Link

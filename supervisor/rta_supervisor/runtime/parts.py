@@ -24,7 +24,7 @@ from rta_supervisor.recovery.recovery import Recovery
 from rta_supervisor.recovery.resurrection import Resurrection
 from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.retention.trimmer import Trimmer
-from rta_supervisor.session.open_sessions import OpenSessions
+from rta_supervisor.session.opening.open_sessions import OpenSessions
 from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.refresher import Refresher
 from rta_supervisor.session.reports import ReportHandler

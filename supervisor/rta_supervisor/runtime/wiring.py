@@ -45,8 +45,8 @@ from rta_supervisor.runtime.parts import (
     SupervisorParts,
 )
 from rta_supervisor.session.effects import SessionEffects
-from rta_supervisor.session.external_ids import ExternalIds
-from rta_supervisor.session.open_sessions import OpenSessions
+from rta_supervisor.session.opening.external_ids import ExternalIds
+from rta_supervisor.session.opening.open_sessions import OpenSessions
 from rta_supervisor.session.progress_reader import ProgressReader
 from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.refresher import Refresher

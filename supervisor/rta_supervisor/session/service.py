@@ -9,11 +9,12 @@ from rta_supervisor.control.waiting_requests import Wait
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.retention.day_index import DayIndex
-from rta_supervisor.session import open_rules, patch, server_functions, state_machine, time_limits
+from rta_supervisor.session import patch, server_functions, state_machine, time_limits
 from rta_supervisor.session.effects import SessionEffects
-from rta_supervisor.session.external_ids import ExternalId, ExternalIds
 from rta_supervisor.session.model import SessionRecord, SessionRef
-from rta_supervisor.session.open_sessions import OpenSessions
+from rta_supervisor.session.opening import open_rules
+from rta_supervisor.session.opening.external_ids import ExternalId, ExternalIds
+from rta_supervisor.session.opening.open_sessions import OpenSessions
 from rta_supervisor.session.state_machine import SessionEvent
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings

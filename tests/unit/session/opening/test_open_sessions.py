@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_supervisor.session.open_sessions import OpenSessions
+from rta_supervisor.session.opening.open_sessions import OpenSessions
 from rta_supervisor.settings import settings
 from rta_wire import errors
 
