@@ -26,9 +26,10 @@ from rta_wire import errors
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2
 
-WORKERS: Final = 96
-PRINCIPAL_WORKERS: Final = 32
-"""Requests that are served at a time, and those of one principal: its slow ones leave workers to others."""
+WORKERS: Final = 64
+PRINCIPAL_WORKERS: Final = 16
+"""Requests that are served at a time, and those of one principal: its slow ones leave workers to others. More of them
+share each round trip, and let others wait longer for theirs."""
 
 OPERATOR_WORKERS: Final = 4
 """Workers that serve operators alone: they are served whatever others do."""
