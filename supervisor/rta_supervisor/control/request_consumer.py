@@ -28,8 +28,9 @@ from rta_wire.pb import control_pb2
 
 WORKERS: Final = 64
 PRINCIPAL_WORKERS: Final = 16
-"""Requests that are served at a time, and those of one principal: its slow ones leave workers to others. More of them
-share each round trip, and let others wait longer for theirs."""
+ALONE_WORKERS: Final = 48
+"""Requests that are served at a time, those of one principal among others, and those of one that asks alone. The more
+of them share each round trip, the less each costs, and the longer others wait for theirs."""
 
 OPERATOR_WORKERS: Final = 4
 """Workers that serve operators alone: they are served whatever others do."""
@@ -62,6 +63,7 @@ class RequestConsumer:
             self._weight,
             self._is_operator,
             principal_max_served=PRINCIPAL_WORKERS,
+            alone_max_served=ALONE_WORKERS,
         )
         self._waiting = WaitingRequests()
         self._changed: set[str] = set()
