@@ -55,7 +55,7 @@ async def close(service: SessionService, expected: Totals | None = None) -> cont
     if expected is not None:
         request.expected.CopyFrom(expected.to_message())
     reply = await service.close(control_entry(sent_ms=0), request)
-    assert reply is not None
+    assert isinstance(reply, control_pb2.SessionReply)
     return reply
 
 

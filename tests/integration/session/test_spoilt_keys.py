@@ -58,7 +58,7 @@ async def test_a_session_with_a_key_of_another_type_can_be_ended(
     await sessions.fold({("run-1", 1): {"u": Totals(1, 10, 1, 1, 5, 9)}})
     spoil(client, KEYS[which], type_)
     reply = await service.close(control_entry(principal), CLOSE)
-    assert reply is not None
+    assert isinstance(reply, control_pb2.SessionReply)
     assert (reply.state, reply.totals.samples) == (state, 10)
     assert client.get(KEYS["gate"]) == b"finished"
     assert document(client, "run-1")["state"] == state
@@ -67,7 +67,7 @@ async def test_a_session_with_a_key_of_another_type_can_be_ended(
     assert record is not None
     assert record.spoilt.startswith(KEYS[which]) is (which in ("marks", "stream"))
     again = await service.close(control_entry(principal), CLOSE)
-    assert again is not None
+    assert isinstance(again, control_pb2.SessionReply)
     assert again.state == state
     assert 0 < int(str(client.ttl(KEYS["gate"]))) <= settings.SessionSettings().closed_ttl_s
 
@@ -77,7 +77,7 @@ async def test_a_stream_whose_ids_are_used_up_keeps_no_session_from_ending(link:
     sessions, service = await opened(link)
     client.xadd("stream:rig", {"id": "1", "data": b"x"}, id=entry_ids.MAX)
     reply = await service.close(control_entry(), CLOSE)
-    assert reply is not None
+    assert isinstance(reply, control_pb2.SessionReply)
     assert reply.state == "closed"
     record = await sessions.read("run-1")
     assert record is not None
@@ -118,7 +118,7 @@ async def test_marks_that_cant_be_read_are_left_out(link: Link, client: redis.Re
     client.hset(KEYS["marks"], mapping=marks)
     client.expire(KEYS["marks"], 1000)
     reply = await service.close(control_entry(), CLOSE)
-    assert reply is not None
+    assert isinstance(reply, control_pb2.SessionReply)
     assert (reply.state, reply.totals.samples) == ("truncated", 7)
 
 
@@ -128,7 +128,7 @@ async def test_marks_that_take_too_much_memory_are_not_read(link: Link, client: 
     client.hset(KEYS["marks"], mapping={f"unit-{number}": "x" * 1_000_000 for number in range(5)})
     client.expire(KEYS["marks"], 1000)
     reply = await service.close(control_entry(), CLOSE)
-    assert reply is not None
+    assert isinstance(reply, control_pb2.SessionReply)
     assert reply.state == "truncated"
     record = await sessions.read("run-1")
     assert record is not None
