@@ -12,8 +12,8 @@ from rta_supervisor.recovery.recovery import Recovery
 from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.session.effects import SessionEffects
-from rta_supervisor.session.external_ids import ExternalIds
 from rta_supervisor.session.model import SessionRecord, SessionRef
+from rta_supervisor.session.opening.external_ids import ExternalIds
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings

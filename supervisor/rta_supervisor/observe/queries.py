@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from rta_supervisor.nodes import registry
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe.summaries import (
     ControlStreamSummary,
     NodeSummary,
@@ -233,6 +234,7 @@ def _parse_control_stream(
     parsed_groups = [] if isinstance(groups, Exception) else [pairs_to_dict(flat) for flat in groups]
     control_groups = [group for group in parsed_groups if group[b"name"] == keys.CONTROL_GROUP.encode()]
     unacknowledged = sum(int(group[b"pending"]) for group in control_groups)
+    oldest_ms = _first_entry_ms(fields)
     return ControlStreamSummary(
         key=key,
         principal=principal,
@@ -240,9 +242,10 @@ def _parse_control_stream(
         # Handled messages are deleted: what is there is being handled or waits.
         waiting=max(fields.get(b"length", 0) - unacknowledged, 0),
         unacknowledged=unacknowledged,
-        oldest_ms=_first_entry_ms(fields),
+        oldest_ms=None if oldest_ms is None else min(oldest_ms, now_ms()),
         evicted=int(evicted or 0),
         is_read=bool(control_groups),
+        last_id=replies.last_generated_id(fields or None),
     )
 
 

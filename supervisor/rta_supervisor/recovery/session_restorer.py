@@ -9,8 +9,8 @@ from rta_supervisor.diagnostics import log
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.recovery import completeness
 from rta_supervisor.session import state_machine
-from rta_supervisor.session.external_ids import ExternalId
 from rta_supervisor.session.model import SessionRecord, SessionRef
+from rta_supervisor.session.opening.external_ids import ExternalId
 from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore

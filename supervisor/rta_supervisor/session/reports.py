@@ -1,11 +1,11 @@
 """Folds reports of writers into sessions, a batch at a time: those of one unit are merged before Redis gets them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from rta_supervisor.control import expiry
 from rta_supervisor.control.dead_letters import DeadLetterWriter
-from rta_supervisor.control.entry import BatchResult, ControlEntry
+from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.control.request_priority import RequestPriority
 from rta_supervisor.diagnostics import counters
 from rta_supervisor.nodes.server_clock import now_ms
@@ -37,19 +37,22 @@ class ReportHandler:
         request_priority: RequestPriority | None = None,
         *,
         recent_reports: RecentReports | None = None,
+        on_changed: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """`on_changed`: called with the identity of each session whose folded state has changed."""
         self._dead_letters = dead_letters
         self._request_priority = request_priority or RequestPriority()
         self._sessions = sessions
         self._refresher = refresher
         self._config = config
         self._recent_reports = recent_reports or RecentReports()
+        self._on_changed = on_changed
 
     async def refuse(self, entry: ControlEntry, error: errors.RtaError) -> None:
         """Add a report that can't be handled to the dead letters. Reports get no reply."""
         await self._dead_letters.add(entry, error)
 
-    async def handle(self, entries: Sequence[ControlEntry]) -> BatchResult:
+    async def handle(self, entries: Sequence[ControlEntry]) -> None:
         """Merge reports by unit and fold them. One that can't be folded goes to the dead letters."""
         at_ms = now_ms()
         earliest_ns, latest_ns = time_limits.plausible_ns(at_ms, self._config.session)
@@ -68,7 +71,6 @@ class ReportHandler:
         for batch in batches.values():
             await self._fold(batch)
         counters.counts.reports += len(entries)
-        return BatchResult(entries)
 
     def _check_age(self, entry: ControlEntry, at_ms: int) -> None:
         if (error := expiry.expired_report(entry.sent_ms, at_ms, self._config.control)) is not None:
@@ -86,6 +88,7 @@ class ReportHandler:
         for result in results:
             if result.outcome is FoldOutcome.CHANGED:
                 self._refresher.mark_changed(result.ref)
+                self._on_changed(result.ref.identity)
             await self._dead_letter_refused(result, batch)
 
     async def _dead_letter_refused(self, result: FoldResult, batch: "_PrincipalReports") -> None:

@@ -5,13 +5,16 @@ is allowed, `effects` writes it.
 from collections.abc import Collection
 
 from rta_supervisor.control.entry import ControlEntry
+from rta_supervisor.control.waiting_requests import Wait
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.retention.day_index import DayIndex
-from rta_supervisor.session import open_rules, patch, server_functions, state_machine, time_limits
+from rta_supervisor.session import patch, server_functions, state_machine, time_limits
 from rta_supervisor.session.effects import SessionEffects
-from rta_supervisor.session.external_ids import ExternalId, ExternalIds
 from rta_supervisor.session.model import SessionRecord, SessionRef
+from rta_supervisor.session.opening import open_rules
+from rta_supervisor.session.opening.external_ids import ExternalId, ExternalIds
+from rta_supervisor.session.opening.open_sessions import OpenSessions
 from rta_supervisor.session.state_machine import SessionEvent
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
@@ -34,6 +37,7 @@ class SessionService:
         days: DayIndex,
         *,
         clock: Clock = now_ms,
+        open_sessions: OpenSessions | None = None,
     ) -> None:
         self._config = config
         self._sessions = sessions
@@ -41,6 +45,7 @@ class SessionService:
         self.external_ids = external_ids
         self._days = days
         self._clock = clock
+        self._open_sessions = open_sessions or OpenSessions(config)
         self._log = log.get()
 
     async def open(self, entry: ControlEntry, request: control_pb2.OpenSession) -> control_pb2.SessionReply:
@@ -79,6 +84,27 @@ class SessionService:
 
     async def _create(self, principal: str, request: control_pb2.OpenSession, document: session.Json) -> SessionRecord:
         """A new session, or the one that another supervisor has created meanwhile."""
+        self._open_sessions.add(principal, request.identity)
+        try:
+            record = await self._write_new(principal, request, document)
+        except BaseException:
+            self._open_sessions.remove(principal, request.identity)
+            raise
+        if record is not None:
+            counters.counts.opened += 1
+            ref = record.ref
+            self._log.info("session_opened", session=ref.identity, stream=ref.stream, id=ref.stream_session_id)
+            return record
+        self._open_sessions.remove(principal, request.identity)
+        record = await self._sessions.read(request.identity)
+        if record is None:
+            raise errors.SessionConflict(identity=request.identity, what="an owner", theirs="unknown", ours=principal)
+        return record
+
+    async def _write_new(
+        self, principal: str, request: control_pb2.OpenSession, document: session.Json
+    ) -> SessionRecord | None:
+        """A new session; None where there is one of its identity."""
         state = State(document["state"])
         raw = session.dump(session.with_supervisor_properties(document, state, None))
         stream = await self._days.stream_for(request.stream)
@@ -94,15 +120,7 @@ class SessionService:
             document=raw,
             external_id=request.external_id,
         )
-        record = await self.effects.create(new, position=position, at_ms=at_ms)
-        if record is not None:
-            counters.counts.opened += 1
-            self._log.info("session_opened", session=ref.identity, stream=ref.stream, id=ref.stream_session_id)
-            return record
-        record = await self._sessions.read(ref.identity)
-        if record is None:
-            raise errors.SessionConflict(identity=ref.identity, what="an owner", theirs="unknown", ours=principal)
-        return record
+        return await self.effects.create(new, position=position, at_ms=at_ms)
 
     async def update(self, entry: ControlEntry, request: control_pb2.UpdateSession) -> control_pb2.SessionReply:
         """Change properties, pause or resume. Updates are ordered by entry id: a late one changes nothing newer."""
@@ -117,20 +135,20 @@ class SessionService:
             record = await self._apply(record, SessionEvent.DESCRIBE, update=update)
         return reply_of(record)
 
-    async def close(self, entry: ControlEntry, request: control_pb2.CloseSession) -> control_pb2.SessionReply | None:
-        """Close a session once everything that is expected has arrived; None while it has not and may still come."""
+    async def close(self, entry: ControlEntry, request: control_pb2.CloseSession) -> control_pb2.SessionReply | Wait:
+        """Close a session once everything that is expected has arrived; wait while it has not and may still come."""
         operators = self._config.control.operators
         record = await self._read_authorized(entry.principal, request.identity, others=operators)
         expected = Totals.from_message(request.expected)
-        if not record.state.is_closed:
-            await self._sessions.fold_marks(record.ref)
+        if not record.state.is_closed and await self._sessions.fold_marks(record.ref):
             record = await self._sessions.read(request.identity) or record
-        # Checked again: another supervisor that got the same request may have closed it meanwhile.
+        # Another supervisor that got the same request may close it meanwhile: `end` finds that out.
         if not record.state.is_closed:
             is_complete = record.totals.has_arrived(expected)
             is_within_grace = time_limits.is_within_close_grace(entry.sent_ms, self._clock(), self._config.session)
             if state_machine.waits_for_data(is_complete=is_complete, is_within_grace=is_within_grace):
-                return None
+                until_ms = time_limits.close_grace_ends_ms(entry.sent_ms, self._config.session)
+                return Wait(request.identity, until_ms, lambda progress: progress.has_arrived(expected))
             event = state_machine.closing_event(State(request.state), is_complete=is_complete)
             record = await self.end(record, event, expected=expected, requested_by=entry.principal)
         await self._publish_end(record)
@@ -163,6 +181,7 @@ class SessionService:
         if expected is not None and (missing := ended.totals.missing_from(expected)) is not None:
             facts |= {"missing_bursts": missing.bursts, "missing_samples": missing.samples}
         counters.counts.closed[ended.state.value] += 1
+        self._open_sessions.remove(ended.principal, ended.ref.identity)
         self._log.info("session_closed", **facts)
         return ended
 

@@ -42,6 +42,6 @@ async def test_who_is_overtaken_in_a_close_tells_how_the_session_ended(url: str,
     slow_sessions.other = lambda: fast.close(entry, request)
     reply = await slow.close(entry, request)
     await link.close()
-    assert reply is not None
+    assert isinstance(reply, control_pb2.SessionReply)
     assert reply.state == "closed"
     assert samples.kinds(client, "rig", opened.stream_session_id) == ["session_json", "session_json"]

@@ -5,6 +5,7 @@ needs any more.
 import re
 from typing import Final
 
+from rta_supervisor.control.control_streams import FUTURE_MS
 from rta_supervisor.diagnostics import principal_limits
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import limit_record, summaries
@@ -13,7 +14,7 @@ from rta_supervisor.observe.queries import RedisQueries
 from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
-from rta_wire import __version__, errors, keys
+from rta_wire import __version__, entry_ids, errors, keys
 from rta_wire.session import State
 
 SCAN_PAGE: Final = 1000
@@ -66,14 +67,30 @@ class DeploymentChecks:
         if unread:
             remedy = "Start a supervisor that has their principals in control.principals or control.operators."
             return bad("control streams", f"nobody reads {name_some(unread)}", remedy)
-        if age_s > self._config.control.retry_s:
+        if exhausted := [stream.key for stream in streams if stream.is_exhausted]:
             remedy = (
-                "Supervisors are too slow or stuck: look at their logs and at rta-supervisor nodes; add another one."
+                f"A client of that principal appended an entry with the highest id: redis-cli UNLINK "
+                f"{' '.join(exhausted)}. Supervisors create it again; messages in it are lost."
             )
-            return bad("control streams", found, remedy, errors.Unavailable.exit_code)
+            return bad("control streams", f"nothing can be appended to {name_some(exhausted)}", remedy)
+        if age_s > self._config.control.retry_s:
+            oldest = summaries.oldest_stream(streams)
+            remedy = (
+                "Either it waits for data, or supervisors are too slow or stuck: look at the jobs of that principal, "
+                "at the logs of supervisors and at rta-supervisor nodes."
+            )
+            where = "" if oldest is None else f" in {oldest.key}"
+            return bad("control streams", found + where, remedy, errors.Unavailable.exit_code)
         if evicted := sum(stream.evicted for stream in streams):
             remedy = "Totals were counted again from the marks. Run supervisors without long pauses."
             return warn("control streams", f"{found}; {evicted:,} were evicted unread so far", remedy)
+        latest_ms = now_ms() + FUTURE_MS
+        if future := [stream.key for stream in streams if entry_ids.ms_of(stream.last_id) > latest_ms]:
+            remedy = (
+                "Clients of those principals choose entry ids instead of leaving them to Redis: see their jobs. Their "
+                "messages count as sent when they are read."
+            )
+            return warn("control streams", f"{found}; ids from the future in {name_some(future)}", remedy)
         return ok("control streams", found)
 
     async def principals(self) -> Finding:
