@@ -8,6 +8,7 @@ import datetime as dt
 import enum
 import json
 import math
+import re
 from typing import Any, Final
 
 import msgspec
@@ -215,22 +216,20 @@ def _check_depth(raw: bytes) -> None:
     """Refuses deep nesting before the parser recurses. Few brackets, those in strings included, can't nest deeply."""
     if raw.count(b"{") + raw.count(b"[") <= limits.SESSION_JSON_MAX_DEPTH:
         return
-    depth = 0
-    in_string = escaped = False
-    for byte in raw:
-        if escaped:
-            escaped = False
-        elif in_string:
-            escaped = byte == 0x5C
-            in_string = byte != 0x22
-        elif byte == 0x22:
-            in_string = True
-        elif byte in b"{[":
-            depth += 1
-            if depth > limits.SESSION_JSON_MAX_DEPTH:
-                raise _bad("$", f"it nests deeper than {limits.SESSION_JSON_MAX_DEPTH}")
-        elif byte in b"}]":
-            depth -= 1
+    # A loop over every byte would keep a supervisor from serving others: each round takes the innermost pairs away.
+    brackets = _STRING.sub(b"", raw).translate(_ROUND, _NO_BRACKETS)
+    for _ in range(limits.SESSION_JSON_MAX_DEPTH):
+        brackets = brackets.replace(b"()", b"")
+    # What is left is too deep, or is not in pairs, which the parser refuses: if it does not recurse too deeply.
+    if b"()" in brackets or brackets.count(b"(") > limits.SESSION_JSON_MAX_DEPTH:
+        raise _bad("$", f"it nests deeper than {limits.SESSION_JSON_MAX_DEPTH}")
+
+
+_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+"""A string. One without an end goes to the end of the text: to look for it again at each quote would take too long."""
+
+_ROUND: Final = bytes.maketrans(b"{[}]", b"(())")
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{[}]"))
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> Json:
