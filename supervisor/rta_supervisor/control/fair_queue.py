@@ -5,9 +5,12 @@ requests of one session stay in order, and only one of them is served at a time.
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 Item = TypeVar("Item")
+
+ALONE_AFTER: Final = 200
+"""Requests of one principal after each other, until it counts as the only one that asks."""
 
 
 class _PrincipalQueue(Generic[Item]):
@@ -36,13 +39,22 @@ class FairQueue(Generic[Item]):
     """
 
     def __init__(
-        self, weight: Callable[[str], float], is_operator: Callable[[str], bool], *, principal_max_served: int
+        self,
+        weight: Callable[[str], float],
+        is_operator: Callable[[str], bool],
+        *,
+        principal_max_served: int,
+        alone_max_served: int,
     ) -> None:
         """`is_operator`: principals that go before all others. `principal_max_served`: requests of one principal that
-        are served at a time."""
+        are served at a time; `alone_max_served`: where no other principal was served lately."""
         self._weight = weight
         self._is_operator = is_operator
         self._max_served = principal_max_served
+        self._alone_max_served = alone_max_served
+        self._last_principal = ""
+        self._alone_for = 0
+        """Requests of one principal that were served after each other."""
         self._queues: dict[str, _PrincipalQueue[Item]] = {}
         self._due: list[tuple[int, float, str]] = []
         """A heap of principals that have a request to serve: priority, virtual time, name."""
@@ -84,6 +96,8 @@ class FairQueue(Generic[Item]):
             del queue.waiting[session]
         queue.served.add(session)
         self.waiting -= 1
+        self._alone_for = self._alone_for + 1 if principal == self._last_principal else 0
+        self._last_principal = principal
         self._list(queue)
         return request
 
@@ -103,7 +117,8 @@ class FairQueue(Generic[Item]):
 
     def _list(self, queue: _PrincipalQueue[Item]) -> None:
         """List a principal that has a request to serve."""
-        if not queue.is_listed and queue.ready and len(queue.served) < self._max_served:
+        max_served = self._alone_max_served if self._alone_for >= ALONE_AFTER else self._max_served
+        if not queue.is_listed and queue.ready and len(queue.served) < max_served:
             queue.is_listed = True
             queue.served_until = max(queue.served_until, self._virtual_time)
             heapq.heappush(self._due, (queue.priority, queue.served_until, queue.name))

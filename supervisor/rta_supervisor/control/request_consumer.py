@@ -26,9 +26,11 @@ from rta_wire import errors
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2
 
-WORKERS: Final = 96
-PRINCIPAL_WORKERS: Final = 32
-"""Requests that are served at a time, and those of one principal: its slow ones leave workers to others."""
+WORKERS: Final = 64
+PRINCIPAL_WORKERS: Final = 16
+ALONE_WORKERS: Final = 48
+"""Requests that are served at a time, those of one principal among others, and those of one that asks alone. The more
+of them share each round trip, the less each costs, and the longer others wait for theirs."""
 
 OPERATOR_WORKERS: Final = 4
 """Workers that serve operators alone: they are served whatever others do."""
@@ -61,6 +63,7 @@ class RequestConsumer:
             self._weight,
             self._is_operator,
             principal_max_served=PRINCIPAL_WORKERS,
+            alone_max_served=ALONE_WORKERS,
         )
         self._waiting = WaitingRequests()
         self._changed: set[str] = set()

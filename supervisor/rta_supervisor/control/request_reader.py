@@ -3,6 +3,7 @@
 Knows which entries are in hand, from reading until they are acknowledged, so that none is served twice.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
@@ -39,7 +40,8 @@ class RequestReader:
         self._pending_after = dict.fromkeys(streams.principals, entry_ids.MIN)
         """Control streams whose pending entries are being read, with the id to read on from. Nothing new is read from
         them until that is done: a session's requests stay in order."""
-        self._full: set[str] = set()
+        self._backlog = dict.fromkeys(streams.principals, 0)
+        """Entries that were read of each control stream without coming to the end of it."""
         self._next_claim_s = self._next_takeover_s = 0.0
 
     def __len__(self) -> int:
@@ -131,16 +133,21 @@ class RequestReader:
         """Some new entries of each principal that has room. `is_waiting`: waits for a moment where there are none."""
         readable = [key for key in self._streams.principals if key not in self._pending_after]
         stream_keys, count = self._with_room(readable)
-        self._note_full(set(readable).difference(stream_keys))
         if not stream_keys:
             await anyio.sleep(BLOCK_FULL_MS / 1000 if is_waiting else 0)
             return []
         is_all = len(stream_keys) == len(self._streams.principals)
         block_ms = self._streams.block_ms if is_all else BLOCK_FULL_MS
-        return await self._streams.read_new(stream_keys, count=count, block_ms=block_ms if is_waiting else None)
+        entries = await self._streams.read_new(stream_keys, count=count, block_ms=block_ms if is_waiting else None)
+        self._note_backlog(stream_keys, entries, count)
+        return entries
 
-    def _note_full(self, full: set[str]) -> None:
-        """Note principals that have no room, once until all that they have in hand is served."""
-        for key in full - self._full:
-            principal_limits.note_reached(self._streams.principals[key], "requests_in_hand")
-        self._full = full | {key for key in self._full if self._in_hand[key]}
+    def _note_backlog(self, stream_keys: Iterable[str], entries: Iterable[ControlEntry], count: int) -> None:
+        """Note principals that sent more than they may have in hand, once until all of that is read."""
+        limit = self._config.limits.requests_in_hand
+        counts = Counter(entry.key for entry in entries)
+        for key in stream_keys:
+            before = self._backlog[key]
+            self._backlog[key] = before + counts[key] if counts[key] >= count else 0
+            if before < limit <= self._backlog[key]:
+                principal_limits.note_reached(self._streams.principals[key], "requests_in_hand")

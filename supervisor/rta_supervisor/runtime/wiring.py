@@ -74,7 +74,7 @@ def build(settings: Settings) -> SupervisorParts:
     nodes = build_nodes(link, settings, shares_catalogue=catalogue.repository.is_shared)
     control = build_control(link, settings, nodes)
     retention = build_retention(link, settings)
-    webhooks = Webhooks(link, settings)
+    webhooks = Webhooks(CoalescingLink(link), settings)
     sessions = build_sessions(link, settings, control=control, catalogue=catalogue, webhooks=webhooks)
     recovery = build_recovery(
         link, settings, nodes=nodes, control=control, retention=retention, catalogue=catalogue, sessions=sessions

@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_supervisor.control.fair_queue import FairQueue
+from rta_supervisor.control.fair_queue import ALONE_AFTER, FairQueue
 
 Request = tuple[str, str, int]
 """Principal, session, number."""
@@ -19,6 +19,7 @@ def queue_of(weights: dict[str, float] | None = None, *, at_a_time: int = 1000) 
         lambda principal: (weights or {}).get(principal, 1.0),
         lambda principal: principal == "op",
         principal_max_served=at_a_time,
+        alone_max_served=at_a_time,
     )
 
 
@@ -121,6 +122,27 @@ def test_sessions_of_a_principal_take_turns() -> None:
     serve(queue, 10)
     add(queue, ("a", "other", 0))
     assert ("a", "other", 0) in serve(queue, 2)
+
+
+def test_who_asks_alone_is_served_more_at_a_time() -> None:
+    """Until another principal asks."""
+    queue: FairQueue[Request] = FairQueue(lambda _: 1.0, lambda _: False, principal_max_served=2, alone_max_served=5)
+    add(queue, *(("a", f"s{number}", number) for number in range(ALONE_AFTER + 100)))
+
+    def served_at_a_time() -> int:
+        served = []
+        while (request := queue.next()) is not None:
+            served.append(request)
+        for request in served:
+            queue.done(*request[:2])
+        return len(served)
+
+    assert served_at_a_time() == 2
+    serve(queue, ALONE_AFTER)
+    assert served_at_a_time() == 5
+    add(queue, ("b", "x", 0))
+    serve(queue, 2)
+    assert served_at_a_time() == 2
 
 
 def test_operators_go_first_and_have_workers_of_their_own() -> None:
