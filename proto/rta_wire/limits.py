@@ -34,6 +34,8 @@ SESSION_JSON_MAX_BYTES: Final = 900 * KIB
 """A burst has to have room for it, with what compression adds at worst."""
 
 SESSION_JSON_MAX_DEPTH: Final = 16
+SESSION_JSON_MAX_CONTAINERS: Final = 100_000
+"""Objects and lists: each takes far more memory and time than the bytes that it is written with."""
 
 IDENTITY_MAX_BYTES: Final = 256
 KEY_PREFIX_MAX_CHARS: Final = 128
