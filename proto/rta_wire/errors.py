@@ -222,6 +222,24 @@ class ExternalIdUnsupported(RtaError):
     or name the identity of the session."""
 
 
+class SupervisorTooOld(RtaError):
+    """{what} needs supervisors of version {needed} or newer, and {found}. Nothing was changed. Upgrade it and ask
+    again."""
+
+
+class PayloadMissing(RtaError):
+    """Of payload {payload!r} {found} of {pieces} pieces are stored: the others were never stored, have expired, or were
+    used before. Nothing was changed: send the request anew."""
+
+    retriable = True
+
+
+class PayloadDamaged(RtaError):
+    """The payload of a request is not what its sender stored: {reason}. Nothing was changed: send the request anew."""
+
+    retriable = True
+
+
 class OperatorsOnly(RtaError):
     """Principal {principal!r} can't ask for {what}: only operators can. They stand in control.operators."""
 

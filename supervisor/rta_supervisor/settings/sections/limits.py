@@ -21,6 +21,8 @@ class LimitsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session_units: int = 100_000
     session_properties: int = 1000
     webhook_deliveries: int = 10_000
+    payload_bytes: int = 16 * 1024 * 1024
+    unread_reply_bytes: int = 16 * 1024 * 1024
     weights: dict[str, float] = {}
 
     def weight(self, principal: str) -> float:
