@@ -21,6 +21,7 @@ from rta_wire.stream.live_then_cold import StreamCounters
 from rta_writers.options import read as options_read
 from rta_writers.options.target import Target
 from rta_writers.read import batches
+from rta_writers.read import lookup as read_lookup
 from rta_writers.read import plan as read_plan
 from rta_writers.spark import reader as spark_reader
 from rta_writers.spark import stream_reader
@@ -226,13 +227,13 @@ def test_a_trimmed_offset_fails_the_query_or_is_a_gap(
 def test_a_session_that_starts_where_the_trimmer_stopped_has_lost_nothing(url: str, client: redis.Redis) -> None:
     """Entries before the first one of the session are gone, which were not its own: no error."""
     options = options_read.ReadOptions(redis_url=url)
-    position = read_plan.ReadPosition("rig", "5-0", 7)
+    position = read_lookup.ReadPosition("rig", "5-0", 7)
     counters = StreamCounters("6-0", "9-0", added=9, length=4)
     assert read_plan.count_missing(client, options, position, counters) is None
     client.xadd("stream:rig", {"id": "7", "data": encode.session_json(b"{}")}, id="6-0")
     assert read_plan.count_missing(client, options, position, counters) == 0
     assert read_plan.count_missing(client, options, position, counters, added=3) == 2
-    assert read_plan.count_missing(client, options, read_plan.ReadPosition("rig", "12-0", 7), counters) is None
+    assert read_plan.count_missing(client, options, read_lookup.ReadPosition("rig", "12-0", 7), counters) is None
 
 
 def add_entries(client: redis.Redis, count: int) -> None:
@@ -245,8 +246,7 @@ def test_a_trimmer_that_overtakes_a_task_is_noticed(client: redis.Redis, target:
     """All was there when the query was planned, and half of it when its task read: an error, or what is left."""
     add_entries(client, 4)
     options = options_read.ReadOptions(redis_url=target.redis_url, session="run-1")
-    position, counters = read_plan.find_position(client, options), read_plan.read_counters(client, options, "rig")
-    [entry_range] = read_plan.plan_ranges(position, counters, options, {7: "run-1"}, counters.last_id)
+    [entry_range] = read_plan.plan_batch(client, options)
     client.xtrim("stream:rig", maxlen=2, approximate=False)
     with pytest.raises(errors.StreamGap):
         list(batches.read_batches(options, entry_range, batches.RowFilter()))
