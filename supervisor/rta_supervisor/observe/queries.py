@@ -23,7 +23,7 @@ from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict, parse_info
 from rta_wire import day_streams, entry_ids, keys
 from rta_wire.session import State
-from rta_wire.stream import cold_index
+from rta_wire.stream import cold_index, source_cursor
 
 _SESSION_FIELDS: Final = (
     keys.STREAM_NAME,
@@ -62,6 +62,25 @@ class RedisQueries:
             return None
         return _parse_session(identity, fields, None if score is None else int(float(score)))
 
+    async def identities_of_external_id(self, external_id: str, principals: Sequence[str]) -> dict[str, str]:
+        """Identities of the sessions in Redis that these principals gave an external id, by principal."""
+        bound = await self._link.do_all([("GET", self._keys.external(name, external_id)) for name in principals])
+        identities = {
+            name: identity.decode() for name, identity in zip(principals, bound, strict=True) if identity is not None
+        }
+        rows = await self._link.do_all(
+            [
+                ("HMGET", self._keys.session_state(identity), keys.PRINCIPAL, keys.EXTERNAL_ID)
+                for identity in identities.values()
+            ]
+        )
+        # Verified, as an open is: a session of somebody else, or with another external id, is not meant.
+        return {
+            name: identity
+            for (name, identity), (owner, noted) in zip(identities.items(), rows, strict=True)
+            if owner == name.encode() and noted in (None, external_id.encode())
+        }
+
     async def sessions(self) -> list[SessionSummary]:
         """All live sessions: open ones, and those that closed a moment ago. The one heard of last comes first."""
         heard_ms = await self.identities()
@@ -81,9 +100,27 @@ class RedisQueries:
             ]
         return sessions
 
+    async def used_streams(self) -> list[str]:
+        """The names of all streams of data that sessions used."""
+        return sorted(raw.decode() for raw in await self._link.do("ZRANGE", self._keys.streams_used(), 0, -1))
+
+    async def streams_of(self, source: str) -> list[str]:
+        """The stream of that name and the days of a source, in the order in which they are read. Empty: none of them is
+        known, live or cold."""
+        days, used, is_live, cold = await self._link.do_all(
+            [
+                ("ZRANGE", self._keys.days(source), 0, -1),
+                ("ZSCORE", self._keys.streams_used(), source),
+                ("EXISTS", keys.stream(source)),
+                ("HGET", self._keys.cold_index(), source),
+            ]
+        )
+        streams = source_cursor.ordered_streams(source, (raw.decode() for raw in days))
+        return streams if len(streams) > 1 or used is not None or is_live or cold is not None else []
+
     async def streams(self, sessions: Iterable[SessionSummary]) -> list[StreamSummary]:
         """All streams of data that sessions used, the largest first. `sessions`: live ones, to count those in each."""
-        names = sorted(raw.decode() for raw in await self._link.do("ZRANGE", self._keys.streams_used(), 0, -1))
+        names = await self.used_streams()
         open_sessions: dict[str, int] = {}
         for session in sessions:
             if not session.state.is_closed:
