@@ -117,7 +117,7 @@ class SourcePosition(msgspec.Struct, frozen=True):
         return days[-1] if days and days[-1] not in set(indexed) else None
 
 
-class Cut(NamedTuple):
+class IdLookup(NamedTuple):
     """A question to the caller: the id of the entry that is so many entries after an id in a stream."""
 
     stream: str
@@ -131,8 +131,8 @@ class BoundedAdvance:
     The caller looks up ids where the limit ends inside a stream, since Redis gives no ids without reading entries:
 
         advance = BoundedAdvance(start, latest, counters, max_entries)
-        while (cut := advance.next_cut()) is not None:
-            advance.take_id(find_id(cut))
+        while (lookup := advance.next_lookup()) is not None:
+            advance.take_id(find_id(lookup))
         advance.position
     """
 
@@ -157,7 +157,7 @@ class BoundedAdvance:
     def position(self) -> SourcePosition:
         return SourcePosition(self._latest.source, self._reached)
 
-    def next_cut(self) -> Cut | None:
+    def next_lookup(self) -> IdLookup | None:
         """What the caller has to look up next. None: the position is complete."""
         while self._budget > 0 and (stream := next(self._streams, None)) is not None:
             end = self._latest.position(stream)
@@ -167,7 +167,7 @@ class BoundedAdvance:
                 self._budget -= end.added - base
                 continue
             self._stream = stream
-            return Cut(stream, self._start.position(stream).id, self._budget)
+            return IdLookup(stream, self._start.position(stream).id, self._budget)
         return None
 
     def take_id(self, entry_id: str | None) -> None:

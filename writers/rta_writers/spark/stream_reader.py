@@ -63,9 +63,9 @@ class StreamReader(reader.PartitionReader, SupportsTriggerAvailableNow, DataSour
             raise errors.Usage(reason="Option 'maxEntriesPerTrigger' needs Spark 4.2 or newer: leave it out")
         before = SourcePosition.load(latest.source, start)
         advance = source_cursor.BoundedAdvance(before, latest, counters, options.max_entries_per_trigger)
-        while (cut := advance.next_cut()) is not None:
-            position = source.position(cut.stream, cut.after)
-            advance.take_id(plan.nth_id_after(client, options, position, cut.entries))
+        while (wanted := advance.next_lookup()) is not None:
+            position = source.position(wanted.stream, wanted.after)
+            advance.take_id(plan.nth_id_after(client, options, position, wanted.entries))
         return advance.position.dump()
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:

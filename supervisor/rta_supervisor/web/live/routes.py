@@ -2,6 +2,7 @@
 headers restrict what a browser may do with them.
 """
 
+import functools
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
@@ -62,9 +63,6 @@ def routes(context: WebContext) -> list[BaseRoute]:
         record = await _read_session(context, request)
         return record if isinstance(record, Response) else _json(_session_json(record))
 
-    async def stream(request: Request) -> Response:
-        return await _show_streams(context, request)
-
     async def plot(request: Request) -> Response:
         if _is_cross_site(request):
             return _problem(CROSS_SITE, 403)
@@ -83,7 +81,7 @@ def routes(context: WebContext) -> list[BaseRoute]:
         Route("/ui", page),
         Route("/ui/events", events),
         Route("/ui/session", session),
-        Route("/ui/stream", stream),
+        Route("/ui/stream", functools.partial(_show_streams, context)),
         Route("/ui/plot", plot),
         Route("/ui/static/{name}", file),
     ]

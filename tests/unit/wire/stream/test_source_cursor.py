@@ -102,13 +102,13 @@ class Reader:
         start = SourcePosition.load("rig", self.offset)
         latest = SourcePosition.latest("rig", counters)
         advance = source_cursor.BoundedAdvance(start, latest, counters, self.max_entries)
-        while (cut := advance.next_cut()) is not None:
+        while (wanted := advance.next_lookup()) is not None:
             later = [
                 entry_id
-                for entry_id in self.source.streams[cut.stream].remaining
-                if entry_ids.is_after(entry_id, cut.after)
+                for entry_id in self.source.streams[wanted.stream].remaining
+                if entry_ids.is_after(entry_id, wanted.after)
             ]
-            advance.take_id(later[cut.entries - 1] if len(later) >= cut.entries else None)
+            advance.take_id(later[wanted.entries - 1] if len(later) >= wanted.entries else None)
         self.offset = json.loads(json.dumps(advance.position.dump()))
         end = SourcePosition.load("rig", self.offset)
         assert set(end.streams) <= {"rig", *self.source.streams}, "the offset has streams that are gone"
