@@ -155,18 +155,16 @@ def test_a_whole_life_in_a_cluster(
         session.pause()
         owner.wait(session.identity, "waiting", timeout_s=20)
         options = options_read.ReadOptions.parse({"redisUrl": cluster.url, "stream": f"rig-{principal}"})
-        position = read_plan.find_position(client, options)
         # Before it is closed: the index is of live sessions.
-        names = read_plan.read_identities(client, options, position)
+        (early_range,) = read_plan.plan_batch(client, options)
         ended = session.close(expected=totals)
         assert (ended.state, ended.totals.samples) == ("closed", 7)
         assert document(client, session.identity)["group"] == "g"
         assert fields(client, session.identity)["tEnd"] == str(samples.START_NS + 6)
-        now = read_plan.read_counters(client, options, position.stream)
-        assert names == {session.target.stream_session_id: session.identity}
+        assert early_range.identities == {session.target.stream_session_id: session.identity}
         values = [
             row["value"]
-            for stream_range in read_plan.plan_ranges(position, now, options, names, now.last_id)
+            for stream_range in read_plan.plan_batch(client, options)
             for batch in batches.read_batches(options, stream_range, batches.RowFilter())
             for row in batch.to_pylist()
         ]
