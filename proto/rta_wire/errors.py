@@ -128,7 +128,7 @@ class PrincipalNotServed(Unavailable):
 
 
 class NoReply(Unavailable):
-    """The supervisor did not answer {request} for session {identity!r} within {timeout_s} s."""
+    """The supervisor did not answer {request} for {identity!r} within {timeout_s} s."""
 
 
 class CatalogueUnavailable(Unavailable):

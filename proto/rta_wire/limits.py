@@ -30,6 +30,9 @@ SEARCH_MAX_DETAILS: Final = 20
 LIST_MAX_SESSIONS: Final = 1_000_000
 """Sessions that a client may ask for in one call. They come in pages."""
 
+TRIM_KEEP_MAX_ENTRIES: Final = 2**53
+"""More than any stream has, and a whole number in Lua."""
+
 SESSION_JSON_MAX_BYTES: Final = 900 * KIB
 """A burst has to have room for it, with what compression adds at worst."""
 

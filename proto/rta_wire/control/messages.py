@@ -26,10 +26,10 @@ SessionRequest = (
 LookUp = control_pb2.GetSession | control_pb2.ListSessions
 """Requests that change nothing, and are answered with a page of sessions."""
 
-Request = SessionRequest | LookUp | control_pb2.StorePiece | control_pb2.CancelRequest
+Request = SessionRequest | LookUp | control_pb2.StorePiece | control_pb2.TrimStream | control_pb2.CancelRequest
 Report = control_pb2.Progress | control_pb2.Heartbeat
 Message = Request | Report
-ReplyBody = control_pb2.SessionReply | control_pb2.SessionPage
+ReplyBody = control_pb2.SessionReply | control_pb2.SessionPage | control_pb2.TrimReply
 
 _FIELD: Final = {
     control_pb2.OpenSession: "open",
@@ -41,6 +41,7 @@ _FIELD: Final = {
     control_pb2.GetSession: "get",
     control_pb2.ListSessions: "list",
     control_pb2.StorePiece: "piece",
+    control_pb2.TrimStream: "trim",
     control_pb2.Progress: "progress",
     control_pb2.Heartbeat: "heartbeat",
 }
@@ -82,9 +83,14 @@ def unpack(raw: bytes | None) -> Message:
     return message
 
 
+_WITHOUT_SESSION = (
+    control_pb2.CancelRequest | control_pb2.ListSessions | control_pb2.StorePiece | control_pb2.TrimStream
+)
+
+
 def session_of(message: Message) -> str:
     """The identity of the session that a message names; empty where it names none by its identity."""
-    if isinstance(message, control_pb2.CancelRequest | control_pb2.ListSessions | control_pb2.StorePiece):
+    if isinstance(message, _WITHOUT_SESSION):
         return ""
     return message.identity
 
@@ -97,6 +103,8 @@ def check(message: Message) -> Message:
         _check_list(message)
     elif isinstance(message, control_pb2.StorePiece):
         payload.check_piece(message)
+    elif isinstance(message, control_pb2.TrimStream):
+        _check_trim(message)
     else:
         _check_session_message(message)
     return message
@@ -160,6 +168,16 @@ def _check_list(message: control_pb2.ListSessions) -> None:
         name_checks.check_identity(message.after.identity)
 
 
+def _check_trim(message: control_pb2.TrimStream) -> None:
+    name_checks.check_stream_name(message.stream)
+    if message.WhichOneof("extent") is None:
+        raise errors.BadMessage(reason="it says neither how many entries stay nor from which time on")
+    if message.HasField("keep_entries") and not 1 <= message.keep_entries <= limits.TRIM_KEEP_MAX_ENTRIES:
+        raise errors.BadMessage(
+            reason=f"{message.keep_entries} entries can't be kept: 1 to {limits.TRIM_KEEP_MAX_ENTRIES} can"
+        )
+
+
 def _quoted(value: str) -> str:
     return repr(quoting.cut(value, quoting.NAME_MAX_CHARS))
 
@@ -172,7 +190,7 @@ def _check_progress(message: control_pb2.Progress) -> None:
 
 
 def pack_reply(request_id: str, outcome: ReplyBody | errors.RtaError) -> bytes:
-    """A reply with a session or a page of them, or with an error by the name of its class."""
+    """A reply with a session, a page of them or what was trimmed, or with an error by the name of its class."""
     reply = control_pb2.Reply(version=VERSION, request_id=request_id)
     if isinstance(outcome, errors.RtaError):
         reply.error.code = type(outcome).__name__
@@ -180,6 +198,8 @@ def pack_reply(request_id: str, outcome: ReplyBody | errors.RtaError) -> bytes:
         reply.error.retriable = outcome.retriable
     elif isinstance(outcome, control_pb2.SessionPage):
         reply.page.CopyFrom(outcome)
+    elif isinstance(outcome, control_pb2.TrimReply):
+        reply.trim.CopyFrom(outcome)
     else:
         reply.session.CopyFrom(outcome)
     return reply.SerializeToString()
@@ -193,6 +213,11 @@ def unpack_reply(raw: bytes) -> control_pb2.SessionReply:
 def unpack_page(raw: bytes) -> control_pb2.SessionPage:
     """The page in a reply to a look-up; an error in a reply is raised."""
     return _unpack_reply(raw).page
+
+
+def unpack_trim(raw: bytes) -> control_pb2.TrimReply:
+    """What a request to trim did; an error in a reply is raised."""
+    return _unpack_reply(raw).trim
 
 
 def _unpack_reply(raw: bytes) -> control_pb2.Reply:

@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Control(_message.Message):
-    __slots__ = ("version", "open", "close", "progress", "heartbeat", "update", "cancel", "resurrect", "archived", "get", "list", "piece")
+    __slots__ = ("version", "open", "close", "progress", "heartbeat", "update", "cancel", "resurrect", "archived", "get", "list", "piece", "trim")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     OPEN_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
@@ -19,6 +19,7 @@ class Control(_message.Message):
     GET_FIELD_NUMBER: _ClassVar[int]
     LIST_FIELD_NUMBER: _ClassVar[int]
     PIECE_FIELD_NUMBER: _ClassVar[int]
+    TRIM_FIELD_NUMBER: _ClassVar[int]
     version: int
     open: OpenSession
     close: CloseSession
@@ -31,7 +32,8 @@ class Control(_message.Message):
     get: GetSession
     list: ListSessions
     piece: StorePiece
-    def __init__(self, version: _Optional[int] = ..., open: _Optional[_Union[OpenSession, _Mapping]] = ..., close: _Optional[_Union[CloseSession, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., update: _Optional[_Union[UpdateSession, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ..., resurrect: _Optional[_Union[ResurrectSession, _Mapping]] = ..., archived: _Optional[_Union[NoteArchived, _Mapping]] = ..., get: _Optional[_Union[GetSession, _Mapping]] = ..., list: _Optional[_Union[ListSessions, _Mapping]] = ..., piece: _Optional[_Union[StorePiece, _Mapping]] = ...) -> None: ...
+    trim: TrimStream
+    def __init__(self, version: _Optional[int] = ..., open: _Optional[_Union[OpenSession, _Mapping]] = ..., close: _Optional[_Union[CloseSession, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., update: _Optional[_Union[UpdateSession, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ..., resurrect: _Optional[_Union[ResurrectSession, _Mapping]] = ..., archived: _Optional[_Union[NoteArchived, _Mapping]] = ..., get: _Optional[_Union[GetSession, _Mapping]] = ..., list: _Optional[_Union[ListSessions, _Mapping]] = ..., piece: _Optional[_Union[StorePiece, _Mapping]] = ..., trim: _Optional[_Union[TrimStream, _Mapping]] = ...) -> None: ...
 
 class OpenSession(_message.Message):
     __slots__ = ("request_id", "identity", "stream", "session_json", "external_id", "payload")
@@ -180,6 +182,18 @@ class StorePiece(_message.Message):
     checksum: bytes
     def __init__(self, request_id: _Optional[str] = ..., payload_id: _Optional[str] = ..., number: _Optional[int] = ..., data: _Optional[bytes] = ..., checksum: _Optional[bytes] = ...) -> None: ...
 
+class TrimStream(_message.Message):
+    __slots__ = ("request_id", "stream", "keep_entries", "before_ms")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    KEEP_ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    stream: str
+    keep_entries: int
+    before_ms: int
+    def __init__(self, request_id: _Optional[str] = ..., stream: _Optional[str] = ..., keep_entries: _Optional[int] = ..., before_ms: _Optional[int] = ...) -> None: ...
+
 class Payload(_message.Message):
     __slots__ = ("id", "pieces", "size_bytes", "checksum")
     ID_FIELD_NUMBER: _ClassVar[int]
@@ -229,18 +243,34 @@ class Heartbeat(_message.Message):
     def __init__(self, identity: _Optional[str] = ..., stream_session_id: _Optional[int] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("version", "request_id", "session", "error", "page")
+    __slots__ = ("version", "request_id", "session", "error", "page", "trim")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIELD_NUMBER: _ClassVar[int]
+    TRIM_FIELD_NUMBER: _ClassVar[int]
     version: int
     request_id: str
     session: SessionReply
     error: ErrorReply
     page: SessionPage
-    def __init__(self, version: _Optional[int] = ..., request_id: _Optional[str] = ..., session: _Optional[_Union[SessionReply, _Mapping]] = ..., error: _Optional[_Union[ErrorReply, _Mapping]] = ..., page: _Optional[_Union[SessionPage, _Mapping]] = ...) -> None: ...
+    trim: TrimReply
+    def __init__(self, version: _Optional[int] = ..., request_id: _Optional[str] = ..., session: _Optional[_Union[SessionReply, _Mapping]] = ..., error: _Optional[_Union[ErrorReply, _Mapping]] = ..., page: _Optional[_Union[SessionPage, _Mapping]] = ..., trim: _Optional[_Union[TrimReply, _Mapping]] = ...) -> None: ...
+
+class TrimReply(_message.Message):
+    __slots__ = ("stream", "removed_entries", "entries", "is_partial", "kept_because")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    IS_PARTIAL_FIELD_NUMBER: _ClassVar[int]
+    KEPT_BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    stream: str
+    removed_entries: int
+    entries: int
+    is_partial: bool
+    kept_because: str
+    def __init__(self, stream: _Optional[str] = ..., removed_entries: _Optional[int] = ..., entries: _Optional[int] = ..., is_partial: bool = ..., kept_because: _Optional[str] = ...) -> None: ...
 
 class SessionReply(_message.Message):
     __slots__ = ("identity", "stream", "stream_session_id", "state", "totals", "missing")

@@ -4,17 +4,21 @@ batches go first.
 What is too much is decided in `cold_limits`. Live entries are trimmed by `retention`.
 """
 
+import math
+
+import anyio
 import redis.exceptions
 
 from rta_supervisor.compaction import cold_limits, extents
 from rta_supervisor.compaction.store import CompactionStore, StoredBatch
 from rta_supervisor.diagnostics import log, loop_watch
+from rta_supervisor.nodes import leases
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.retention import archive_floor
 from rta_supervisor.retention.archive_floor import ArchiveFloor
 from rta_supervisor.retention.archive_floor_store import ArchiveFloorStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import scanning
+from rta_supervisor.transport import commands, scanning
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, errors
 from rta_wire.stream import cold_index
@@ -48,6 +52,22 @@ class ColdTrimmer:
             except (errors.BadBatch, redis.exceptions.ResponseError) as error:
                 self._log.error("cold_not_trimmed", stream=stream, error=str(error))
 
+    async def trim(self, stream: str, limits: settings.TrimLimits, at_ms: int, until_s: float) -> bool:
+        """Trim the cold part of one stream to these limits, with ages as of `at_ms`. What the archive needs stays.
+
+        Gives whether it came to the end before `until_s`, a time of the event loop, and nobody changed the stream
+        meanwhile.
+        """
+        store = CompactionStore(self._link, self._config.keys, stream)
+        extent = await store.extent()
+        if extent is None or stream in await self._floors.read():
+            return True
+        try:
+            await self._remove_batches(store, extent, limits, commands.FOREVER, at_ms=at_ms, until_s=until_s)
+        except leases.LeaseExpired:
+            return False
+        return anyio.current_time() < until_s
+
     async def _track_streams(self, streams: list[str]) -> None:
         """Have the trimming duty look at streams with a cold part: one that is in no list would stay for ever."""
         scores = await self._link.do("ZMSCORE", self._config.keys.streams_used(), *streams)
@@ -71,9 +91,18 @@ class ColdTrimmer:
                 await self._floors.note_cut(store.stream, floor, count, first_id)
 
     async def _remove_batches(
-        self, store: CompactionStore, extent: ColdExtent, limits: settings.TrimLimits, until_ms: int
+        self,
+        store: CompactionStore,
+        extent: ColdExtent,
+        limits: settings.TrimLimits,
+        until_ms: int,
+        *,
+        at_ms: int | None = None,
+        until_s: float = math.inf,
     ) -> int:
         """Remove the oldest batches while the stream is over its limits. Returns how many entries they had.
+
+        `at_ms`: the time from which ages are counted; None: now. `until_s`: when to stop, by the event loop.
 
         A batch leaves the index before it is removed, so that readers find everything that the index has.
         """
@@ -81,9 +110,9 @@ class ColdTrimmer:
         live = await store.live_info()
         live_entries = min(live.length, max(live.added - extent.added, 0))
         current: ColdExtent | None = extent
-        while current is not None:
+        while current is not None and anyio.current_time() < until_s:
             memory_bytes = await store.memory_bytes() if limits.max_bytes else 0
-            usage = cold_limits.StreamUsage(live_entries, memory_bytes, now_ms())
+            usage = cold_limits.StreamUsage(live_entries, memory_bytes, at_ms or now_ms())
             if not cold_limits.may_exceed(current, usage, limits) and await store.batch_count() <= current.batches:
                 break
             first = await store.batch_after(entry_ids.MIN)

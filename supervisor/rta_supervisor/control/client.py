@@ -30,6 +30,14 @@ class OperatorClient:
         self.principal = config.control.operators[0]
 
     async def request(self, request: messages.SessionRequest) -> control_pb2.SessionReply:
+        """Send a request about a session and give its reply."""
+        return messages.unpack_reply(await self._exchange(request, request.identity))
+
+    async def trim(self, request: control_pb2.TrimStream) -> control_pb2.TrimReply:
+        """Send a request to trim a stream and give its reply."""
+        return messages.unpack_trim(await self._exchange(request, request.stream))
+
+    async def _exchange(self, request: messages.Request, subject: str) -> bytes:
         """Send a request and give its reply. One that may not have arrived is sent again: an id is served once."""
         raw = messages.pack(messages.check(request))
         control_stream, reply_key = self._keys.requests(self.principal), self._keys.reply(request.request_id)
@@ -39,10 +47,10 @@ class OperatorClient:
                     await self.check_is_served()
                     bound = ("MAXLEN", "~", limits.CONTROL_MAX_ENTRIES)
                     await self._link.do("XADD", control_stream, *bound, "*", keys.CONTROL_FIELD, raw)
-                    return messages.unpack_reply(await self._wait_for_reply(reply_key))
+                    return await self._wait_for_reply(reply_key)
                 except OUTAGE_ERRORS:
                     await anyio.sleep(OUTAGE_PAUSE_S)
-        raise errors.NoReply(request=type(request).__name__, identity=request.identity, timeout_s=self._timeout_s)
+        raise errors.NoReply(request=type(request).__name__, identity=subject, timeout_s=self._timeout_s)
 
     async def _wait_for_reply(self, key: str) -> bytes:
         while True:
@@ -62,6 +70,15 @@ class OperatorClient:
                 reason=f"no running supervisor reads requests of {self.principal!r}. "
                 "Name it in their settings and start them again",
             )
+
+    async def check_release(self, release: tuple[int, int], what: str) -> None:
+        """Raise where a supervisor is too old for something, which it would take for a mistake: any may get the
+        request."""
+        for node in (await registry.running_nodes(self._link, self._keys)).values():
+            if node.is_older_than(release):
+                raise errors.SupervisorTooOld(
+                    what=what, needed=".".join(map(str, release)), found=f"one of version {node.version} is running"
+                )
 
     async def _is_consumed(self, control_stream: str) -> bool:
         """Whether supervisors have created their consumer group on a control stream."""

@@ -38,6 +38,7 @@ KINDS: Final[dict[type, str]] = {
     control_pb2.GetSession: "get",
     control_pb2.ListSessions: "list",
     control_pb2.StorePiece: "piece",
+    control_pb2.TrimStream: "trim",
 }
 """The label of each type of request in metrics."""
 

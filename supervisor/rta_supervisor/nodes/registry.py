@@ -1,6 +1,7 @@
 """The registry of running supervisors in Redis: lists them, and keeps this one registered so that clients find it."""
 
 import os
+import re
 import socket
 import uuid
 from typing import Final
@@ -14,6 +15,8 @@ from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import __version__, day_streams, keys
 
+_RELEASE: Final = re.compile(r"(\d{1,9})\.(\d{1,9})")
+
 LAST_REGISTRATION_TTL_S: Final = 30 * day_streams.DAY_S
 """How long clients wait for a supervisor to come back rather than say at once that there is none."""
 
@@ -26,6 +29,11 @@ class RunningNode(msgspec.Struct, frozen=True):
     pid: int
     seen_ms: int
     """When it renewed its registration."""
+
+    def is_older_than(self, release: tuple[int, int]) -> bool:
+        """Whether its version is below these first two numbers of one."""
+        numbers = _RELEASE.match(self.version)
+        return numbers is not None and (int(numbers[1]), int(numbers[2])) < release
 
     @classmethod
     def parse(cls, fields: dict[bytes, bytes]) -> "RunningNode":

@@ -151,8 +151,10 @@ def _observation(observation: Observation) -> Iterator[Metric]:
     yield _gauge("rta_dead_letters_kept", "Messages that could not be applied and are kept.", observation.dead_letters)
     yield _gauge("rta_archive_waiting_sessions", "Closed sessions that wait for it.", observation.unarchived)
     yield _gauge("rta_streams", "Streams that sessions used.", observation.stream_count)
+    parts = {("live",): observation.live_bytes, ("cold",): observation.cold_bytes}
+    yield _gauges("rta_streams_memory_bytes", "Memory of all streams that sessions used.", parts, "part")
     yield from _control_streams(observation.control_streams, at_ms)
-    yield from _longest_streams(observation.streams)
+    yield from _observed_streams(observation.streams)
     if (server := observation.server) is not None:
         yield _gauge("rta_redis_memory_used_bytes", "Memory that Redis uses.", server.used_bytes)
         yield _gauge("rta_redis_memory_max_bytes", "Memory that Redis may use; 0: any.", server.max_bytes)
@@ -173,13 +175,16 @@ def _control_streams(streams: Sequence[ControlStreamSummary], at_ms: int) -> Ite
     yield _gauges("rta_control_age_seconds", "Age of the oldest message.", ages, *labels)
 
 
-def _longest_streams(streams: Sequence[StreamObservation]) -> Iterator[Metric]:
+def _observed_streams(streams: Sequence[StreamObservation]) -> Iterator[Metric]:
+    """Figures of the streams that are the largest by memory or the longest."""
     entries = {(stream.name,): stream.entries for stream in streams}
     memory = {(stream.name,): stream.memory_bytes for stream in streams}
+    cold = {(stream.name,): stream.cold_bytes for stream in streams}
     ages = {(stream.name,): stream.age_s for stream in streams}
-    yield _gauges("rta_stream_entries", "Entries of the longest streams.", entries, "stream")
-    yield _gauges("rta_stream_memory_bytes", "Memory of the longest streams.", memory, "stream")
-    yield _gauges("rta_stream_age_seconds", "Age of the oldest entry of the longest streams.", ages, "stream")
+    yield _gauges("rta_stream_entries", "Live entries of the largest streams.", entries, "stream")
+    yield _gauges("rta_stream_memory_bytes", "Memory of the largest streams, of their live part.", memory, "stream")
+    yield _gauges("rta_stream_cold_memory_bytes", "Memory of the largest streams, of their cold part.", cold, "stream")
+    yield _gauges("rta_stream_age_seconds", "Age of the oldest live entry of the largest streams.", ages, "stream")
 
 
 LabelledValues = Mapping[Any, float]

@@ -10,6 +10,7 @@ import msgspec
 
 from rta_supervisor.nodes import registry
 from rta_supervisor.nodes.server_clock import now_ms
+from rta_supervisor.observe import stream_memory
 from rta_supervisor.observe.summaries import (
     ControlStreamSummary,
     NodeSummary,
@@ -130,26 +131,24 @@ class RedisQueries:
         for session in sessions:
             if not session.state.is_closed:
                 open_sessions[session.stream] = open_sessions.get(session.stream, 0) + 1
-        raw_replies = await self._link.try_all(
-            [
-                command
-                for name in names
-                for command in (replies.stream_info_command(keys.stream(name)), ("MEMORY", "USAGE", keys.stream(name)))
-            ]
-        )
+        infos = await paging.map_pages(names, self._read_infos)
+        memory = await stream_memory.read(self._link, [keys.stream(name) for name in names])
         cold = await self._cold_extents()
         streams = [
-            self._parse_stream(name, info, memory, open_sessions.get(name, 0), cold.get(name))
-            for name, info, memory in zip(names, raw_replies[::2], raw_replies[1::2], strict=True)
+            self._parse_stream(name, info, memory.get(keys.stream(name)), open_sessions.get(name, 0), cold.get(name))
+            for name, info in zip(names, infos, strict=True)
         ]
-        return sorted(streams, key=lambda stream: (-(stream.memory_bytes or 0) - stream.cold_bytes, stream.stream))
+        return sorted(streams, key=lambda stream: (-stream.total_bytes, stream.stream))
+
+    async def _read_infos(self, names: Sequence[str]) -> list[Any]:
+        return await self._link.try_all([replies.stream_info_command(keys.stream(name)) for name in names])
 
     async def _cold_extents(self) -> dict[str, cold_index.ColdExtent | None]:
         index = await scanning.read_hash(self._link, self._keys.cold_index())
         return {name.decode(): cold_index.parse(raw) for name, raw in index.items()}
 
     def _parse_stream(
-        self, name: str, raw_info: Any, memory: Any, open_sessions: int, cold: cold_index.ColdExtent | None
+        self, name: str, raw_info: Any, memory: int | None, open_sessions: int, cold: cold_index.ColdExtent | None
     ) -> StreamSummary:
         info = replies.parse_stream_info(raw_info) or {}
         last_id = cold.last_id if cold else None
@@ -161,7 +160,7 @@ class RedisQueries:
             day=None if (day := day_streams.parse(name)) is None else day.date.isoformat(),
             entries=info.get(b"length", 0),
             entries_added=info.get(b"entries-added", 0),
-            memory_bytes=memory if isinstance(memory, int) else None,
+            memory_bytes=memory,
             first_ms=entry_ids.ms_of(cold.first_id) if cold else _first_entry_ms(info),
             last_ms=None if last_id is None else entry_ids.ms_of(last_id),
             open_sessions=open_sessions,

@@ -2,7 +2,9 @@
 asking for those costs Redis nothing.
 """
 
+import heapq
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +13,7 @@ import redis.exceptions
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.observe import queries, server_functions, summaries
+from rta_supervisor.observe import queries, server_functions, stream_memory, summaries
 from rta_supervisor.retention import session_index
 from rta_supervisor.session.opening.open_sessions import OpenSessions
 from rta_supervisor.settings import settings
@@ -21,7 +23,7 @@ from rta_wire import entry_ids, keys
 from rta_wire.session import State
 
 STREAMS_MAX: Final = 100
-"""Streams whose memory and age are read: the longest ones."""
+"""Streams that are observed one by one: so many of the largest by memory, and so many of the longest."""
 
 
 class StreamObservation(msgspec.Struct, frozen=True):
@@ -30,8 +32,11 @@ class StreamObservation(msgspec.Struct, frozen=True):
     name: str
     entries: int
     memory_bytes: int
+    """Of the live part."""
     age_s: float
-    """Age of its oldest entry."""
+    """Age of its oldest live entry."""
+    cold_bytes: int = 0
+    """Memory of the cold part."""
 
 
 class Observation(msgspec.Struct, frozen=True):
@@ -42,6 +47,9 @@ class Observation(msgspec.Struct, frozen=True):
     """Live sessions by state."""
     streams: tuple[StreamObservation, ...] = ()
     stream_count: int = 0
+    live_bytes: int = 0
+    cold_bytes: int = 0
+    """Memory of all streams, live and cold."""
     control_streams: tuple[summaries.ControlStreamSummary, ...] = ()
     nodes: int = 0
     dead_letters: int = 0
@@ -76,12 +84,16 @@ class Sampler:
 
     async def observe(self) -> Observation:
         """Make an observation, which is the latest from now on."""
-        streams, stream_count = await self._observe_streams()
+        names = [raw.decode() for raw in await scanning.read_sorted_set(self._link, self._config.keys.streams_used())]
+        counters.counts.merge_gone_streams(names)
+        live, cold = await self._read_memory(names)
         self.latest = Observation(
             at_ms=now_ms(),
             sessions=await self._count_by_state(),
-            streams=streams,
-            stream_count=stream_count,
+            streams=await self._observe_streams(names, live, cold),
+            stream_count=len(names),
+            live_bytes=sum(live.values()),
+            cold_bytes=sum(cold.values()),
             control_streams=tuple(await self._queries.control_streams()),
             nodes=await self._link.do("ZCARD", self._config.keys.nodes()),
             dead_letters=await self._queries.dead_letter_count(),
@@ -111,28 +123,36 @@ class Sampler:
         self._open_sessions.finish_count(principals)
         return counts
 
-    async def _observe_streams(self) -> tuple[tuple[StreamObservation, ...], int]:
-        """The longest streams, and how many streams there are."""
-        names = [raw.decode() for raw in await scanning.read_sorted_set(self._link, self._config.keys.streams_used())]
-        counters.counts.merge_gone_streams(names)
-        lengths = await self._link.try_all([("XLEN", keys.stream(name)) for name in names])
-        longest = sorted(
-            ((length, name) for name, length in zip(names, lengths, strict=True) if isinstance(length, int)),
-            reverse=True,
-        )[:STREAMS_MAX]
-        raw_replies = await self._link.try_all(
-            [
-                command
-                for _, name in longest
-                for command in (server_functions.first_id(name), ("MEMORY", "USAGE", keys.stream(name)))
-            ]
+    async def _read_memory(self, names: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
+        """The memory of the live and of the cold part of each stream that has one."""
+        index = await scanning.read_hash(self._link, self._config.keys.cold_index())
+        cold_names = [raw.decode() for raw in index]
+        sizes = await stream_memory.read(self._link, [*map(keys.stream, names), *map(keys.cold_stream, cold_names)])
+        return (
+            {name: size for name in names if (size := sizes.get(keys.stream(name))) is not None},
+            {name: size for name in cold_names if (size := sizes.get(keys.cold_stream(name))) is not None},
         )
+
+    async def _observe_streams(
+        self, names: Sequence[str], live: Mapping[str, int], cold: Mapping[str, int]
+    ) -> tuple[StreamObservation, ...]:
+        """The streams that take the most memory, and the longest ones."""
+        replies = await paging.map_pages(names, self._read_lengths)
+        lengths = {name: reply for name, reply in zip(names, replies, strict=True) if isinstance(reply, int)}
+        sizes = {name: live.get(name, 0) + cold.get(name, 0) for name in lengths}
+        largest = heapq.nlargest(STREAMS_MAX, sizes, key=lambda name: (sizes[name], name))
+        longest = heapq.nlargest(STREAMS_MAX, lengths, key=lambda name: (lengths[name], name))
+        observed = list(dict.fromkeys([*largest, *longest]))
+        first_ids = await self._link.try_all([server_functions.first_id(name) for name in observed])
         at_ms = now_ms()
         return tuple(
-            StreamObservation(name, length, memory, _age_s(first_id, at_ms))
-            for (length, name), first_id, memory in zip(longest, raw_replies[::2], raw_replies[1::2], strict=True)
-            if isinstance(memory, int) and not isinstance(first_id, Exception)
-        ), len(names)
+            StreamObservation(name, lengths[name], live.get(name, 0), _age_s(first_id, at_ms), cold.get(name, 0))
+            for name, first_id in zip(observed, first_ids, strict=True)
+            if not isinstance(first_id, Exception)
+        )
+
+    async def _read_lengths(self, names: Sequence[str]) -> list[Any]:
+        return await self._link.try_all([("XLEN", keys.stream(name)) for name in names])
 
 
 def _age_s(first_id: Any, at_ms: int) -> float:

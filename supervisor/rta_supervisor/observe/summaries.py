@@ -55,6 +55,11 @@ class StreamSummary(msgspec.Struct, frozen=True):
     """Memory of the cold part, which comes before the live one."""
 
     @property
+    def total_bytes(self) -> int:
+        """Memory of the live and the cold part."""
+        return (self.memory_bytes or 0) + self.cold_bytes
+
+    @property
     def removed(self) -> int:
         """Entries that were trimmed: neither live nor cold."""
         return max(self.entries_added - self.entries - self.cold_entries, 0)
@@ -66,7 +71,7 @@ def sum_by_source(streams: Iterable[StreamSummary]) -> list[StreamSummary]:
     for stream in streams:
         groups.setdefault(stream.source, []).append(stream)
     sums = [group[0] if len(group) == 1 else _sum(source, group) for source, group in groups.items()]
-    return sorted(sums, key=lambda stream: (-(stream.memory_bytes or 0) - stream.cold_bytes, stream.stream))
+    return sorted(sums, key=lambda stream: (-stream.total_bytes, stream.stream))
 
 
 def _sum(source: str, streams: Sequence[StreamSummary]) -> StreamSummary:

@@ -13,7 +13,9 @@ import msgspec
 import redis.exceptions
 
 from rta_supervisor.compaction.reader import ColdReader
+from rta_supervisor.observe import tail_start
 from rta_supervisor.observe.queries import RedisQueries
+from rta_supervisor.observe.tail_start import TailStart
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands, replies
 from rta_supervisor.transport.failures import OUTAGE_ERRORS, REFUSAL_ERRORS, classify
@@ -46,9 +48,13 @@ TailItem = cursor.StreamEntry | cursor.Gap | errors.BadBurst | RedisAway | Caugh
 class StreamFollower:
     """One stream: a cursor, and the page after it. The live stream is read first, as `live_then_cold` demands."""
 
-    def __init__(self, link: Link, names: keys.Keys, stream: str, after: str = entry_ids.MIN) -> None:
+    def __init__(
+        self, link: Link, names: keys.Keys, stream: str, after: str = entry_ids.MIN, *, is_first_kept: bool = False
+    ) -> None:
+        """`is_first_kept`: what was trimmed before the first entry is not missed."""
         self.stream = stream
         self.page = cursor.EMPTY_PAGE
+        self._is_first_kept = is_first_kept
         self._link = link
         self._key = keys.stream(stream)
         self._cold = ColdReader(link, names, stream)
@@ -66,6 +72,9 @@ class StreamFollower:
             items.extend(self._cursor.step())
         except errors.BadBurst as error:
             items.append(error)
+        if self._is_first_kept and items:
+            self._is_first_kept = False
+            return [item for item in items if not isinstance(item, cursor.Gap)]
         return items
 
     async def wait(self) -> None:
@@ -101,9 +110,9 @@ class SessionTail:
         self._identity = identity
         self.stream_session_id = 0
 
-    async def follow(self, *, from_start: bool) -> AsyncIterator[TailItem]:
+    async def follow(self, start: TailStart) -> AsyncIterator[TailItem]:
         """Yields entries until the session has ended and all of them were read. The caller may stop sooner."""
-        follower = await self._begin(from_start=from_start)
+        follower = await self._begin(start)
         is_away = is_over = False
         gone_since_s: float | None = None
         while True:
@@ -132,15 +141,25 @@ class SessionTail:
                 raise errors.NoSuchSession(identity=self._identity, nearest=": it expired or Redis lost it")
             await follower.wait()
 
-    async def _begin(self, *, from_start: bool) -> StreamFollower:
-        """Finds the session's stream. It is followed from the session's first entry or from its end."""
+    async def _begin(self, start: TailStart) -> StreamFollower:
+        """Finds the session's stream, and where in it to begin: not before the session's first entry."""
         fields = pairs_to_dict(await self._link.do("HGETALL", self._keys.session(self._identity)))
         if not fields:
             raise errors.NoSuchSession(identity=self._identity, nearest="")
         stream = fields[keys.STREAM_NAME.encode()].decode()
         self.stream_session_id = int(fields[keys.STREAM_SESSION_ID.encode()])
-        after = fields[keys.STREAM_POSITION.encode()].decode() if from_start else await _last_id(self._link, stream)
-        return StreamFollower(self._link, self._keys, stream, after)
+        first = fields[keys.STREAM_POSITION.encode()].decode()
+        after = await _last_id(self._link, stream)
+        if start.is_from_start:
+            after = first
+        elif start.since_ms is not None:
+            after = max(first, tail_start.position_since(start.since_ms, after), key=entry_ids.parse)
+        elif start.last_entries:
+            ids = await tail_start.newest_ids(
+                *(self._link, self._keys, stream, start.last_entries), after=first, session=self.stream_session_id
+            )
+            after = entry_ids.previous_id(ids[-1]) if ids else after
+        return StreamFollower(self._link, self._keys, stream, after, is_first_kept=bool(start.last_entries))
 
     async def _read_state(self) -> State | None:
         raw = await self._link.do("HGET", self._keys.session_state(self._identity), keys.STATE)
@@ -158,12 +177,10 @@ class SourceTail:
         self._queries = RedisQueries(link, config)
         self._followers: dict[str, StreamFollower] = {}
 
-    async def follow(self, *, from_start: bool) -> AsyncIterator[tuple[str, TailItem]]:
+    async def follow(self, start: TailStart) -> AsyncIterator[tuple[str, TailItem]]:
         """Yields entries and gaps with the name of their stream, without end. The caller stops."""
-        if not from_start:
-            for stream in await self._queries.streams_of(self._source):
-                after = await _last_id(self._link, stream)
-                self._followers[stream] = StreamFollower(self._link, self._keys, stream, after)
+        if not start.is_from_start:
+            await self._begin(start)
         is_away = False
         while True:
             try:
@@ -180,6 +197,22 @@ class SourceTail:
             # Only the newest day is waited for: streams of a Cluster can't be waited for together.
             newest = next(reversed(self._followers.values()), None)
             await (anyio.sleep(BLOCK_MS / 1000) if newest is None else newest.wait())
+
+    async def _begin(self, start: TailStart) -> None:
+        """Finds where to begin in each stream."""
+        streams = await self._queries.streams_of(self._source)
+        oldest: dict[str, str] = {}
+        if start.last_entries:
+            oldest = await tail_start.oldest_of_newest(self._link, self._keys, streams, start.last_entries)
+        for stream in streams:
+            after = await _last_id(self._link, stream)
+            if start.since_ms is not None:
+                after = tail_start.position_since(start.since_ms, after)
+            elif stream in oldest:
+                after = entry_ids.previous_id(oldest[stream])
+            self._followers[stream] = StreamFollower(
+                self._link, self._keys, stream, after, is_first_kept=stream in oldest
+            )
 
     async def _read_all(self) -> AsyncIterator[tuple[str, TailItem]]:
         """What is new in each stream, up to its end."""

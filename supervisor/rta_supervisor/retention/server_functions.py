@@ -21,15 +21,22 @@ DAY_INDEX_TTL_S: Final = 30 * day_streams.DAY_S
 """How long the newest day of a source is remembered after its last stream is gone."""
 
 
-def trim(stream: str, limits: settings.TrimLimits, below: str, *, until_ms: int = commands.FOREVER) -> commands.Command:
-    """Remove the oldest entries of a stream that are over its limits and have an id below `below`.
+def trim(
+    stream: str,
+    limits: settings.TrimLimits,
+    below: str,
+    *,
+    until_ms: int = commands.FOREVER,
+    most: int = CALL_MAX_ENTRIES,
+) -> commands.Command:
+    """Remove the oldest entries of a stream that are over its limits and have an id below `below`, at most `most`.
 
     The reply is how many were removed; 0: no further call is needed.
     """
     arguments = (limits.max_entries, limits.max_bytes, int(limits.max_age_s * 1000))
     return (
         *("FCALL", "rtas_trim_2", 1, keys.stream(stream), *arguments),
-        *(below, CALL_MAX_ENTRIES, int(limits.exact), until_ms),
+        *(below, most, int(limits.exact), until_ms),
     )
 
 

@@ -23,6 +23,7 @@ from rta_supervisor.retention.archive_floor import ArchiveFloor
 from rta_supervisor.retention.archive_floor_store import ArchiveFloorStore
 from rta_supervisor.retention.seen_ids import SeenIds
 from rta_supervisor.retention.stream_removal import StreamRemover
+from rta_supervisor.retention.trim_request import Protection
 from rta_supervisor.retention.trim_snapshot import TrimSnapshot
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands, paging, replies, scanning
@@ -85,7 +86,7 @@ class Trimmer:
             try:
                 if stream not in days.streams and await self._remove_if_idle(stream, snapshot, until_ms):
                     removed.append(stream)
-                elif self._config.trim.enabled and (count := await self._trim_stream(stream, snapshot, until_ms)):
+                elif count := await self._trim_stream(stream, snapshot, until_ms):
                     trimmed[stream] = count
             except redis.exceptions.ResponseError as error:
                 # One key of a wrong type keeps no other stream from being trimmed.
@@ -94,6 +95,19 @@ class Trimmer:
             self._floors.forget_all_but(snapshot.floors)
             await self._floors.renew_unarchived()
         return TrimResult(trimmed, tuple(removed))
+
+    async def protection(self, stream: str) -> Protection:
+        """What of a stream no request removes. A supervisor that has not looked at a stream for `min_retention_s` can't
+        tell how long the entries of its open sessions have been there: none of them goes then."""
+        # Before the sessions are read: what is added later may be of a session that is not among them.
+        last_id = await self._last_id(stream)
+        retention = last_id or entry_ids.MAX
+        if stream in await self._busy_streams():
+            min_retention_s = self._config.trim.limits_for(stream).min_retention_s
+            seen_ids = self._seen_ids.get(stream, SeenIds())
+            retention = seen_ids.last_id_at(self._clock_s() - min_retention_s) or entry_ids.MIN
+        floor = (await self._floors.read()).get(stream)
+        return Protection(entry_ids.MAX if floor is None else floor.position, retention)
 
     async def _read_snapshot(self) -> TrimSnapshot:
         used = await scanning.read_sorted_set(self._link, self._keys.streams_used())
@@ -116,7 +130,7 @@ class Trimmer:
         """How many entries were removed: what the archive does not need, and more where the stream is too large."""
         limits = self._config.trim.limits_for(stream)
         below = await self._retention_boundary(stream, limits, is_busy=stream in snapshot.busy)
-        if below is None or until_ms is None:
+        if below is None or until_ms is None or not self._config.trim.enabled:
             return 0
         count = await self._trim(stream, limits, snapshot.boundary_for_archive(stream, below), until_ms)
         floor = snapshot.floors.get(stream)

@@ -10,6 +10,7 @@ from rta_supervisor.catalogue import factory
 from rta_supervisor.catalogue.session_queries import SessionQueries
 from rta_supervisor.catalogue.sync import CatalogueSync
 from rta_supervisor.catalogue.writer import CatalogueWriter
+from rta_supervisor.compaction.cold_trimmer import ColdTrimmer
 from rta_supervisor.compaction.compactor import Compactor
 from rta_supervisor.control.control_streams import ControlStreams
 from rta_supervisor.control.dead_letters import DeadLetterWriter
@@ -34,6 +35,7 @@ from rta_supervisor.recovery.resurrection import Resurrection
 from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.retention.key_sweep import KeySweep
+from rta_supervisor.retention.trim_service import TrimService
 from rta_supervisor.retention.trimmer import Trimmer
 from rta_supervisor.runtime.parts import (
     CatalogueParts,
@@ -93,7 +95,13 @@ def build(settings: Settings) -> SupervisorParts:
         compactor=Compactor(link, sessions.store, catalogue.repository, settings),
         recovery=recovery,
         handlers=build_handlers(
-            link, settings, control=control, catalogue=catalogue, sessions=sessions, recovery=recovery
+            link,
+            settings,
+            control=control,
+            retention=retention,
+            catalogue=catalogue,
+            sessions=sessions,
+            recovery=recovery,
         ),
         observers=build_observers(link, settings, sessions),
     )
@@ -229,6 +237,7 @@ def build_handlers(
     settings: Settings,
     *,
     control: ControlParts,
+    retention: RetentionParts,
     catalogue: CatalogueParts,
     sessions: SessionParts,
     recovery: RecoveryParts,
@@ -242,6 +251,7 @@ def build_handlers(
         control_pb2.CloseSession: sessions.service.close,
         control_pb2.ResurrectSession: recovery.resurrection.serve,
         control_pb2.NoteArchived: ArchiveRecorder(link, settings, sessions.store, catalogue.repository).record,
+        control_pb2.TrimStream: TrimService(link, settings, retention.trimmer, ColdTrimmer(link, settings).trim).trim,
     }
     return HandlerParts(
         requests=RequestHandler(

@@ -15,6 +15,7 @@ from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.compaction.compactor import Compactor
 from rta_supervisor.compaction.reader import ColdReader
 from rta_supervisor.observe.tail import SessionTail
+from rta_supervisor.observe.tail_start import TailStart
 from rta_supervisor.session.model import SessionRef
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands, function_loader
@@ -164,7 +165,7 @@ async def test_a_cursor_in_the_middle_of_a_batch(
     client.hset(NAMES.session_state("run"), mapping={**fields, "state": "closed"})
     for key in ("sessions:run", NAMES.session_state("run")):
         client.expire(key, 100)
-    items = [item async for item in SessionTail(link, settings.Settings(), "run").follow(from_start=True)]
+    items = [item async for item in SessionTail(link, settings.Settings(), "run").follow(TailStart(is_from_start=True))]
     assert [item for item in items if isinstance(item, cursor.Gap)] == [cursor.Gap("0-0", remaining[0].id, 3)]
     assert [item.id for item in items if isinstance(item, cursor.StreamEntry)] == [entry.id for entry in remaining]
     await catalogue.close()

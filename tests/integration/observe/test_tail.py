@@ -8,6 +8,7 @@ import redis
 
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.observe.tail import CaughtUp, SourceTail, TailItem
+from rta_supervisor.observe.tail_start import TailStart
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_wire import day_streams, keys
@@ -54,7 +55,7 @@ async def test_a_source_from_its_start(client: redis.Redis, link: Link, tail: So
     await cold_streams.compactor(link, catalogue, cold_streams.config(after_s=0.001)).sweep()
     await catalogue.close()
     assert client.xlen(keys.stream(MONDAY.stream)) == 0
-    items = tail.follow(from_start=True)
+    items = tail.follow(TailStart(is_from_start=True))
     expected = [("rig", "1-0"), ("rig", "2-0"), *((MONDAY.stream, f"{n}-0") for n in range(3, 210))]
     assert await next_pass(items) == [*expected, (TUESDAY.stream, "300-0")]
     add(client, MONDAY.stream, 301)
@@ -71,7 +72,7 @@ async def test_a_source_from_its_start(client: redis.Redis, link: Link, tail: So
 async def test_a_source_from_now_on(client: redis.Redis, tail: SourceTail) -> None:
     """Only what is added after the first look, in whichever day, and all of a day that begins after it."""
     add(client, MONDAY.stream, 1, 2)
-    items = tail.follow(from_start=False)
+    items = tail.follow(TailStart())
     assert await next_pass(items) == []
     add(client, MONDAY.stream, 3)
     add(client, TUESDAY.stream, 4, 5)
@@ -81,7 +82,7 @@ async def test_a_source_from_now_on(client: redis.Redis, tail: SourceTail) -> No
 async def test_trimmed_entries_of_a_day_are_a_gap(client: redis.Redis, tail: SourceTail) -> None:
     """With the name of the stream and the number of entries."""
     add(client, MONDAY.stream, 1)
-    items = tail.follow(from_start=True)
+    items = tail.follow(TailStart(is_from_start=True))
     assert await next_pass(items) == [(MONDAY.stream, "1-0")]
     add(client, MONDAY.stream, 2, 3, 4)
     client.xtrim(keys.stream(MONDAY.stream), maxlen=1, approximate=False)

@@ -24,6 +24,9 @@ class DeploymentStatus(msgspec.Struct, frozen=True):
     streams: int
     stream_entries: int
     stream_bytes: int
+    """Memory of live streams."""
+    stream_cold_bytes: int
+    """Memory of what is compacted."""
     lanes: list[summaries.ControlStreamSummary]
     oldest_message_s: float
     dead_letters: int
@@ -63,6 +66,7 @@ async def read_status(link: Link, config: settings.Settings) -> DeploymentStatus
         streams=len(streams),
         stream_entries=sum(stream.entries for stream in streams),
         stream_bytes=sum(stream.memory_bytes or 0 for stream in streams),
+        stream_cold_bytes=sum(stream.cold_bytes for stream in streams),
         lanes=control_streams,
         oldest_message_s=summaries.oldest_age_s(control_streams),
         dead_letters=await redis_queries.dead_letter_count(),
@@ -73,6 +77,8 @@ def _page(status: DeploymentStatus, config: settings.Settings) -> Table:
     server = status.redis
     limit = f"of {output.size(server.max_bytes)}" if server.max_bytes else "no limit"
     stored = output.size(status.stream_bytes)
+    if status.stream_cold_bytes:
+        stored += f" live and {output.size(status.stream_cold_bytes)} cold"
     waiting = output.count(sum(stream.waiting + stream.unacknowledged for stream in status.lanes))
     return output.key_value_table(
         [

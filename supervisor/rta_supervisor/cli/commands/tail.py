@@ -1,18 +1,20 @@
 """`rta-supervisor tail`: follows a session, a stream or a source. `observe.tail` reads, `cli.entry_printer` prints."""
 
 import sys
+from typing import Any
 
 import click
 
-from rta_supervisor.cli import entry_printer, options, session_lookup
+from rta_supervisor.cli import entry_printer, options, query_options, session_lookup
 from rta_supervisor.cli.entry_printer import EntryPrinter, TailOptions
 from rta_supervisor.cli.options import SessionNames
 from rta_supervisor.observe import queries
 from rta_supervisor.observe import tail as observe_tail
+from rta_supervisor.observe.tail_start import TailStart
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
 from rta_supervisor.transport.link import Link
-from rta_wire import session
+from rta_wire import errors, session
 from rta_wire.session import State
 
 
@@ -28,14 +30,18 @@ from rta_wire.session import State
     is_flag=True,
     help="Print everything that is still in the stream, not only what arrives from now on.",
 )
+@click.option(
+    "--last", type=click.IntRange(1, options.COUNT_MAX), help="Begin with the last entries that there are, so many."
+)
+@query_options.time_option("--since", "Begin with what was added to the stream since")
 @entry_printer.tail_options
 @options.with_settings
 def command(
     config: settings.Settings,
     names: SessionNames,
     stream: str | None,
-    from_start: bool,
     tail_options: TailOptions,
+    **begin: Any,
 ) -> int:
     """Follow a session until it is closed, or a stream: samples, events and states, decoded.
 
@@ -43,30 +49,38 @@ def command(
 
     \b
     Examples:  rta-supervisor tail run-17 --channel 1 --channel 2
+               rta-supervisor tail run-17 --last 100
+               rta-supervisor tail run-17 --since 30s
                rta-supervisor tail run-17 --from-start --json | jq 'select(.kind == "sample") | .value'
                rta-supervisor tail run-17 --sample-type float --sample-type 17=int16
                rta-supervisor tail --stream rocket-engine
     """
+    start = _parse_start(**begin)
     if stream:
-        return one_shot.run(
-            config, lambda link: _follow_stream(link, config, stream, tail_options, from_start=from_start)
-        )
-    return one_shot.run(config, lambda link: _follow(link, config, names, tail_options, from_start=from_start))
+        return one_shot.run(config, lambda link: _follow_stream(link, config, stream, tail_options, start))
+    return one_shot.run(config, lambda link: _follow(link, config, names, tail_options, start))
+
+
+def _parse_start(from_start: bool, last: int | None, since_ns: int | None) -> TailStart:
+    if from_start + (last is not None) + (since_ns is not None) > 1:
+        raise errors.Usage(reason="Say one of --from-start, --last and --since.")
+    since_ms = None if since_ns is None else since_ns // 1_000_000
+    return TailStart(is_from_start=from_start, last_entries=last or 0, since_ms=since_ms)
 
 
 async def _follow(
-    link: Link, config: settings.Settings, names: SessionNames, tail_options: TailOptions, *, from_start: bool
+    link: Link, config: settings.Settings, names: SessionNames, tail_options: TailOptions, start: TailStart
 ) -> int:
     """Prints a session until it is closed, and gives the exit code."""
     identity = await session_lookup.resolve_one(link, config, names)
     summary = await session_lookup.require_session(queries.RedisQueries(link, config), identity)
-    if summary.state.is_closed and not from_start:
+    if summary.state.is_closed and start == TailStart():
         entry_printer.warn(
-            f"{identity} is {summary.state}: nothing more will come. --from-start shows what is in the stream"
+            f"{identity} is {summary.state}: nothing more will come. --from-start and --last show what is in the stream"
         )
         return 0
     printer = EntryPrinter(tail_options)
-    async for item in observe_tail.SessionTail(link, config, identity).follow(from_start=from_start):
+    async for item in observe_tail.SessionTail(link, config, identity).follow(start):
         if any(_is_closed(document) for document in printer.show(item)):
             break
     sys.stdout.flush()
@@ -74,14 +88,14 @@ async def _follow(
 
 
 async def _follow_stream(
-    link: Link, config: settings.Settings, stream: str, tail_options: TailOptions, *, from_start: bool
+    link: Link, config: settings.Settings, stream: str, tail_options: TailOptions, start: TailStart
 ) -> int:
     """Prints all sessions of a stream, or of a source, until it is interrupted."""
     redis_queries = queries.RedisQueries(link, config)
     await session_lookup.require_stream(redis_queries, stream)
     identities = {summary.stream_session_id: summary.identity for summary in await redis_queries.sessions()}
     printer = EntryPrinter(tail_options, identities)
-    async for item_stream, item in observe_tail.SourceTail(link, config, stream).follow(from_start=from_start):
+    async for item_stream, item in observe_tail.SourceTail(link, config, stream).follow(start):
         printer.show(item, item_stream)
     return printer.code
 
