@@ -53,6 +53,7 @@ OWNERS: Final = {
             *("rtas_trim_2", "rtas_remove_2", "rtas_unlist_1", "rtas_forget_1"),
             *("rtas_day_choose_1", "rtas_day_keep_1", "rtas_day_drop_1", "rtas_day_remove_1"),
             *("rtas_put_away_1", "rtas_archived_1", "rtas_hold_for_archive_1", "rtas_note_cut_1"),
+            "rtas_remove_other_1",
         ),
     ),
     "rta_supervisor.session": OwnedNames(

@@ -13,6 +13,7 @@ from rta_supervisor.diagnostics import log, loop_watch
 from rta_supervisor.nodes import periodic
 from rta_supervisor.retention import key_sweep_rules
 from rta_supervisor.retention.key_sweep_rules import KeyFacts, SweepAction
+from rta_supervisor.retention.other_producers import OtherSessionSweep
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import scanning
 from rta_supervisor.transport.commands import Command
@@ -35,6 +36,7 @@ class KeySweep:
         self._config = config
         self._cursors: list[bytes] = []
         self._is_allowed = True
+        self._other_sessions = OtherSessionSweep(link, config)
         self._to_remove: dict[str, str] = {}
         """Hashes of very many fields, and how the names of those to be removed begin."""
         self._log = log.get(duty="sweep")
@@ -52,6 +54,7 @@ class KeySweep:
         await self.remove_waiting()
         if until_ms is not None and self._is_allowed:
             await self.sweep()
+            await self._other_sessions.sweep()
 
     async def remove_waiting(self) -> None:
         """Remove the hashes that wait for it, in parts. UNLINK alone would free a whole hash in another thread, which

@@ -114,3 +114,8 @@ def extend_unarchived(names: keys.Keys, identity: str, stream_session_id: int, *
 def note_cut(names: keys.Keys, identity: str, stream_session_id: int) -> commands.Command:
     """Note that entries of a session were removed before the archive had them."""
     return ("FCALL", "rtas_note_cut_1", 2, *keys.session_hashes(names, identity), stream_session_id)
+
+
+def remove_other_session(names: keys.Keys, identity: str, last_updated: str) -> commands.Command:
+    """Remove the hash of a session that is not ours, if it was last updated then. The reply is whether it was."""
+    return ("FCALL", "rtas_remove_other_1", 2, *keys.session_hashes(names, identity), last_updated)

@@ -1,7 +1,8 @@
 """The trimming duty: keeps streams short, and removes streams that are idle and days of sources that are old.
 
 Decides which streams are trimmed and when. The removing itself is a server function, so that two supervisors that sweep
-at once remove no more than one would. Touches only streams that a session of ours used.
+at once remove no more than one would. Touches only streams that a session of ours used, and those of other producers
+where `[other_producers]` says so.
 
 The entries of an open session stay for `min_retention_s`. That time is not taken from entry ids, which are in the
 future or the past after a clock jump: each sweep notes the last id of a stream, and what was there at a sweep long
@@ -18,7 +19,7 @@ import redis.exceptions
 from rta_supervisor.diagnostics import counters, log, loop_watch
 from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.retention import archive_floor, day_sweep, server_functions, session_index
+from rta_supervisor.retention import archive_floor, day_sweep, other_producers, server_functions, session_index
 from rta_supervisor.retention.archive_floor import ArchiveFloor
 from rta_supervisor.retention.archive_floor_store import ArchiveFloorStore
 from rta_supervisor.retention.seen_ids import SeenIds
@@ -77,7 +78,10 @@ class Trimmer:
         if until_ms is not None:
             await self._list_missing(snapshot.busy)
             days = await self._days.sweep(snapshot.last_use_ms, snapshot.in_use, until_ms)
-        streams = [stream for stream in snapshot.last_use_ms if stream not in days.removed]
+        others = await self._other_streams()
+        # Whether they have open sessions is not known here: what came lately stays, and none is removed.
+        snapshot = msgspec.structs.replace(snapshot, busy=frozenset([*snapshot.busy, *others]))
+        streams = [*(stream for stream in snapshot.last_use_ms if stream not in days.removed), *others]
         self._seen_ids = {stream: self._seen_ids.get(stream, SeenIds()) for stream in streams}
         trimmed: dict[str, int] = {}
         removed = [*days.removed]
@@ -118,6 +122,12 @@ class Trimmer:
         )
         busy = await self._busy_streams()
         return TrimSnapshot(last_use_ms, last_ids, busy, await self._floors.read())
+
+    async def _other_streams(self) -> list[str]:
+        """Streams of other producers, where the settings say that they are trimmed."""
+        if not self._config.other_producers.trim_streams:
+            return []
+        return await other_producers.read_streams(self._link, self._keys)
 
     async def _remove_if_idle(self, stream: str, snapshot: TrimSnapshot, until_ms: int | None) -> bool:
         """Whether the stream was idle and is gone."""

@@ -7,7 +7,7 @@ import msgspec
 from rta_supervisor.settings import settings as settings_
 
 RELOADABLE: Final = (
-    *("log", "limits", "trim", "days", "compact", "archive", "session", "node.drain_s"),
+    *("log", "limits", "trim", "other_producers", "days", "compact", "archive", "session", "node.drain_s"),
     *("catalogue.flush_s", "catalogue.progress_flush_s"),
     *("control.retry_s", "control.pickup_s", "control.expire_s"),
     *("control.max_unacknowledged", "control.reply_ttl_s", "control.dead_letters_max"),

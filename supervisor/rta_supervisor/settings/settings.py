@@ -23,6 +23,7 @@ from rta_supervisor.settings.sections.limits import LimitsSettings
 from rta_supervisor.settings.sections.log import LogSettings
 from rta_supervisor.settings.sections.metrics import MetricsSettings
 from rta_supervisor.settings.sections.node import NodeSettings
+from rta_supervisor.settings.sections.other_producers import OtherProducersSettings
 from rta_supervisor.settings.sections.redis import RedisSettings
 from rta_supervisor.settings.sections.session import SessionSettings
 from rta_supervisor.settings.sections.trim import StreamTrimSettings, TrimLimits, TrimSettings
@@ -41,6 +42,7 @@ __all__ = [
     "LogSettings",
     "MetricsSettings",
     "NodeSettings",
+    "OtherProducersSettings",
     "RedisSettings",
     "SessionSettings",
     "Settings",
@@ -66,6 +68,7 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     limits: LimitsSettings = LimitsSettings()
     session: SessionSettings = SessionSettings()
     trim: TrimSettings = TrimSettings()
+    other_producers: OtherProducersSettings = OtherProducersSettings()
     days: DaysSettings = DaysSettings()
     compact: CompactSettings = CompactSettings()
     catalogue: CatalogueSettings = CatalogueSettings()
@@ -80,7 +83,7 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
         """Raise `BadConfiguration` for a value that is impossible by itself or with others, also of other sections."""
         sections: tuple[checks.CheckedSection, ...] = (
             *(self.redis, self.control, self.limits, self.session, self.trim, self.days, self.compact, self.catalogue),
-            *(self.archive, self.node, self.http, self.metrics, self.webhooks, self.log),
+            *(self.other_producers, self.archive, self.node, self.http, self.metrics, self.webhooks, self.log),
         )
         checks.refuse_first(checks.value_rules(self))
         for checked in sections:

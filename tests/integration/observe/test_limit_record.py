@@ -4,6 +4,7 @@ from rta_supervisor.diagnostics import counters
 from rta_supervisor.observe import limit_record
 from rta_supervisor.observe.doctor import findings
 from rta_supervisor.observe.doctor.deployment_checks import DeploymentChecks
+from rta_supervisor.observe.doctor.key_scan import KeyScan
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_wire import keys
@@ -32,7 +33,7 @@ async def test_supervisors_add_to_one_record(link: Link) -> None:
 
 async def test_the_doctor_names_who_reached_a_limit_lately(link: Link) -> None:
     """A principal is named with its limit and what to do, and no longer than an hour."""
-    checks = DeploymentChecks(link, settings.Settings(), scan_keys=0)
+    checks = DeploymentChecks(link, settings.Settings(), KeyScan(link, 0))
     assert (await checks.principals()).level == findings.OK
     counts = counters.Counts()
     counts.limits_reached["rig-4", "open_sessions"] += 1234

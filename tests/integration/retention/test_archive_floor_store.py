@@ -9,6 +9,7 @@ import redis
 from rta_supervisor.diagnostics import counters
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe.doctor.deployment_checks import DeploymentChecks
+from rta_supervisor.observe.doctor.key_scan import KeyScan
 from rta_supervisor.retention import trimmer
 from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.settings import settings
@@ -176,7 +177,7 @@ def test_the_doctor_reports_how_near_the_limit_is(client: redis.Redis, url: str)
         async def look() -> Any:
             link = Link(config.redis)  # noqa: B023
             try:
-                return await DeploymentChecks(link, config, scan_keys=0).archive()  # noqa: B023
+                return await DeploymentChecks(link, config, KeyScan(link, 0)).archive()  # noqa: B023
             finally:
                 await link.close()
 

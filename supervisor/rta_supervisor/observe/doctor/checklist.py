@@ -1,6 +1,6 @@
 """Runs all checks of a deployment, in an order in which a later check may rely on the earlier ones. Reads only.
 
-What is checked is in `server_checks` and `deployment_checks`.
+What is checked is in the modules `*_checks`.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,6 +10,8 @@ import redis.exceptions
 from rta_supervisor.observe.doctor import findings, key_checks
 from rta_supervisor.observe.doctor.deployment_checks import DeploymentChecks
 from rta_supervisor.observe.doctor.findings import Finding
+from rta_supervisor.observe.doctor.key_scan import KeyScan
+from rta_supervisor.observe.doctor.producer_checks import ProducerChecks
 from rta_supervisor.observe.doctor.server_checks import ServerChecks
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
@@ -21,9 +23,10 @@ Check = Callable[[], Awaitable[Finding]]
 async def run_checks(link: Link, config: settings.Settings, *, scan_keys: int) -> list[Finding]:
     """One finding for each check. If Redis does not answer, nothing else is checked.
 
-    `scan_keys`: how many keys are scanned for orphaned ones at most.
+    `scan_keys`: how many keys are scanned at most, for orphaned ones and for sessions of other producers.
     """
-    server, deployment = ServerChecks(link, config), DeploymentChecks(link, config, scan_keys=scan_keys)
+    scan = KeyScan(link, scan_keys)
+    server, deployment = ServerChecks(link, config), DeploymentChecks(link, config, scan)
     reachable = await server.reachable()
     if reachable.level == findings.BAD:
         return [reachable]
@@ -42,6 +45,7 @@ async def run_checks(link: Link, config: settings.Settings, *, scan_keys: int) -
         "spoilt keys": key_checks.KeyChecks(link, config, max_keys=scan_keys).spoilt_keys,
         "archive": deployment.archive,
         "orphaned keys": deployment.orphaned_keys,
+        "other producers": ProducerChecks(link, config, scan).other_producers,
     }
     return [reachable, *[await _run(name, check) for name, check in checks.items()]]
 

@@ -10,6 +10,7 @@ from rta_supervisor.diagnostics import principal_limits
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import limit_record, summaries
 from rta_supervisor.observe.doctor.findings import Finding, bad, name_some, ok, warn
+from rta_supervisor.observe.doctor.key_scan import KeyScan
 from rta_supervisor.observe.queries import RedisQueries
 from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.settings import settings
@@ -17,8 +18,6 @@ from rta_supervisor.transport import scanning
 from rta_supervisor.transport.link import Link
 from rta_wire import __version__, entry_ids, errors, keys
 from rta_wire.session import State
-
-SCAN_PAGE: Final = 1000
 
 LATELY_S: Final = 3600
 """How long the doctor names a principal that reached a limit."""
@@ -42,12 +41,12 @@ LIMIT_REMEDIES: Final = {
 class DeploymentChecks:
     """One method for each check of the deployment."""
 
-    def __init__(self, link: Link, config: settings.Settings, *, scan_keys: int) -> None:
+    def __init__(self, link: Link, config: settings.Settings, scan: KeyScan) -> None:
         self._link = link
         self._config = config
         self._keys = config.keys
         self._queries = RedisQueries(link, config)
-        self._scan_keys = scan_keys
+        self._scan = scan
 
     async def supervisors(self) -> Finding:
         """Whether supervisors run, and all with this version."""
@@ -172,9 +171,9 @@ class DeploymentChecks:
     async def orphaned_keys(self) -> Finding:
         """Whether there are states without a session, or keys with the prefix of supervisors that never expire.
 
-        Looks at `scan_keys` keys at most, since SCAN over all keys would take long on a large server.
+        Looks at the keys that the scan has.
         """
-        names, is_all = await self._scan()
+        names = await self._scan.names()
         pattern = re.compile(re.escape(self._keys.session_state("\0")).replace("\0", "(.+)"))
         states = [(name, match[1]) for name in names if (match := pattern.fullmatch(name))]
         have_session = await self._link.do_all([("EXISTS", self._keys.session(identity)) for _, identity in states])
@@ -182,26 +181,11 @@ class DeploymentChecks:
         expiring = [name for name in names if name.startswith(self._keys.prefix) and not self._is_permanent(name)]
         ttls_s = await self._link.do_all([("TTL", name) for name in expiring])
         orphans += [name for name, ttl_s in zip(expiring, ttls_s, strict=True) if ttl_s == -1]
-        scanned = f"looked at {len(names):,} keys" + ("" if is_all else ", not at all of them (--scan-keys)")
+        scanned = await self._scan.describe()
         if orphans:
             remedy = f"Supervisors give them a lifetime. To remove one: rta-supervisor doctor --repair '{orphans[0]}'"
             return warn("orphaned keys", f"{len(orphans):,}: {name_some(orphans)}; {scanned}", remedy)
         return ok("orphaned keys", f"none; {scanned}")
-
-    async def _scan(self) -> tuple[list[str], bool]:
-        """Names of keys on all primaries, and whether they are all."""
-        names: list[str] = []
-        for send in await self._link.topology.senders():
-            cursor = b""
-            while cursor != b"0":
-                if len(names) >= self._scan_keys:
-                    return names, False
-                [reply] = await send([("SCAN", cursor or b"0", "COUNT", SCAN_PAGE)])
-                if isinstance(reply, Exception):
-                    raise reply
-                cursor, page = reply
-                names += [raw.decode(errors="replace") for raw in page]
-        return names, True
 
     def _is_permanent(self, name: str) -> bool:
         """Whether a key has no TTL because it is bounded in another way."""
