@@ -109,6 +109,9 @@ class StreamCursor:
             return None
         lost = removed - self._added
         gap = None
+        if not self._is_exact and self.position == page.last_id:
+            # The reader began at the end of a stream that is empty: nothing came after that.
+            lost = 0
         if lost < 0:
             # Fewer entries were removed than were read, and none of those is left: they were in another stream.
             gap = self._gap_to(page, removed, restarted=True)

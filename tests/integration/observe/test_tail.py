@@ -1,17 +1,23 @@
-"""A source followed over its days: from its start, from now on, across midnight, and while days are removed."""
+"""A source followed over its days: from its start, from now on, from its last entries or from a time, across midnight,
+and while days are removed."""
 
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import redis
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
-from rta_supervisor.observe.tail import CaughtUp, SourceTail, TailItem
+from rta_supervisor.observe.tail import CaughtUp, SessionTail, SourceTail, TailItem
 from rta_supervisor.observe.tail_start import TailStart
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
-from rta_wire import day_streams, keys
+from rta_wire import day_streams, entry_ids, keys
+from rta_wire.cold.lz4_roundtrip import RawEntry
 from rta_wire.stream import cursor
 from tests.support import cold_streams, samples
 from tests.support.cold_streams import NAMES
@@ -87,3 +93,85 @@ async def test_trimmed_entries_of_a_day_are_a_gap(client: redis.Redis, tail: Sou
     add(client, MONDAY.stream, 2, 3, 4)
     client.xtrim(keys.stream(MONDAY.stream), maxlen=1, approximate=False)
     assert await anext(items) == (MONDAY.stream, cursor.Gap("1-0", "4-0", 2))
+
+
+@hypothesis_settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    days=st.lists(st.integers(0, 2), max_size=60),
+    trimmed=st.integers(0, 10),
+    last=st.integers(1, 70),
+    since=st.integers(0, 70),
+)
+async def test_where_a_source_begins(
+    client: redis.Redis, link: Link, days: list[int], trimmed: int, last: int, since: int
+) -> None:
+    """Against a list: entries in turn in three days, by time and by number, however much was trimmed before them."""
+    client.flushdb()
+    streams = [MONDAY.stream, TUESDAY.stream, WEDNESDAY.stream]
+    entries: list[tuple[str, str]] = []
+    for number, day in enumerate(days, start=1):
+        add(client, streams[day], number)
+        entries.append((streams[day], f"{number}-0"))
+    for stream in streams:
+        client.xtrim(keys.stream(stream), minid=f"{trimmed}-0", approximate=False)
+    left = [entry for entry in entries if entry_ids.ms_of(entry[1]) >= trimmed]
+
+    async def first_pass(start: TailStart) -> list[tuple[str, str]]:
+        return await next_pass(SourceTail(link, settings.Settings(), "rig").follow(start))
+
+    def in_order(expected: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        return sorted(expected, key=lambda entry: (streams.index(entry[0]), entry_ids.parse(entry[1])))
+
+    assert await first_pass(TailStart(last_entries=last)) == in_order(left[-last:])
+    shown: list[tuple[str, str]] = []
+    gaps: set[str] = set()
+    async for stream, item in SourceTail(link, settings.Settings(), "rig").follow(TailStart(since_ms=since)):
+        if isinstance(item, CaughtUp):
+            break
+        if isinstance(item, cursor.Gap):
+            gaps.add(stream)
+        else:
+            assert isinstance(item, cursor.StreamEntry)
+            shown.append((stream, item.id))
+    assert shown == in_order([entry for entry in left if entry_ids.ms_of(entry[1]) >= since])
+    # Whether trimmed entries came before that time is not known where none that is left did.
+    unsure = {stream for stream, _ in set(entries) - set(left)} - {
+        stream for stream, entry_id in left if entry_ids.ms_of(entry_id) < since
+    }
+    assert gaps <= unsure
+
+
+async def test_where_a_session_begins(client: redis.Redis, link: Link, tmp_path: Path) -> None:
+    """With its own last entries among those of others, over live and cold, and not before its first one."""
+    numbers = [(n, 8 if n % 3 else 7) for n in range(1, 301)]
+    entries = [
+        RawEntry(f"{n}-0", (b"id", str(number).encode(), b"data", samples.bursts(1, first=n)[0].data))
+        for n, number in numbers
+    ]
+    cold_streams.fill(client, "rig", entries[:200])
+    catalogue = SqliteCatalogue(tmp_path / "catalogue.sqlite")
+    await cold_streams.compactor(link, catalogue, cold_streams.config(after_s=0.001)).sweep()
+    await catalogue.close()
+    assert client.xlen("stream:rig") == 0
+    cold_streams.fill(client, "rig", entries[200:])
+    fields = {"streamName": "rig", "streamSessionId": 7, "streamPosition": "29-5", "lastUpdated": 1}
+    client.hset(NAMES.session("run"), mapping=fields)
+    client.hset(NAMES.session_state("run"), mapping={"state": "open"})
+    for key in (NAMES.session("run"), NAMES.session_state("run")):
+        client.expire(key, 100)
+    ours = [f"{n}-0" for n, number in numbers if number == 7 and n >= 30]
+    for last in (1, 5, 33, 34, 60, len(ours), 1000):
+        assert await _session_ids(link, TailStart(last_entries=last)) == ours[-last:], last
+    for since in (1, 30, 150, 200, 201, 299, 300, 301, time.time_ns() // 10**6):
+        wanted = [entry_id for entry_id in ours if entry_ids.ms_of(entry_id) >= since]
+        assert await _session_ids(link, TailStart(since_ms=since)) == wanted, since
+
+
+async def _session_ids(link: Link, start: TailStart) -> list[str]:
+    ids: list[str] = []
+    async for item in SessionTail(link, settings.Settings(), "run").follow(start):
+        if isinstance(item, CaughtUp):
+            break
+        assert isinstance(item, cursor.StreamEntry), item
+        ids.append(item.id)
+    return ids
