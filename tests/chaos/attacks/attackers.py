@@ -4,6 +4,7 @@ An attack sends and does not wait for what becomes of it. As a program it runs o
 """
 
 import argparse
+import contextlib
 import dataclasses
 import socket
 import sys
@@ -16,6 +17,7 @@ import redis
 
 import rta_writers
 from rta_wire import entry_ids, errors
+from rta_wire import session as session_json
 from rta_wire.control import messages
 from rta_wire.control.totals import Mark, Totals
 from rta_wire.pb import control_pb2
@@ -29,8 +31,18 @@ NEVER: Final = Totals(bursts=1 << 40)
 REQUEST_ID_BYTES: Final = 200_000
 UPDATES: Final = 40
 HELD_S: Final = 10.0
+POLL_S: Final = 0.2
 SOURCE_ADDRESS: Final = "127.0.0.2"
 """Connections come from another address than those of people who look at the page."""
+
+
+FIELDS: Final[Mapping[type, str]] = {
+    control_pb2.OpenSession: "open",
+    control_pb2.UpdateSession: "update",
+    control_pb2.CloseSession: "close",
+    control_pb2.CancelRequest: "cancel",
+    control_pb2.Progress: "progress",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,11 +72,18 @@ class Attacker:
         with self.redis() as client:
             pipe = client.pipeline(transaction=False)
             for entry_id, message in sent:
-                pipe.xadd(key, {b"m": messages.pack(message)}, id=entry_id)
+                pipe.xadd(key, {b"m": _packed(message)}, id=entry_id)
                 if len(pipe) >= PAGE:
                     ids += pipe.execute()
             ids += pipe.execute()
         return ids
+
+
+def _packed(message: messages.Message) -> bytes:
+    """Without any check of ours."""
+    control = control_pb2.Control(version=messages.VERSION)
+    getattr(control, FIELDS[type(message)]).CopyFrom(message)
+    return control.SerializeToString()
 
 
 Attack = Callable[[Attacker, int], None]
@@ -133,9 +152,7 @@ def many_properties(attacker: Attacker, count: int) -> None:
         attacker.send(
             (
                 "*",
-                _update(
-                    session.identity, "{" + ", ".join(f'"p{n}": {value}' for n in range(first, first + 100)) + "}"
-                ),
+                _update(session.identity, "{" + ", ".join(f'"p{n}": {value}' for n in range(first, first + 100)) + "}"),
             )
             for first in range(0, count, 100)
         )
@@ -158,16 +175,14 @@ def many_opens(attacker: Attacker, count: int) -> None:
     """Opens of new sessions, all at once."""
     batch = messages.new_request_id()[:8]
     attacker.send(
-        (
-            "*",
-            control_pb2.OpenSession(
-                request_id=messages.new_request_id(),
-                identity=f"{attacker.principal}-{batch}-{n}",
-                stream=f"{attacker.principal}.opens",
-                session_json="{}",
-            ),
-        )
-        for n in range(count)
+        ("*", _open(f"{attacker.principal}-{batch}-{n}", f"{attacker.principal}.opens")) for n in range(count)
+    )
+
+
+def _open(identity: str, stream: str) -> control_pb2.OpenSession:
+    document = session_json.dump(session_json.build(identity)).decode()
+    return control_pb2.OpenSession(
+        request_id=messages.new_request_id(), identity=identity, stream=stream, session_json=document
     )
 
 
@@ -187,22 +202,25 @@ def many_cancels(attacker: Attacker, count: int) -> None:
 def many_pauses(attacker: Attacker, count: int) -> None:
     """Pauses and resumes of one session: each is a change that webhooks are told of."""
     session = attacker.open("pauses")
-    attacker.send(
-        ("*", _update(session.identity, state="waiting" if n % 2 == 0 else "open")) for n in range(count)
-    )
+    attacker.send(("*", _update(session.identity, state="waiting" if n % 2 == 0 else "open")) for n in range(count))
 
 
 def spoilt_keys(attacker: Attacker, count: int) -> None:
     """Sessions whose marks are no hash, or whose stream has the highest id, and closes of them."""
     for n in range(count):
         session = attacker.open(f"spoilt{n}")
-        stream, number = session.target.stream, session.target.stream_session_id
-        with attacker.redis() as client:
-            if n % 2 == 0:
-                client.set(f"rtas:dd:{{stream:{stream}}}:{number}", "no hash", ex=3600)
-            else:
-                client.xadd(f"stream:{stream}", {"id": str(number), "data": b"\xff"}, id=entry_ids.MAX)
+        spoil(attacker, session, n)
         attacker.send(iter([("*", _close(session.identity, None))]))
+
+
+def spoil(attacker: Attacker, session: rta_writers.Session, number: int) -> None:
+    """Put a string in place of a session's marks (an even number), or use up the ids of its stream."""
+    stream, stream_session_id = session.target.stream, session.target.stream_session_id
+    with attacker.redis() as client:
+        if number % 2 == 0:
+            client.set(f"rtas:dd:{{stream:{stream}}}:{stream_session_id}", "no hash", ex=3600)
+        else:
+            client.xadd(f"stream:{stream}", {"id": str(stream_session_id), "data": b"\xff"}, id=entry_ids.MAX)
 
 
 def highest_request_id(attacker: Attacker, count: int) -> None:
@@ -210,7 +228,7 @@ def highest_request_id(attacker: Attacker, count: int) -> None:
     del count
     session = attacker.open("highest")
     with attacker.redis() as client:
-        client.xadd(f"rtas:req:{attacker.principal}", {b"m": messages.pack(_close(session.identity))}, id=entry_ids.MAX)
+        client.xadd(f"rtas:req:{attacker.principal}", {b"m": _packed(_close(session.identity))}, id=entry_ids.MAX)
 
 
 def wrong_times(attacker: Attacker, count: int) -> None:
@@ -225,33 +243,39 @@ def wrong_times(attacker: Attacker, count: int) -> None:
 
 def half_requests(attacker: Attacker, count: int) -> None:
     """Connections to the HTTP port that send half a request line, held as long as they are let."""
+    with half_open(attacker, count) as connections:
+        deadline_s = time.monotonic() + HELD_S
+        while time.monotonic() < deadline_s and not all(map(is_closed, connections)):
+            time.sleep(POLL_S)
+
+
+@contextlib.contextmanager
+def half_open(attacker: Attacker, count: int) -> Iterator[list[socket.socket]]:
+    """As many such connections as are accepted."""
     parts = urlsplit(attacker.http_address)
-    held: list[socket.socket] = []
-    for _ in range(count):
-        try:
-            connection = socket.create_connection(
-                (parts.hostname or "", parts.port or 0), timeout=5, source_address=(SOURCE_ADDRESS, 0)
-            )
-            connection.sendall(b"GET /hea")
-            held.append(connection)
-        except OSError:  # refused: what the defence is for
-            continue
-    deadline_s = time.monotonic() + HELD_S
-    while time.monotonic() < deadline_s and any(not _is_closed(connection) for connection in held):
-        time.sleep(0.2)
-    for connection in held:
-        connection.close()
+    with contextlib.ExitStack() as stack:
+        connections = []
+        for _ in range(count):
+            with contextlib.suppress(OSError):  # refused: what a limit of connections is for
+                connection = socket.create_connection(
+                    (parts.hostname or "", parts.port or 0), timeout=5, source_address=(SOURCE_ADDRESS, 0)
+                )
+                connections.append(stack.enter_context(connection))
+                connection.sendall(b"GET /hea")
+                connection.settimeout(0)
+        yield connections
 
 
-def _is_closed(connection: socket.socket) -> bool:
-    """Whether the other end has closed it."""
-    connection.setblocking(False)  # noqa: FBT003 - the signature of the standard library
+def is_closed(connection: socket.socket) -> bool:
+    """Whether the other end has closed a connection, in whatever words."""
     try:
-        return connection.recv(1) == b""
+        while connection.recv(4096):
+            pass
     except BlockingIOError:
         return False
     except OSError:
-        return True
+        pass
+    return True
 
 
 @dataclasses.dataclass(frozen=True)

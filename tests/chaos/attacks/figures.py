@@ -42,10 +42,7 @@ def of_steps(attack: str, steps: Sequence[Step]) -> list[Figure]:
     return [
         Figure(attack, "PING p99 ms", ping_ms),
         Figure(attack, "PING longest ms", max(taken.get("ping", [0.0]))),
-        *(
-            Figure(attack, f"{name} p99 ms", percentile(taken.get(name, []), P99), ping_ms + EXTRA_MS)
-            for name in STEPS
-        ),
+        *(Figure(attack, f"{name} p99 ms", percentile(taken.get(name, []), P99), ping_ms + EXTRA_MS) for name in STEPS),
         Figure(attack, "cycles", len(taken.get("close", []))),
         Figure(attack, "range age p99 ms", percentile(taken.get("range age", []), P99), ping_ms + RANGE_AGE_MS),
         Figure(attack, "operator longest ms", max(commands or [COMMAND_MS + 1]), COMMAND_MS),

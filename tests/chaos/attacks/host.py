@@ -1,4 +1,4 @@
-"""A shared ingest host: a server with the users of conf/acl, one supervisor, a receiver of webhooks, many principals."""
+"""A host that many principals share: a server with the users of conf/acl, one supervisor, a receiver of webhooks."""
 
 import contextlib
 import json
@@ -24,7 +24,8 @@ STAFF: Final = "staff"
 
 ATTACKERS: Final = tuple(f"row-{number}" for number in range(1, 13))
 HONEST: Final = tuple(f"honest-{number}" for number in range(20))
-PRINCIPALS: Final = (VICTIM, STAFF, *ATTACKERS, *HONEST)
+PRINCIPALS: Final = (*ATTACKERS, *HONEST, STAFF, VICTIM)
+"""The victim comes last wherever principals are looked at in order."""
 
 OWN_SETTINGS: Final = {"RTA_HTTP__PORT": "0", "RTA_TRIM__ENABLED": "false"}
 """Nothing is trimmed: samples that are gone were lost."""

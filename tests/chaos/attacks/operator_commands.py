@@ -40,7 +40,9 @@ def main() -> int:
         try:
             sessions.open(identity, stream=f"{args.staff}.a")
             command(record, "operator list", "sessions", "list", "--limit", LISTED)
-            command(record, "operator abandon", "sessions", "abandon", identity, "--yes", "--timeout-s", ANSWER_TIMEOUT_S)
+            command(
+                record, "operator abandon", "sessions", "abandon", identity, "--yes", "--timeout-s", ANSWER_TIMEOUT_S
+            )
         except (errors.RtaError, redis.exceptions.RedisError, OSError):
             pass  # noted, or the fate of an open, which the victim measures
         time.sleep(PAUSE_S)

@@ -1,6 +1,7 @@
 """Looks at a host beside an attack: a bare client's PING, the time range that readers see, /health, as threads."""
 
 import argparse
+import contextlib
 import sys
 import threading
 import time
@@ -41,10 +42,8 @@ class Probe:
 
     def _repeat(self, every_s: float, look: Callable[[], None]) -> None:
         while not self._args.stop.exists():
-            try:
+            with contextlib.suppress(redis.exceptions.RedisError, OSError):  # noted
                 look()
-            except (redis.exceptions.RedisError, OSError):
-                pass  # noted
             time.sleep(every_s)
 
     def _ping(self) -> Callable[[], None]:

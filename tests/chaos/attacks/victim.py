@@ -5,6 +5,7 @@ at. Steps and what was acknowledged are noted.
 """
 
 import argparse
+import contextlib
 import sys
 import threading
 import time
@@ -39,10 +40,8 @@ class Principal:
         """Short sessions, one after the other, until the file that says stop is there."""
         number = 0
         while not self._stop.exists():
-            try:
+            with contextlib.suppress(*ERRORS):  # noted; the next one shows whether it got better
                 self._cycle(f"{self.name}-{number}")
-            except ERRORS:
-                pass  # noted; the next one shows whether it got better
             number += 1
             time.sleep(self._pause_s)
 
