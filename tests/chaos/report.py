@@ -18,7 +18,7 @@ COLUMNS: Final = ("runs of", "runs", "s", "samples", "lost", "twice", "order", "
 
 ATTACK_COLUMNS: Final = (
     *("PING p99 ms", "open p99 ms", "update p99 ms", "close p99 ms", "range age p99 ms", "operator longest ms"),
-    *("/health longest ms", "failed steps", "supervisor more MiB", "Redis more MiB"),
+    *("/health longest ms", "webhook longest ms", "failed steps", "supervisor more MiB", "Redis more MiB"),
 )
 """The figures of an attack that stand in the table; all of them are in the JSON."""
 

@@ -12,7 +12,7 @@ def steps(*, open_ms: float = 10.0, error: str = "") -> list[Step]:
         for n in range(200)
         for what, ms in (
             ("ping", 1.0), ("open", 10.0), ("update", 10.0), ("close", 10.0), ("range age", 200.0),
-            ("operator list", 50.0), ("operator abandon", 50.0), ("health", 5.0),
+            ("operator list", 50.0), ("operator abandon", 50.0), ("health", 5.0), ("webhook", 30.0),
         )
     ]  # fmt: skip
     return [*quiet, *(Step("open", 200.0 + n, open_ms, error) for n in range(5))]

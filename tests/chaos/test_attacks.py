@@ -158,7 +158,7 @@ def test_properties_past_the_limit(host: Host, admin: redis.Redis) -> None:
 def _identity(admin: redis.Redis, start: str) -> str:
     """The latest session whose name begins like this."""
     names: Any = admin.keys(f"sessions:{start}*")
-    identities = [name.decode().removeprefix("sessions:") for name in names]
+    identities: list[str] = [name.decode().removeprefix("sessions:") for name in names]
     return max(identities, key=lambda identity: int(control.fields(admin, identity)["streamSessionId"]))
 
 

@@ -14,6 +14,9 @@ RANGE_AGE_MS: Final = 1000.0
 """How old the end of the time range may be that readers see of a session that is written to all the time."""
 
 COMMAND_MS: Final = 2000.0
+WEBHOOK_MS: Final = 2000.0
+"""How long after the reply to a close a webhook may be told of it."""
+
 P99: Final = 0.99
 
 
@@ -47,6 +50,7 @@ def of_steps(attack: str, steps: Sequence[Step]) -> list[Figure]:
         Figure(attack, "range age p99 ms", percentile(taken.get("range age", []), P99), ping_ms + RANGE_AGE_MS),
         Figure(attack, "operator longest ms", max(commands or [COMMAND_MS + 1]), COMMAND_MS),
         Figure(attack, "/health longest ms", max(taken.get("health", [COMMAND_MS + 1])), COMMAND_MS),
+        Figure(attack, "webhook longest ms", max(taken.get("webhook", [WEBHOOK_MS + 1])), WEBHOOK_MS),
         Figure(attack, "failed steps", sum(bool(step.error) for step in steps if step.what in victims), 0),
         Figure(attack, "failed commands", sum(bool(step.error) for step in steps if step.what not in victims), 0),
         Figure(attack, "wrong ends", len(taken.get("wrong end", [])), 0),

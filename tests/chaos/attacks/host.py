@@ -22,9 +22,12 @@ VICTIM: Final = "victim"
 STAFF: Final = "staff"
 """Opens the sessions that the operator ends."""
 
+CALLER: Final = "caller"
+"""Has sessions fail, so that webhooks have something to tell."""
+
 ATTACKERS: Final = tuple(f"row-{number}" for number in range(1, 13))
 HONEST: Final = tuple(f"honest-{number}" for number in range(20))
-PRINCIPALS: Final = (*ATTACKERS, *HONEST, STAFF, VICTIM)
+PRINCIPALS: Final = (*ATTACKERS, *HONEST, STAFF, CALLER, VICTIM)
 """The victim comes last wherever principals are looked at in order."""
 
 OWN_SETTINGS: Final = {"RTA_HTTP__PORT": "0", "RTA_TRIM__ENABLED": "false"}

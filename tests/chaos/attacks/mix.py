@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from tests.chaos.attacks import figures, measured
+from tests.chaos.attacks import figures, measured, watch
 from tests.chaos.attacks import host as attacked_host
 from tests.chaos.attacks.attackers import ATTACKS
 from tests.chaos.attacks.figures import Figure
 from tests.chaos.attacks.host import HONEST, Host
-from tests.chaos.attacks.measured import Resources, Watch
+from tests.chaos.attacks.watch import Resources, Watch
 from tests.chaos.processes import Process
 from tests.chaos.result import Result
 
@@ -32,7 +32,7 @@ def run(seed: str, advance: Callable[[], None], *, attacks: int) -> Result:
     chooser = random.Random(seed)  # noqa: S311 - a run that can be repeated needs no secrets
     with (
         attacked_host.running(measured.default_settings(), is_fresh=True) as host,
-        measured.watching(host, HONEST, PAUSE_S) as watch,
+        watch.watching(host, HONEST, PAUSE_S) as watched,
     ):
         result = Result()
         resources = Resources(host)
@@ -42,8 +42,8 @@ def run(seed: str, advance: Callable[[], None], *, attacks: int) -> Result:
             time.sleep(0.1)
             resources.look()
         is_alive = host.supervisor.process.poll() is None
-        watch.finish()
-        _judge(watch, result, began_s)
+        watched.finish()
+        _judge(watched, result, began_s)
         result.figures += [
             Figure(NAME, "supervisor more MiB", resources.rss - resources.start_rss, SUPERVISOR_MIB),
             Figure(NAME, "Redis more MiB", resources.used - resources.start_used, REDIS_MIB),
@@ -68,10 +68,10 @@ def _attack(host: Host, chooser: random.Random, attacks: int, resources: Resourc
             time.sleep(0.1)
             resources.look()
     for process in running:
-        process.wait(measured.END_PATIENCE_S)
+        process.wait(watch.END_PATIENCE_S)
 
 
-def _judge(watch: Watch, result: Result, began_s: float) -> None:
-    steps = [step for step in watch.steps() if step.at_s >= began_s]
+def _judge(watched: Watch, result: Result, began_s: float) -> None:
+    steps = [step for step in watched.steps() if step.at_s >= began_s]
     result.figures = figures.of_steps(NAME, steps)
-    result.verdict = watch.verdict()
+    result.verdict = watched.verdict()
