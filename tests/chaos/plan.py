@@ -104,7 +104,7 @@ def _chaos() -> list[Part]:
     return [
         *_full(storms=2, loss_rounds=2, failover_rounds=1, closes=3),
         *_spark(rounds=1, kills=2, partitions=6),
-        *_attacks(mixed=30),
+        *_attacks(mixed_s=60),
     ]
 
 
@@ -112,18 +112,18 @@ def _soak() -> list[Part]:
     return [
         *_full(storms=26, loss_rounds=20, failover_rounds=5, closes=20),
         *_spark(rounds=5, kills=9, partitions=21),
-        *_attacks(mixed=300),
+        *_attacks(mixed_s=1800),
     ]
 
 
-def _attacks(*, mixed: int) -> list[Part]:
-    """Each attack of one principal on all others at full size, and so many of them mixed."""
+def _attacks(*, mixed_s: float) -> list[Part]:
+    """Each attack of one principal on all others at full size, and a mix of them for so long."""
     return [
         *(
             _part(f"attack: {name}", (partial(measured.run, name=name), 1), 1, keeps_limits)
             for name in attackers.ATTACKS
         ),
-        _part("attacks mixed", (partial(mix.run, attacks=mixed), 1), 1, keeps_limits),
+        _part("attacks mixed", (partial(mix.run, lasting_s=mixed_s), 1), 1, keeps_limits),
     ]
 
 

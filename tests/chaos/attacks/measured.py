@@ -1,5 +1,6 @@
 """One attack at full size beside a victim that is measured, on a host of its own with the default limits."""
 
+import resource
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -27,6 +28,10 @@ RESTARTED_MS: Final = 15_000.0
 NAMED_PATIENCE_S: Final = 5.0
 WITHIN_LIMITS: Final = frozenset({"closes that wait"})
 """Attacks that a principal has every right to: nobody has to be named."""
+
+FEW_FILES: Final = 128
+WITH_FEW_FILES: Final = frozenset({"half requests"})
+"""Attacks on a supervisor that may open no more files than this, as where nobody raised the limit."""
 
 WITH_RESTART: Final = frozenset({"closes from the future"})
 
@@ -66,13 +71,18 @@ def run(seed: str, advance: Callable[[], None], *, name: str) -> Result:
         attacked_host.running(default_settings(), is_fresh=True) as host,
         watching(host, [VICTIM], PAUSE_S) as watch,
     ):
-        result = _attack(host, watch, name)
+        try:
+            result = _attack(host, watch, name)
+        except redis.exceptions.RedisError as error:
+            raise AssertionError(f"Redis did not answer: {error}") from error
     advance()
     return result
 
 
 def _attack(host: Host, watch: Watch, name: str) -> Result:
     kind = ATTACKS[name]
+    if name in WITH_FEW_FILES:
+        resource.prlimit(host.supervisor.process.pid, resource.RLIMIT_NOFILE, (FEW_FILES, FEW_FILES))
     resources = Resources(host)
     began_s = time.monotonic()
     with host.admin() as client:

@@ -21,15 +21,13 @@ SHARE: Final = (0.02, 0.3)
 """How large an attack is, of its full size."""
 
 AT_ONCE: Final = 3
-QUIET_S: Final = 5.0
 SUPERVISOR_MIB: Final = 500.0
 REDIS_MIB: Final = 1500.0
 """Memory on top of that before the attacks. Attackers fill streams and hashes of their own, as any writer may."""
 
 
-def run(seed: str, advance: Callable[[], None], *, attacks: int) -> Result:
-    """So many attacks, chosen by the seed."""
-    chooser = random.Random(seed)  # noqa: S311 - a run that can be repeated needs no secrets
+def run(seed: str, advance: Callable[[], None], *, lasting_s: float) -> Result:
+    """Attacks for so long; the seed decides which, how large and when."""
     with (
         attacked_host.running(measured.default_settings(), is_fresh=True) as host,
         watch.watching(host, HONEST, PAUSE_S) as watched,
@@ -37,10 +35,7 @@ def run(seed: str, advance: Callable[[], None], *, attacks: int) -> Result:
         result = Result()
         resources = Resources(host)
         began_s = time.monotonic()
-        _attack(host, chooser, attacks, resources, result)
-        for _ in range(int(QUIET_S / 0.1)):
-            time.sleep(0.1)
-            resources.look()
+        _attack(host, random.Random(seed), began_s + lasting_s, resources, result)  # noqa: S311 - to be repeated
         is_alive = host.supervisor.process.poll() is None
         watched.finish()
         _judge(watched, result, began_s)
@@ -53,22 +48,24 @@ def run(seed: str, advance: Callable[[], None], *, attacks: int) -> Result:
     return result
 
 
-def _attack(host: Host, chooser: random.Random, attacks: int, resources: Resources, result: Result) -> None:
+def _attack(host: Host, chooser: random.Random, until_s: float, resources: Resources, result: Result) -> None:
     """One attack after the other; some are at it at the same time."""
     running: list[Process] = []
     # The highest id ends a principal's own control stream: it would be the last attack of that principal.
     names = [name for name in ATTACKS if name != "highest id"]
-    for _ in range(attacks):
-        name = chooser.choice(names)
-        count = max(1, round(ATTACKS[name].full * chooser.uniform(*SHARE)))
-        result.counts[f"attack in the mix: {name}"] += count
-        running.append(measured.launch(host, name, count))
-        next_s = time.monotonic() + chooser.uniform(*GAP_S)
-        while time.monotonic() < next_s or sum(process.exit_code is None for process in running) >= AT_ONCE:
-            time.sleep(0.1)
-            resources.look()
+    next_s = 0.0
+    while (now_s := time.monotonic()) < until_s:
+        running = [process for process in running if process.exit_code is None]
+        if now_s >= next_s and len(running) < AT_ONCE:
+            name = chooser.choice(names)
+            count = max(1, round(ATTACKS[name].full * chooser.uniform(*SHARE)))
+            result.counts[f"attack in the mix: {name}"] += 1
+            running.append(measured.launch(host, name, count))
+            next_s = now_s + chooser.uniform(*GAP_S)
+        time.sleep(measured.LOOK_EVERY_S)
+        resources.look()
     for process in running:
-        process.wait(watch.END_PATIENCE_S)
+        process.kill()
 
 
 def _judge(watched: Watch, result: Result, began_s: float) -> None:
