@@ -36,7 +36,7 @@ def test_a_step_that_failed_is_no_quick_one() -> None:
 
 def test_without_steps_nothing_is_right() -> None:
     """Nobody measured: a command that was never answered is later than any limit."""
-    assert "operator longest ms" in figures.complaint(figures.of_steps("none", []))
+    assert "operator max ms" in figures.complaint(figures.of_steps("none", []))
 
 
 def test_percentiles() -> None:

@@ -44,13 +44,13 @@ def of_steps(attack: str, steps: Sequence[Step]) -> list[Figure]:
     victims = {"open", "update", "write", "close", "live open", "live write", "live close"}
     return [
         Figure(attack, "PING p99 ms", ping_ms),
-        Figure(attack, "PING longest ms", max(taken.get("ping", [0.0]))),
+        Figure(attack, "PING max ms", max(taken.get("ping", [0.0]))),
         *(Figure(attack, f"{name} p99 ms", percentile(taken.get(name, []), P99), ping_ms + EXTRA_MS) for name in STEPS),
         Figure(attack, "cycles", len(taken.get("close", []))),
         Figure(attack, "range age p99 ms", percentile(taken.get("range age", []), P99), ping_ms + RANGE_AGE_MS),
-        Figure(attack, "operator longest ms", max(commands or [COMMAND_MS + 1]), COMMAND_MS),
-        Figure(attack, "/health longest ms", max(taken.get("health", [COMMAND_MS + 1])), COMMAND_MS),
-        Figure(attack, "webhook longest ms", max(taken.get("webhook", [WEBHOOK_MS + 1])), WEBHOOK_MS),
+        Figure(attack, "operator max ms", max(commands or [COMMAND_MS + 1]), COMMAND_MS),
+        Figure(attack, "/health max ms", max(taken.get("health", [COMMAND_MS + 1])), COMMAND_MS),
+        Figure(attack, "webhook max ms", max(taken.get("webhook", [WEBHOOK_MS + 1])), WEBHOOK_MS),
         Figure(attack, "failed steps", sum(bool(step.error) for step in steps if step.what in victims), 0),
         Figure(attack, "failed commands", sum(bool(step.error) for step in steps if step.what not in victims), 0),
         Figure(attack, "wrong ends", len(taken.get("wrong end", [])), 0),

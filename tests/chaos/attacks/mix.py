@@ -40,8 +40,8 @@ def run(seed: str, advance: Callable[[], None], *, lasting_s: float) -> Result:
         watched.finish()
         _judge(watched, result, began_s)
         result.figures += [
-            Figure(NAME, "supervisor more MiB", resources.rss - resources.start_rss, SUPERVISOR_MIB),
-            Figure(NAME, "Redis more MiB", resources.used - resources.start_used, REDIS_MIB),
+            Figure(NAME, "RSS + MiB", resources.rss - resources.start_rss, SUPERVISOR_MIB),
+            Figure(NAME, "Redis + MiB", resources.used - resources.start_used, REDIS_MIB),
             Figure(NAME, "supervisor ended", int(not is_alive), 0),
         ]
     advance()

@@ -139,9 +139,9 @@ class Resources:
         with contextlib.suppress(OSError):
             self._cpu = (self._cpu_s() - began_cpu_s) / (time.monotonic() - began_s)
         return [
-            Figure(attack, "supervisor CPU %", 100 * self._cpu, CPU_PERCENT if attack == "half requests" else None),
-            Figure(attack, "supervisor more MiB", self.rss - self.start_rss, SUPERVISOR_MIB),
-            Figure(attack, "Redis more MiB", self.used - self.start_used, REDIS_MIB),
+            Figure(attack, "CPU %", 100 * self._cpu, CPU_PERCENT if attack == "half requests" else None),
+            Figure(attack, "RSS + MiB", self.rss - self.start_rss, SUPERVISOR_MIB),
+            Figure(attack, "Redis + MiB", self.used - self.start_used, REDIS_MIB),
             Figure(
                 attack, "log lines", len(self._host.events()) - self._lines, None if attack == "opens" else LOG_LINES
             ),

@@ -47,10 +47,11 @@ class WebhookProbe:
     def _wait_for_post(self, identity: str, position: int) -> None:
         began_s = time.monotonic()
         needle = f'"{identity}"'.encode()
-        while time.monotonic() - began_s < LONGEST_S and not self._stopping.is_set():
+        is_told = False
+        while not is_told and time.monotonic() - began_s < LONGEST_S:
+            if self._stopping.wait(POLL_S):
+                return
             posts = self._host.webhook.posts[position:]
             position += len(posts)
-            if any(needle in post.body and b'"failed"' in post.body for post in posts):
-                break
-            time.sleep(POLL_S)
+            is_told = any(needle in post.body and b'"failed"' in post.body for post in posts)
         self.steps.append(Step("webhook", began_s, (time.monotonic() - began_s) * 1000))
