@@ -78,6 +78,10 @@ class RedisFull(Unavailable):
     """The server at {url} is full: {reason}. Raise maxmemory or remove data, then try again."""
 
 
+class ConnectionsExhausted(Unavailable):
+    """All connections of this process to {url} are in use: {reason}. Use fewer threads, or a client for each."""
+
+
 class RedisRefused(RtaError):
     """The server at {url} refuses that: {reason}."""
 
@@ -85,7 +89,15 @@ class RedisRefused(RtaError):
 
 
 class NoSupervisor(Unavailable):
-    """No supervisor is running against {url}. Start one with: rta-supervisor run --redis-url {url}"""
+    """No supervisor is running against {url} under the key prefix {prefix!r}. Start one with: rta-supervisor run
+    --redis-url {url}"""
+
+
+class PrincipalNotServed(Unavailable):
+    """No supervisor serves principal {principal!r}; those that registered serve {served}. Name it in their setting
+    control.principals, or use one of these."""
+
+    retriable = False
 
 
 class NoReply(Unavailable):

@@ -28,8 +28,8 @@ OWNERS: Final = {
     "rta_writers.write": OwnedNames(keys=("marks", "fence", "staged", "staging_manifest")),
     "rta_writers.control": OwnedNames(keys=("members",)),
     "rta_supervisor.nodes": OwnedNames(
-        keys=("node", "nodes", "alive", "lease"),
-        fields=("NODE_VERSION", "NODE_HOST", "NODE_PID", "NODE_SEEN_MS"),
+        keys=("node", "nodes", "last_registration", "alive", "lease"),
+        fields=("NODE_VERSION", "NODE_HOST", "NODE_PID", "NODE_SEEN_MS", "NODE_TEMPLATE", "NODE_PRINCIPALS"),
         functions=("rtas_take_1", "rtas_release_1"),
     ),
     "rta_supervisor.control": OwnedNames(

@@ -76,6 +76,8 @@ NODE_VERSION: Final = b"version"
 NODE_HOST: Final = b"host"
 NODE_PID: Final = b"pid"
 NODE_SEEN_MS: Final = b"seenMs"
+NODE_TEMPLATE: Final = b"template"
+NODE_PRINCIPALS: Final = b"principals"
 
 COLD_FIELD: Final = b"b"
 """Field of an entry of a cold stream: a batch."""
@@ -211,6 +213,10 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def nodes(self) -> str:
         """Sorted set: running supervisors by the time until which they count as alive, in ms."""
         return f"{self.prefix}nodes"
+
+    def last_registration(self) -> str:
+        """Hash with a TTL: what the supervisor registered that renewed its registration last, running or not."""
+        return self.node("last")
 
     def alive(self, node_id: str) -> str:
         """String with a TTL: a supervisor that works on its messages. Without it other supervisors take them over."""

@@ -33,6 +33,7 @@ class ErrorRule(msgspec.Struct, frozen=True):
 
 
 OUT_OF_MEMORY: Final = "OOM"
+POOL_EXHAUSTED: Final = "POOL"
 LOST_STATE_CODES: Final = frozenset({"NOGROUP", "NOFUNCTION"})
 """Redis has lost a consumer group or a function that a supervisor had created: it lost data."""
 

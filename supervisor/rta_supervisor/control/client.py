@@ -55,7 +55,7 @@ class OperatorClient:
     async def check_is_served(self) -> None:
         """Raise where no supervisor runs or none reads our control stream: at once, not after the timeout."""
         if not await registry.running_nodes(self._link, self._keys):
-            raise errors.NoSupervisor(url=redis_url.redact(self._link.config.url))
+            raise errors.NoSupervisor(url=redis_url.redact(self._link.config.url), prefix=self._keys.prefix)
         if not await self._is_consumed(self._keys.requests(self.principal)):
             raise errors.BadConfiguration(
                 where="control.operators",

@@ -3,6 +3,7 @@
 import os
 import socket
 import uuid
+from typing import Final
 
 import msgspec
 
@@ -11,7 +12,10 @@ from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict
-from rta_wire import __version__, keys
+from rta_wire import __version__, day_streams, keys
+
+LAST_REGISTRATION_TTL_S: Final = 30 * day_streams.DAY_S
+"""How long clients wait for a supervisor to come back rather than say at once that there is none."""
 
 
 class RunningNode(msgspec.Struct, frozen=True):
@@ -51,6 +55,7 @@ class Node:
         self._link = link
         self._keys = config.keys
         self._config = config.node
+        self._principals = config.control.requesters
 
     async def register(self) -> None:
         """Register this supervisor or renew its registration, and forget those that have not renewed theirs."""
@@ -58,11 +63,15 @@ class Node:
         fields = (
             *(keys.NODE_VERSION, __version__, keys.NODE_HOST, socket.gethostname()),
             *(keys.NODE_PID, os.getpid(), keys.NODE_SEEN_MS, now_ms()),
+            *(keys.NODE_TEMPLATE, self._keys.session_template, keys.NODE_PRINCIPALS, " ".join(self._principals)),
         )
+        last = self._keys.last_registration()
         await self._link.do_all(
             [
                 ("HSET", key, *fields),
                 ("EXPIRE", key, self._config.ttl_s),
+                ("HSET", last, *fields),
+                ("EXPIRE", last, LAST_REGISTRATION_TTL_S),
                 ("ZADD", self._keys.nodes(), now_ms() + self._config.ttl_s * 1000, self.id),
             ]
         )

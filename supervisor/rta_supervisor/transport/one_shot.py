@@ -28,7 +28,7 @@ def run(config: settings.Settings, work: Callable[[Link], Awaitable[T]]) -> T:
                 return await work(link)
         except failures.DataLost as error:
             # Functions and groups that a supervisor makes are missing: none has run here.
-            raise errors.NoSupervisor(url=redis_url.redact(link.config.url)) from error
+            raise errors.NoSupervisor(url=redis_url.redact(link.config.url), prefix=config.keys.prefix) from error
         except (*failures.OUTAGE_ERRORS, *failures.REFUSAL_ERRORS, redis.exceptions.ResponseError) as error:
             raise failures.to_rta_error(link.config.url, error) from error
         finally:

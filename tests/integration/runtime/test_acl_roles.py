@@ -102,6 +102,7 @@ ALLOWED: dict[str, list[tuple[Any, ...]]] = {
         ("BLMOVE", "rtas:reply:x", "rtas:reply:x", "LEFT", "RIGHT", 0.01),
         ("ZRANGE", "rtas:nodes", 0, -1),
         ("EXISTS", "rtas:node:x"),
+        ("HMGET", "rtas:node:x", "template"),
         ("HGET", "rtas:st:{sessions:run}", "state"),
         ("MULTI",),
         ("EXEC",),

@@ -173,7 +173,7 @@ def test_sigterm_drains_and_ends_well(url: str, client: redis.Redis) -> None:
         assert client.zcard("rtas:nodes") == 0
         assert supervisor.events("supervisor_stopped")
         with pytest.raises(errors.NoSupervisor):
-            sessions.session("run-2", stream="rig")
+            rta_writers.SessionClient(url, timeout_s=0.2).session("run-2", stream="rig")
 
 
 def test_another_supervisor_finishes_what_a_killed_one_began(url: str, client: redis.Redis) -> None:

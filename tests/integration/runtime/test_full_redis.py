@@ -119,7 +119,7 @@ def test_a_full_redis_is_trimmed_and_sessions_stay(url: str, client: redis.Redis
             wait_until(lambda: length(client, "rtas:ctl:default") == 0, what="reports that were taken")
             wait_until(lambda: supervisor.events("redis_full"), what="a line in the log")
             wait_until(lambda: silent_s(client, "run") > SILENT_S + 1, what="a writer that could say nothing for long")
-            sessions._check_supervisor()
+            assert sessions._requests.supervisors.check()
             assert control.fields(client, "run")
         after: Any = client.memory_usage("stream:rig")
         assert after < before

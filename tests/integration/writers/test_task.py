@@ -6,13 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import redis
+from hypothesis import given
+from hypothesis import strategies as st
 
 import rta_writers
 from rta_wire import errors
 from rta_wire.codec import layout
 from rta_writers.options.target import Target
 from rta_writers.options.write import GROUP_ROWS, WriteOptions
-from rta_writers.write.task import Task
+from rta_writers.write.task import CONNECTIONS_MAX, Task, by_session
 from tests.integration.writers.tasks import START_NS, expected, long, run, write
 from tests.support import stream_content
 
@@ -190,3 +192,46 @@ def test_partitions_can_be_written_from_dicts_and_batches(client: redis.Redis, t
         rta_writers.write_partition(iter(rows), **target.options())
     with pytest.raises(errors.Usage, match="'staged' needs a commit"):
         rta_writers.write_partition(iter(rows), **options, delivery="staged")
+
+
+def test_many_sessions_of_one_task_share_few_connections(
+    client: redis.Redis, sessions: rta_writers.SessionClient
+) -> None:
+    """More sessions than a pool has connections: each gets its rows, and connections are given back."""
+    count = 150
+    numbers = np.arange(3 * count)
+    batch = pa.record_batch(
+        {
+            "channel": np.ones(len(numbers), np.int64),
+            "time": START_NS + numbers,
+            "value": numbers / 4,
+            "session": [f"car-{number % count}" for number in numbers.tolist()],
+        }
+    )
+    with rta_writers.sessions(sessions, stream="cars") as group:
+        task = Task(WriteOptions.parse(group.options), batch.schema, unit="job/0", epoch=0)
+        try:
+            task.write(batch)
+            result = task.finish()
+            pool: Any = task._client.connection_pool
+            assert pool._created_connections <= CONNECTIONS_MAX + 1
+        finally:
+            task.close()
+    assert {part.rows for part in result.shares} == {3}
+    assert len(group.ended) == count
+    assert {ended.totals.samples for ended in group.ended.values()} == {3}
+    numbers_by_session = {part.target.identity: part.target.stream_session_id for part in result.shares}
+    for number in (0, count - 1):
+        stream_session_id = numbers_by_session[f"car-{number}"]
+        samples = stream_content.samples(client, "cars", stream_session_id)
+        assert [value for _, _, value in samples] == [(number + count * turn) / 4 for turn in range(3)]
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=200))
+def test_rows_are_divided_by_session_in_their_order(names: list[int]) -> None:
+    batch = pa.record_batch({"session": [f"car-{name}" for name in names], "row": list(range(len(names)))})
+    divided = {identity: rows["row"].to_pylist() for identity, rows in by_session(batch)}
+    oracle: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        oracle.setdefault(f"car-{name}", []).append(row)
+    assert divided == oracle

@@ -13,7 +13,7 @@ def test_an_error_crosses_processes() -> None:
     error = errors.SessionClosed(identity="a", state="closed")
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     assert (type(again), str(again), again.facts) == (errors.SessionClosed, str(error), error.facts)
-    raw = messages.pack_reply("r", errors.NoSupervisor(url="u"))
+    raw = messages.pack_reply("r", errors.NoSupervisor(url="u", prefix="p"))
     with pytest.raises(errors.NoSupervisor, match="against u") as caught:
         messages.unpack_reply(raw)
     assert caught.value.retriable

@@ -28,6 +28,7 @@ class Pipeline:
         self._connection: Any = None
         self._pool: Any = None
         self._has_failed = False
+        self._missing_replies = 0
 
     def send(self, commands: Sequence[Command]) -> None:
         """Write commands to the connection, and open it where there is none."""
@@ -37,6 +38,7 @@ class Pipeline:
                 self._has_failed = False
             self._pool = redis_client.client_for_key(self._client, self._key).connection_pool
             self._connection = self._pool.get_connection()
+        self._missing_replies += len(commands)
         self._connection.send_packed_command(self._connection.pack_commands(commands))
 
     def receive(self, count: int) -> list[Any]:
@@ -49,6 +51,7 @@ class Pipeline:
             except redis.exceptions.ResponseError as error:
                 first_error = first_error or error
                 replies.append(None)
+            self._missing_replies -= 1
         if first_error is not None:
             raise first_error
         return replies
@@ -58,12 +61,22 @@ class Pipeline:
         self.send(commands)
         return self.receive(len(commands))
 
-    def release(self) -> None:
-        """Close the connection and return it to its pool. It is not reused: replies may still be on their way."""
+    def try_execute(self, commands: Sequence[Command]) -> None:
+        """Send commands whose effect is on the connection alone, and read their replies. A failure closes it."""
         if self._connection is not None:
-            self._connection.disconnect()
+            try:
+                self.execute(commands)
+            except retry.REDIS_ERRORS:
+                self._connection.disconnect()
+
+    def release(self) -> None:
+        """Return the connection to its pool. It is closed after a failure: replies may still be on their way."""
+        if self._connection is not None:
+            if self._missing_replies or self._has_failed:
+                self._connection.disconnect()
             self._pool.release(self._connection)
             self._connection = None
+            self._missing_replies = 0
 
     def with_retries(self, step: Callable[[], T], reset: Callable[[], None]) -> T:
         """Run `step` until it succeeds, through a short outage or a server that is full.

@@ -5,6 +5,7 @@ redis-py repeats nothing here: only code that knows what it sent can repeat it.
 
 import functools
 import socket
+from collections.abc import Sequence
 from typing import Any, Final
 
 import redis
@@ -55,6 +56,18 @@ def client_for_key(client: Any, key: str) -> redis.Redis:
     """A client of the one server that has a key."""
     node_client: redis.Redis = client.client_for_key(key) if isinstance(client, topology.ClusterClient) else client
     return node_client
+
+
+def execute_all(client: Any, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The replies to commands that are sent in one round trip; of a Cluster, in one for each. The first error is raised
+    after all were executed."""
+    if isinstance(client, topology.ClusterClient):
+        return [client.execute_command(*command) for command in commands]
+    pipe = client.pipeline(transaction=False)
+    for command in commands:
+        pipe.execute_command(*command)
+    replies: list[Any] = pipe.execute()
+    return replies
 
 
 def refresh_slots(client: Any) -> None:

@@ -79,6 +79,8 @@ def to_rta_error(url: str, error: BaseException) -> BaseException:
     address = redis_url.redact(url)
     if failure.code == redis_errors.OUT_OF_MEMORY:
         return errors.RedisFull(url=address, reason=failure.text)
+    if failure.code == redis_errors.POOL_EXHAUSTED:
+        return errors.ConnectionsExhausted(url=address, reason=failure.text)
     if failure.kind is redis_errors.FailureKind.PERMANENT:
         return errors.RedisRefused(url=address, reason=str(failure))
     return errors.RedisUnreachable(url=address, reason=failure.text)

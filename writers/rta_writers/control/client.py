@@ -2,22 +2,21 @@
 
 import json
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, cast
 
-import redis
-
-from rta_wire import errors, keys, limits, name_checks, redis_url, session
+from rta_wire import errors, keys, name_checks, session
 from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_wire.session import State
 from rta_writers.connection import redis_client, retry
+from rta_writers.control import requests
 from rta_writers.control import session as control_session
 from rta_writers.options.target import Target
 
 DEFAULT_TIMEOUT_S: Final = 60.0
 BLOCK_S: Final = 2.0
-SHORTEST_BLOCK_S: Final = 0.01
 
 
 class SessionClient:
@@ -37,6 +36,7 @@ class SessionClient:
         self.timeout_s = timeout_s
         self._keys = keys.Keys(prefix=key_prefix)
         self._redis = redis_client.connect(url)
+        self._requests = requests.RequestSender(self._redis, url, self._keys, principal, timeout_s=timeout_s)
 
     def open(self, identity: str, *, stream: str, external_id: str = "", **properties: Any) -> control_session.Session:
         """Open a session, or get the one of this name that is open. `properties` go into its JSON: identifier, type...
@@ -54,8 +54,10 @@ class SessionClient:
             external_id=external_id,
         )
         reply = self.ask(request)
+        names = self.registered_keys()
         target = Target(
-            self.url, reply.identity, reply.stream, reply.stream_session_id, self.principal, self._keys.prefix
+            *(self.url, reply.identity, reply.stream, reply.stream_session_id),
+            *(self.principal, names.prefix, names.session_template),
         )
         return control_session.Session(self, target)
 
@@ -81,9 +83,20 @@ class SessionClient:
         )
         if expected is not None:
             request.expected.CopyFrom(expected.to_message())
-        reply = self.ask(request)
-        missing = Totals.from_message(reply.missing) if reply.HasField("missing") else None
-        return control_session.ClosedSession(identity, State(reply.state), Totals.from_message(reply.totals), missing)
+        return _closed_session(identity, self.ask(request))
+
+    def close_all(
+        self, identities: Sequence[str], *, state: str = State.CLOSED
+    ) -> dict[str, control_session.ClosedSession | errors.RtaError]:
+        """End many sessions at a time. Gives the end of each, or the error that kept it from ending."""
+        closes = [
+            control_pb2.CloseSession(request_id=messages.new_request_id(), identity=identity, state=state)
+            for identity in identities
+        ]
+        return {
+            identity: outcome if isinstance(outcome, errors.RtaError) else _closed_session(identity, outcome)
+            for identity, outcome in zip(identities, self.ask_all(closes), strict=True)
+        }
 
     def cancel(self, request_id: str) -> None:
         """Take back a request that has no reply yet. The call that waits for it raises RequestCancelled."""
@@ -110,50 +123,34 @@ class SessionClient:
         raise errors.NotInTime(identity=identity, state=current or "unknown", wanted=state, timeout_s=timeout_s)
 
     def _read_state(self, identity: str) -> State | None:
-        raw = cast("bytes | None", self._redis.hget(self._keys.session_state(identity), keys.STATE))
+        raw = cast("bytes | None", self._redis.hget(self.registered_keys().session_state(identity), keys.STATE))
         return None if raw is None else State(raw.decode())
 
     def report(self, message: messages.Report) -> None:
         """Send a report. It has no reply."""
-        append_message(self._redis, self._keys.reports(self.principal), messages.pack(message))
+        requests.append_message(self._redis, self._keys.reports(self.principal), messages.pack(message))
+
+    def report_all(self, reports: Iterable[messages.Report]) -> None:
+        """Send reports in one round trip. They have no replies."""
+        if packed := [messages.pack(report) for report in reports]:
+            requests.append_messages(self._redis, self._keys.reports(self.principal), packed)
 
     def ask(self, request: messages.Request) -> control_pb2.SessionReply:
-        """Send a request and wait for its reply. Repeats it after a short outage: the supervisor may get it twice."""
-        raw = messages.pack(messages.check(request))
-        deadline_s = time.monotonic() + self.timeout_s
-        policy = retry.RetryPolicy(self.url, timeout_s=self.timeout_s)
-        while True:
-            try:
-                self._check_supervisor()
-                entry_id = append_message(self._redis, self._keys.requests(self.principal), raw)
-                return messages.unpack_reply(self._wait_for_reply(request, entry_id, deadline_s))
-            except retry.REDIS_ERRORS as error:
-                policy.wait(error)
+        """Send a request and wait for its reply. Raises the error that the supervisor replied."""
+        return self._requests.ask(request)
 
-    def _wait_for_reply(self, request: messages.Request, entry_id: bytes, deadline_s: float) -> bytes:
-        key = self._keys.reply(request.request_id)
-        identity = "" if isinstance(request, control_pb2.CancelRequest) else request.identity
-        while (remaining_s := deadline_s - time.monotonic()) > 0:
-            # Read before the wait: the supervisor removes a request only after it has written the reply.
-            is_pending = self._redis.xrange(self._keys.requests(self.principal), entry_id, entry_id)
-            # Moved onto itself: the reply stays in the list for a repeated request.
-            block_s = min(BLOCK_S, remaining_s) if is_pending else SHORTEST_BLOCK_S
-            raw = self._redis.execute_command("BLMOVE", key, key, "LEFT", "RIGHT", block_s)
-            if raw is not None:
-                return bytes(raw)
-            if not is_pending:
-                raise errors.RequestLost(identity=identity)
-            self._check_supervisor()
-        raise errors.NoReply(request=type(request).__name__, identity=identity, timeout_s=self.timeout_s)
+    def ask_all(self, requests_: Sequence[messages.Request]) -> Iterator[requests.RequestOutcome]:
+        """Send many requests at a time and give the outcome of each: the reply, or the error that it names."""
+        return self._requests.ask_all(requests_)
 
-    def _check_supervisor(self) -> None:
-        nodes = cast("list[bytes]", self._redis.zrange(self._keys.nodes(), 0, -1))
-        if not any(self._redis.exists(self._keys.node(node.decode())) for node in nodes):
-            raise errors.NoSupervisor(url=redis_url.redact(self.url))
+    def registered_keys(self) -> keys.Keys:
+        """The names of keys as the supervisors have them: they register the template of session keys."""
+        if self._requests.supervisors.session_template is None:
+            self._requests.supervisors.check()
+        template = self._requests.supervisors.session_template or self._keys.session_template
+        return keys.Keys(prefix=self._keys.prefix, session_template=template)
 
 
-def append_message(client: redis.Redis, key: str, raw: bytes) -> bytes:
-    """Append a message to a control stream, and give the id of its entry."""
-    # Bounded, so that writers without a supervisor do not fill the memory; what is evicted unread is reported.
-    entry_id = client.xadd(key, {keys.CONTROL_FIELD: raw}, maxlen=limits.CONTROL_MAX_ENTRIES, approximate=True)
-    return cast("bytes", entry_id)
+def _closed_session(identity: str, reply: control_pb2.SessionReply) -> control_session.ClosedSession:
+    missing = Totals.from_message(reply.missing) if reply.HasField("missing") else None
+    return control_session.ClosedSession(identity, State(reply.state), Totals.from_message(reply.totals), missing)

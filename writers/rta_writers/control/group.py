@@ -21,13 +21,14 @@ class SessionGroup:
     As a context manager it closes every session that was opened in the block, as failed if the block raised.
     """
 
-    def __init__(self, sessions: client.SessionClient, *, stream: str, key_prefix: str, **properties: Any) -> None:
+    def __init__(self, sessions: client.SessionClient, *, stream: str, **properties: Any) -> None:
         self.name = uuid.uuid4().hex
         self.ended: dict[str, control_session.ClosedSession] = {}
         self._sessions = sessions
         self._stream = name_checks.check_stream_name(stream)
-        self._keys = keys.Keys(prefix=key_prefix)
+        self._keys = sessions.registered_keys()
         self._properties = properties
+        self._stream_session_ids: dict[str, int] = {}
         self._redis = redis_client.connect(sessions.url)
         self._heartbeats = control_session.HeartbeatThread(
             sessions,
@@ -44,6 +45,7 @@ class SessionGroup:
             "stream": self._stream,
             "principal": self._sessions.principal,
             "keyPrefix": self._keys.prefix,
+            "sessionTemplate": self._keys.session_template,
             "group": self.name,
             "sessionProperties": msgspec.json.encode(self._properties).decode(),
         }
@@ -56,18 +58,28 @@ class SessionGroup:
     def close(self, *, state: str = State.CLOSED) -> dict[str, control_session.ClosedSession]:
         """End all sessions of the group. Calling it again returns the same results."""
         if not self._heartbeats.is_stopping:
-            for identity in self.identities():
-                self.ended[identity] = self._sessions.close(identity, state=state)
+            outcomes = self._sessions.close_all(self.identities(), state=state)
+            self.ended |= {
+                identity: outcome
+                for identity, outcome in outcomes.items()
+                if isinstance(outcome, control_session.ClosedSession)
+            }
+            for outcome in outcomes.values():
+                if isinstance(outcome, errors.RtaError):
+                    raise outcome
             self._heartbeats.stop()
             self._redis.unlink(self._keys.members(self.name))
             self._redis.close()
         return self.ended
 
     def _open_sessions(self) -> Iterator[control_pb2.Heartbeat]:
-        for identity in self.identities():
-            number = self._redis.hget(self._keys.session_state(identity), keys.STREAM_SESSION_ID)
+        new = [identity for identity in self.identities() if identity not in self._stream_session_ids]
+        states = [("HGET", self._keys.session_state(identity), keys.STREAM_SESSION_ID) for identity in new]
+        for identity, number in zip(new, redis_client.execute_all(self._redis, states), strict=True):
             if number is not None:
-                yield control_pb2.Heartbeat(identity=identity, stream_session_id=int(cast("bytes", number)))
+                self._stream_session_ids[identity] = int(number)
+        for identity, stream_session_id in self._stream_session_ids.items():
+            yield control_pb2.Heartbeat(identity=identity, stream_session_id=stream_session_id)
 
     def __enter__(self) -> Self:
         return self
@@ -82,4 +94,4 @@ def sessions(sessions: client.SessionClient, *, stream: str, **properties: Any) 
     """Sessions that rows name, in one stream. `properties` go into the JSON of each."""
     if "identifier" in properties:
         raise errors.Usage(reason="Each session of a group is called what its rows call it: leave 'identifier' out")
-    return SessionGroup(sessions, stream=stream, key_prefix=sessions.key_prefix, **properties)
+    return SessionGroup(sessions, stream=stream, **properties)

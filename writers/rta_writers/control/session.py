@@ -35,7 +35,7 @@ class SessionRequests(Protocol):
 
     def close(self, identity: str, *, state: str = State.CLOSED, expected: Totals | None = None) -> ClosedSession: ...
 
-    def report(self, message: messages.Report) -> None: ...
+    def report_all(self, reports: Iterable[messages.Report]) -> None: ...
 
 
 class HeartbeatThread:
@@ -73,8 +73,7 @@ class HeartbeatThread:
     def _run(self) -> None:
         while not self._stopping.wait(HEARTBEAT_S):
             try:
-                for heartbeat in self._heartbeats():
-                    self._client.report(heartbeat)
+                self._client.report_all(self._heartbeats())
             except retry.REDIS_ERRORS as error:
                 # The next one may get through; the supervisor acts on silence alone.
                 retry.log.warning("no %s: %s", self._label, retry.to_rta_error(self._client.url, error))

@@ -66,5 +66,4 @@ class RtaDataSource(DataSource):
         except PySparkException as error:
             raise errors.Usage(reason=f"Format 'rta' can't take the frame: {error}") from error
         frames.choose_encoder(options, columns)
-        session_resolver.check_open(options)
-        return options
+        return session_resolver.check_open(options)

@@ -31,7 +31,7 @@ class BurstWriter:
         self._epoch = epoch
         self._task: Task | None = None
         self._schema: pa.Schema | None = None
-        session_resolver.check_open(self._options)
+        self._options = session_resolver.check_open(self._options)
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
         """Write rows with the columns of one of the forms. They may wait for more, a second at most while more come."""

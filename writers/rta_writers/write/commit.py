@@ -87,18 +87,22 @@ def _check_marks(
         pipe.hgetall(target.keys.marks(target.stream, target.stream_session_id))
     replies: Any = pipe.execute()
     for (target, rows_by_unit), reply in zip(rows.items(), replies, strict=True):
-        marks = {unit.decode(): Mark.from_text(text.decode()) for unit, text in reply.items()}
-        _check_session(target, rows_by_unit, marks, job=job, epoch=epoch)
+        # Marks of other jobs and programs are theirs to read: one that can't be read is not our loss.
+        texts = {unit.decode(errors="replace"): text for unit, text in reply.items()}
+        marks = {
+            unit: Mark.from_text(text.decode())
+            for unit, text in texts.items()
+            if unit in rows_by_unit or task_unit.job_of(unit) == job
+        }
+        _check_session(target, rows_by_unit, marks, epoch=epoch)
 
 
-def _check_session(
-    target: Target, rows_by_unit: dict[str, int], marks: dict[str, Mark], *, job: str, epoch: int
-) -> None:
+def _check_session(target: Target, rows_by_unit: dict[str, int], marks: dict[str, Mark], *, epoch: int) -> None:
     for unit, count in rows_by_unit.items():
         if (done := marks.get(unit, Mark()).rows_done(epoch)) < count:
             raise errors.AppendGap(unit=unit, identity=target.identity, epoch=epoch, done=done, row=count)
     for unit, mark in marks.items():
-        if task_unit.job_of(unit) == job and unit not in rows_by_unit and mark.epoch == epoch and mark.rows:
+        if unit not in rows_by_unit and mark.epoch == epoch and mark.rows:
             raise errors.RowsChanged(
                 unit=unit,
                 identity=target.identity,

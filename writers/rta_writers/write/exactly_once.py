@@ -258,5 +258,11 @@ class ExactlyOnceAppender(appender.Appender):
         yield ("SET", self._fence, f"{mark.epoch} {mark.rows} {after}", "EX", appender.MARK_TTL_S)
         yield ("EXEC",)
 
+    def close(self) -> None:
+        if self._state is AppendState.WATCHED:
+            # An empty transaction ends the watch: the next user of the connection must not fail because of it.
+            self._pipeline.try_execute([("MULTI",), ("EXEC",)])
+        super().close()
+
     def _reset(self) -> None:
         self._change_state(AppendEvent.CONNECTION_CLOSED)

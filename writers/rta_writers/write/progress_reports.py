@@ -11,7 +11,7 @@ from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_writers.connection import retry
-from rta_writers.control import client as control_client
+from rta_writers.control import requests
 from rta_writers.options.target import Target
 
 POLL_S: Final = 0.02
@@ -55,7 +55,7 @@ def wait_until_folded(client: redis.Redis, written: Iterable[UnitTotals], *, tim
 
 def _send(client: redis.Redis, target: Target, message: messages.Report) -> None:
     try:
-        control_client.append_message(client, target.keys.reports(target.principal), messages.pack(message))
+        requests.append_message(client, target.keys.reports(target.principal), messages.pack(message))
     except retry.REDIS_ERRORS as error:
         failure = redis_errors.classify(error)
         if failure is None or failure.kind is redis_errors.FailureKind.PERMANENT:

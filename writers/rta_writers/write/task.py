@@ -42,7 +42,6 @@ class _SessionOutput:
         self.batcher = RowBatcher(group_rows, frames.GROUP_BYTES_MAX)
         self.next_row = 0
         self.reported = Totals()
-        self.used_s = 0.0
 
 
 class Task:
@@ -56,15 +55,21 @@ class Task:
         self._client = redis_client.connect(options.redis_url)
         self._resolver = SessionResolver(options, task_unit.job_of(unit) or unit)
         self._outputs: dict[str, _SessionOutput] = {}
+        self._connected: dict[_SessionOutput, None] = {}
+        """Outputs that may have a connection, the one that was used last at the end."""
         self._reported_s = time.monotonic()
         self._flushed_s = time.monotonic()
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take more rows. They are sent when a group is full, or when they have waited for a second."""
         if self._options.session is not None:
+            if not self._outputs:
+                self._open_outputs([self._options.session])
             self._add(self._options.session, batch)
         else:
-            for identity, rows in by_session(batch):
+            parts = list(by_session(batch))
+            self._open_outputs([identity for identity, _ in parts if identity not in self._outputs])
+            for identity, rows in parts:
                 self._add(identity, rows)
         now_s = time.monotonic()
         waiting_rows = sum(output.batcher.waiting_rows for output in self._outputs.values())
@@ -85,6 +90,7 @@ class Task:
         self._send_waiting()
         parts = []
         for output in self._outputs.values():
+            self._use_connection(output)
             totals = output.appender.totals()
             staged = output.appender.staged if isinstance(output.appender, Stager) else None
             parts.append(SessionPart(output.target, output.appender.rows_done, totals, staged))
@@ -109,15 +115,13 @@ class Task:
         self._client.close()
 
     def _add(self, identity: str, batch: pa.RecordBatch) -> None:
-        output = self._outputs.get(identity) or self._open_output(identity)
+        output = self._outputs[identity]
         for group in output.batcher.add(batch):
             self._send(output, group)
 
-    def _open_output(self, identity: str) -> _SessionOutput:
-        target = self._resolver.resolve(identity)
-        output = _SessionOutput(target, self._open_appender(target), self._encoder.group_rows)
-        self._outputs[identity] = output
-        return output
+    def _open_outputs(self, identities: Sequence[str]) -> None:
+        for identity, target in zip(identities, self._resolver.resolve_all(identities), strict=True):
+            self._outputs[identity] = _SessionOutput(target, self._open_appender(target), self._encoder.group_rows)
 
     def _open_appender(self, target: Target) -> Appender:
         if self._options.delivery is DeliveryGuarantee.STAGED:
@@ -127,18 +131,22 @@ class Task:
         return ExactlyOnceAppender(self._client, target, unit=self._unit, epoch=self._epoch)
 
     def _send(self, output: _SessionOutput, group: pa.RecordBatch) -> None:
-        output.used_s = time.monotonic()
-        if len(self._outputs) > CONNECTIONS_MAX:
-            self._release_idle_connections()
+        self._use_connection(output)
         encode_rows = functools.partial(self._encode, output, group, output.next_row)
         output.next_row += group.num_rows
         output.appender.append(group.num_rows, encode_rows, functools.partial(fingerprint.first_rows, group))
 
-    def _release_idle_connections(self) -> None:
-        by_use = sorted(self._outputs.values(), key=lambda output: output.used_s)
-        for output in by_use[:-CONNECTIONS_MAX]:
-            output.appender.flush()
-            output.appender.close()
+    def _use_connection(self, output: _SessionOutput) -> None:
+        """Note that an output needs its connection now, and release the one that was not used for longest."""
+        self._connected.pop(output, None)
+        if len(self._connected) >= CONNECTIONS_MAX:
+            self._release_connection(next(iter(self._connected)))
+        self._connected[output] = None
+
+    def _release_connection(self, output: _SessionOutput) -> None:
+        output.appender.flush()
+        output.appender.close()
+        self._connected.pop(output, None)
 
     def _encode(self, output: _SessionOutput, group: pa.RecordBatch, first_row: int, skipped: int) -> Iterator[Burst]:
         """Bursts of a group without its first rows. An error names the row within all that the task got."""
@@ -189,10 +197,12 @@ def by_session(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         raise errors.BadSamples(reason=f"row {row} of a batch: the session is null", row=row)
     rows = batch.remove_column(index)
     encoded = names.dictionary_encode()
-    codes = encoded.indices.to_numpy()
     identities: Sequence[Any] = encoded.dictionary.to_pylist()
     if len(identities) == 1:
         yield identities[0], rows
         return
-    for code, identity in enumerate(identities):
-        yield identity, rows.take(pa.array(np.flatnonzero(codes == code)))
+    codes = encoded.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes, minlength=len(identities)))
+    for identity, positions in zip(identities, np.split(order, ends[:-1]), strict=True):
+        yield identity, rows.take(pa.array(positions))

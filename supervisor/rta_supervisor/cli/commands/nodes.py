@@ -36,4 +36,4 @@ def command(config: settings.Settings, as_json: bool) -> None:
             )
         output.console().print(table)
     if not nodes:
-        raise errors.NoSupervisor(url=redis_url.redact(config.redis.url))
+        raise errors.NoSupervisor(url=redis_url.redact(config.redis.url), prefix=config.keys.prefix)

@@ -47,7 +47,7 @@ def command(config: settings.Settings, as_json: bool) -> None:
     else:
         output.console().print(_page(status, config))
     if not status.nodes:
-        raise errors.NoSupervisor(url=redis_url.redact(config.redis.url))
+        raise errors.NoSupervisor(url=redis_url.redact(config.redis.url), prefix=config.keys.prefix)
 
 
 async def read_status(link: Link, config: settings.Settings) -> DeploymentStatus:

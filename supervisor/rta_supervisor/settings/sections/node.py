@@ -12,8 +12,8 @@ LEASE_MIN_S: Final = 0.2
 class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Times of one supervisor among several."""
 
-    ttl_s: int = 60
-    renew_s: float = 30.0
+    ttl_s: int = 15
+    renew_s: float = 5.0
     beat_s: float = 1.0
     lease_s: float = 10.0
     drain_s: float = 20.0

@@ -1,0 +1,164 @@
+"""Sends requests to the supervisor through a control stream and waits for their replies, one request or many at a time.
+
+A supervisor that is away, as during a restart, is waited for within the timeout.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, cast
+
+import redis
+
+from rta_wire import errors, keys, limits, redis_url
+from rta_wire.control import messages
+from rta_wire.pb import control_pb2
+from rta_writers.connection import redis_client, retry
+from rta_writers.control.supervisors import Supervisors
+
+BLOCK_S: Final = 2.0
+SHORTEST_BLOCK_S: Final = 0.01
+PAGE_REQUESTS: Final = 200
+"""Requests of one call that are under way at a time."""
+
+RequestOutcome = control_pb2.SessionReply | errors.RtaError
+
+
+class _PendingRequest:
+    """A request without a reply so far."""
+
+    def __init__(self, request: messages.Request) -> None:
+        self.request = request
+        self.raw = messages.pack(messages.check(request))
+        self.entry_id = b""
+        self.outcome: RequestOutcome | None = None
+
+    @property
+    def identity(self) -> str:
+        return "" if isinstance(self.request, control_pb2.CancelRequest) else self.request.identity
+
+
+class RequestSender:
+    """Sends requests of one principal."""
+
+    def __init__(self, client: redis.Redis, url: str, names: keys.Keys, principal: str, *, timeout_s: float) -> None:
+        self._redis = client
+        self._url = url
+        self._keys = names
+        self._principal = principal
+        self._timeout_s = timeout_s
+        self.supervisors = Supervisors(client, url, names, principal)
+
+    def ask(self, request: messages.Request) -> control_pb2.SessionReply:
+        """Send a request and wait for its reply. Raises the error that the supervisor replied."""
+        [outcome] = self.ask_all([request])
+        if isinstance(outcome, errors.RtaError):
+            raise outcome
+        return outcome
+
+    def ask_all(self, requests: Sequence[messages.Request]) -> Iterator[RequestOutcome]:
+        """Send requests and give the outcome of each, in their order: the reply, or the error that it names.
+
+        They are sent again after a short outage: the supervisor may get one twice, and serves it once.
+        """
+        pending = [_PendingRequest(request) for request in requests]
+        for first in range(0, len(pending), PAGE_REQUESTS):
+            page = pending[first : first + PAGE_REQUESTS]
+            self._serve(page)
+            for request in page:
+                assert request.outcome is not None
+                yield request.outcome
+
+    def _serve(self, page: Sequence[_PendingRequest]) -> None:
+        deadline_s = time.monotonic() + self._timeout_s
+        policy = retry.RetryPolicy(self._url, timeout_s=self._timeout_s)
+        presence = _SupervisorPresence(self.supervisors, self._url, self._timeout_s)
+        while unanswered := [request for request in page if request.outcome is None]:
+            try:
+                presence.check()
+                self._send(unanswered)
+                self._wait_for_replies(unanswered, presence, deadline_s)
+            except retry.REDIS_ERRORS as error:
+                policy.wait(error)
+
+    def _send(self, page: Sequence[_PendingRequest]) -> None:
+        control_stream = self._keys.requests(self._principal)
+        entry_ids = append_messages(self._redis, control_stream, [request.raw for request in page])
+        for request, entry_id in zip(page, entry_ids, strict=True):
+            request.entry_id = entry_id
+
+    def _wait_for_replies(
+        self, page: Sequence[_PendingRequest], presence: "_SupervisorPresence", deadline_s: float
+    ) -> None:
+        while unanswered := [request for request in page if request.outcome is None]:
+            first = unanswered[0]
+            if (remaining_s := deadline_s - time.monotonic()) <= 0:
+                raise presence.timeout_error(first.request, first.identity)
+            # Read before the wait: the supervisor removes a request only after it has written the reply.
+            is_pending = self._redis.xrange(self._keys.requests(self._principal), first.entry_id, first.entry_id)
+            block_s = min(BLOCK_S, remaining_s) if is_pending else SHORTEST_BLOCK_S
+            self._take_replies(unanswered, block_s)
+            if first.outcome is None:
+                if not is_pending:
+                    first.outcome = errors.RequestLost(identity=first.identity)
+                presence.check()
+
+    def _take_replies(self, unanswered: Sequence[_PendingRequest], block_s: float) -> None:
+        """Wait for the reply to the first request, and take those to the others that are there by then."""
+        keys_ = [self._keys.reply(request.request.request_id) for request in unanswered]
+        # Moved onto itself: the reply stays in the list for a request that is sent again.
+        commands = [
+            ("BLMOVE", key, key, "LEFT", "RIGHT", SHORTEST_BLOCK_S if number else block_s)
+            for number, key in enumerate(keys_)
+        ]
+        for request, raw in zip(unanswered, redis_client.execute_all(self._redis, commands), strict=True):
+            if raw is not None:
+                request.outcome = _outcome(bytes(raw))
+
+
+class _SupervisorPresence:
+    """Whether a supervisor runs while requests wait for one. One line of the log says when none does."""
+
+    def __init__(self, supervisors: Supervisors, url: str, timeout_s: float) -> None:
+        self._supervisors = supervisors
+        self._url = redis_url.redact(url)
+        self._timeout_s = timeout_s
+        self._is_running = True
+        self._is_logged = False
+
+    def check(self) -> None:
+        """Look whether one runs. Raises where it is of no use to wait for one."""
+        self._is_running = self._supervisors.check()
+        if not self._is_running and not self._is_logged:
+            self._is_logged = True
+            retry.log.warning(
+                "No supervisor is running against %s at the moment. Waiting for one, at most %.0f s",
+                *(self._url, self._timeout_s),
+            )
+
+    def timeout_error(self, request: messages.Request, identity: str) -> errors.RtaError:
+        """The error for a request without a reply at its deadline."""
+        if not self._is_running:
+            return errors.NoSupervisor(url=self._url, prefix=self._supervisors.prefix)
+        return errors.NoReply(request=type(request).__name__, identity=identity, timeout_s=self._timeout_s)
+
+
+def append_messages(client: redis.Redis, key: str, messages_: Sequence[bytes]) -> list[bytes]:
+    """Append messages to a control stream in one round trip, and give the ids of their entries."""
+    # Bounded, so that writers without a supervisor do not fill the memory; what is evicted unread is reported.
+    bound = ("MAXLEN", "~", limits.CONTROL_MAX_ENTRIES)
+    commands = [("XADD", key, *bound, "*", keys.CONTROL_FIELD, raw) for raw in messages_]
+    return cast("list[bytes]", redis_client.execute_all(client, commands))
+
+
+def append_message(client: redis.Redis, key: str, raw: bytes) -> bytes:
+    """Append a message to a control stream, and give the id of its entry."""
+    [entry_id] = append_messages(client, key, [raw])
+    return entry_id
+
+
+def _outcome(raw: bytes) -> RequestOutcome:
+    try:
+        reply: Any = messages.unpack_reply(raw)
+    except errors.RtaError as error:
+        return error
+    return cast("control_pb2.SessionReply", reply)
