@@ -1,7 +1,17 @@
-"""Every error that a user of the project can meet. The docstring of an error is its message, with facts in braces."""
+"""Every error that a user of the project can meet. The docstring of an error is its message, with facts in braces.
+
+Facts may come from outside. Whatever they are, the message has a bounded length and can be encoded as UTF-8.
+"""
 
 import inspect
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+
+from rta_wire import quoting
+
+FACT_MAX_CHARS: Final = 2000
+SENTENCE_MAX_CHARS: Final = 4000
+_INTEGER_MAX_BITS: Final = 256
+"""Larger integers are quoted in hexadecimal digits: Python refuses to print thousands of decimal ones."""
 
 
 class RtaError(Exception):
@@ -15,7 +25,7 @@ class RtaError(Exception):
 
     def __init__(self, sentence: str | None = None, **facts: Any) -> None:
         self.facts = facts
-        self.sentence = sentence or _sentence(type(self), facts)
+        self.sentence = quoting.cut(quoting.encodable(sentence or _sentence(type(self), facts)), SENTENCE_MAX_CHARS)
         super().__init__(self.sentence)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -23,7 +33,16 @@ class RtaError(Exception):
 
 
 def _sentence(cls: type[RtaError], facts: dict[str, Any]) -> str:
-    return " ".join(inspect.cleandoc(cls.__doc__ or "").split()).format(**facts)
+    template = " ".join(inspect.cleandoc(cls.__doc__ or "").split())
+    return template.format(**{name: _quotable(value) for name, value in facts.items()})
+
+
+def _quotable(fact: Any) -> Any:
+    if isinstance(fact, str):
+        return quoting.cut(fact, FACT_MAX_CHARS)
+    if isinstance(fact, int) and fact.bit_length() > _INTEGER_MAX_BITS:
+        return quoting.cut(hex(fact), FACT_MAX_CHARS)
+    return fact
 
 
 def _rebuild(cls: type[RtaError], sentence: str, facts: dict[str, Any], retriable: bool) -> RtaError:
@@ -34,7 +53,7 @@ def _rebuild(cls: type[RtaError], sentence: str, facts: dict[str, Any], retriabl
 
 def from_reply(code: str, sentence: str, *, retriable: bool) -> RtaError:
     """The error that a reply of the supervisor names by its code, with the message of the reply."""
-    message = sentence or f"The supervisor refused it as {code[:50]!r} and gave no reason."
+    message = sentence or f"The supervisor refused it as {quoting.cut(code, 50)!r} and gave no reason."
     return _rebuild(_by_name(RtaError).get(code, RtaError), message, {}, retriable)
 
 
@@ -70,6 +89,14 @@ class RedisUnreachable(Unavailable):
 
 class RedisUnsuitable(RtaError):
     """The server at {url} can't be used: {reason}"""
+
+    exit_code = 78
+
+
+class IdCounterUnusable(RtaError):
+    """The key {key!r} in Redis, which counts the ids of sessions, {what}. Find out who wrote it, stop the supervisors,
+    remove the key (DEL {key}) and start them again: they count on from the highest id in the catalogue and the
+    streams."""
 
     exit_code = 78
 
@@ -172,6 +199,29 @@ class ForgottenSession(UnknownSession):
     exit_code = 66
 
 
+class UnknownExternalId(UnknownSession):
+    """There is no session with the external id {external_id!r} of {principals}. See: rta-supervisor sessions list"""
+
+    exit_code = 66
+
+
+class AmbiguousExternalId(RtaError):
+    """External id {external_id!r} stands for a session of each of the principals {principals}. Choose one with
+    --principal."""
+
+    exit_code = 64
+
+
+class ExternalIdEnded(RtaError):
+    """External id {external_id!r} stands for session {identity!r}, which is {state}, and is taken for another
+    {remaining_s} s. Open with another external id, or without one."""
+
+
+class ExternalIdUnsupported(RtaError):
+    """The supervisor that answered is older than this program and can't find a session by its external id. Upgrade it,
+    or name the identity of the session."""
+
+
 class OperatorsOnly(RtaError):
     """Principal {principal!r} can't ask for {what}: only operators can. They stand in control.operators."""
 
@@ -188,6 +238,11 @@ class LetterUnusable(RtaError):
     """Dead letter {entry!r} can't be sent again: {reason}. Look at it with: rta-supervisor dlq show {entry}"""
 
     exit_code = 65
+
+
+class LetterCut(LetterUnusable):
+    """Dead letter {entry!r} can't be sent again: only the first {kept} of its {size} bytes were kept. Look at it with:
+    rta-supervisor dlq show {entry}"""
 
 
 class SessionClosed(RtaError):

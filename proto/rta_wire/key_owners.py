@@ -33,11 +33,17 @@ OWNERS: Final = {
         functions=("rtas_take_1", "rtas_release_1"),
     ),
     "rta_supervisor.control": OwnedNames(
-        keys=("requests", "reports", "control_counters", "reply", "dead_letters", "resent_marker", "CONTROL_GROUP"),
-        fields=("CONTROL_FIELD", "EVICTED", "LETTER_SOURCE", "LETTER_ENTRY", "LETTER_CODE", "LETTER_REASON"),
+        keys=(
+            *("requests", "reports", "control_counters", "reply", "CONTROL_GROUP"),
+            *("dead_letters", "dead_letter_ids", "resent_marker"),
+        ),
+        fields=(
+            *("CONTROL_FIELD", "EVICTED"),
+            *("LETTER_SOURCE", "LETTER_ENTRY", "LETTER_CODE", "LETTER_REASON", "LETTER_SIZE"),
+        ),
         functions=(
             *("rtas_begin_1", "rtas_settle_1", "rtas_missing_1", "rtas_retire_1"),
-            *("rtas_reply_1", "rtas_again_1"),
+            *("rtas_reply_1", "rtas_letter_add_1", "rtas_again_1"),
         ),
     ),
     "rta_supervisor.retention": OwnedNames(
@@ -52,17 +58,19 @@ OWNERS: Final = {
     "rta_supervisor.session": OwnedNames(
         keys=(
             *("LAST_STREAM_SESSION_ID", "stream", "session", "session_state", "gate", "published"),
-            *("external", "state_channel", "session_index"),
+            *("external", "external_created", "state_channel", "session_index"),
         ),
         fields=(
             *("STREAM_SESSION_ID", "STREAM_NAME", "STREAM_POSITION", "LAST_UPDATED", "JSON", "T_START", "T_END"),
-            *("STATE", "PRINCIPAL", "VERSION", "OPENED_MS", "TOTALS", "LOST"),
+            *("STATE", "PRINCIPAL", "VERSION", "OPENED_MS", "EXTERNAL_ID", "TOTALS", "LOST"),
             *("UNIT_PREFIX", "PROPERTY_PREFIX", "CHANGE_PREFIX"),
             *("unit_field", "property_field", "change_field"),
         ),
         functions=(
             *("rtas_open_1", "rtas_fold_2", "rtas_refresh_3", "rtas_put_json_1", "rtas_note_loss_1"),
             *("rtas_raise_floor_1", "rtas_hold_1"),
+            *("rtas_external_bound_1", "rtas_external_claim_1", "rtas_external_confirm_1"),
+            *("rtas_external_keep_1", "rtas_external_release_1", "rtas_external_note_1"),
             *("rtas_announce_2", "rtas_tell_2", "rtas_show_3", "rtas_seal_1", "rtas_finish_2", "rtas_keep_1"),
         ),
     ),

@@ -3,26 +3,36 @@
 import re
 from typing import Final
 
-from rta_wire import errors, limits
-
-QUOTED_NAME_MAX_CHARS: Final = 300
-"""How much of a refused name an error quotes: enough to see what is wrong with it."""
+from rta_wire import errors, limits, quoting
 
 _STREAM_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.STREAM_NAME_MAX_CHARS - 1}}}")
+_PRINCIPAL: Final = re.compile(r"[\w.-]+")
 BRACES: Final = re.compile(r"[{}]")
-_CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_REQUEST_ID: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{limits.REQUEST_ID_MAX_CHARS}}}")
+CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def check_stream_name(name: str) -> str:
     """The name of a stream. Raises `BadName` if it is not valid, as the other checks here do."""
     if not _STREAM_NAME.fullmatch(name):
-        raise errors.BadName(
-            what="Stream name",
-            value=name[:QUOTED_NAME_MAX_CHARS],
-            reason="it starts with a letter or digit, goes on with letters, digits, '.', '_' and '-', "
+        raise _bad_name(
+            "Stream name",
+            name,
+            "it starts with a letter or digit, goes on with letters, digits, '.', '_' and '-', "
             f"and has at most {limits.STREAM_NAME_MAX_CHARS} characters",
         )
     return name
+
+
+def check_request_id(request_id: str, what: str = "Request id") -> str:
+    """The id of a request, if it is valid. `what`: how an error names it."""
+    if not _REQUEST_ID.fullmatch(request_id):
+        raise _bad_name(
+            what,
+            request_id,
+            f"it has 1 to {limits.REQUEST_ID_MAX_CHARS} characters: letters, digits, '.', '_' and '-'",
+        )
+    return request_id
 
 
 def check_identity(identity: str) -> str:
@@ -41,8 +51,13 @@ def check_external_id(external_id: str) -> str:
 
 
 def check_principal(principal: str) -> str:
-    """The name of a principal, if it is valid."""
-    return _check_text("Principal", principal, limits.IDENTITY_MAX_BYTES)
+    """The name of a principal, if it is valid. It is a part of patterns of keys in ACLs, where other characters would
+    match keys of others or end the pattern."""
+    _check_text("Principal", principal, limits.IDENTITY_MAX_BYTES)
+    if not _PRINCIPAL.fullmatch(principal):
+        reason = "it is a part of key patterns in ACLs, and has letters, digits, '.', '_' and '-' only"
+        raise _bad_name("Principal", principal, reason)
+    return principal
 
 
 def _check_text(what: str, value: str, max_bytes: int) -> str:
@@ -52,13 +67,13 @@ def _check_text(what: str, value: str, max_bytes: int) -> str:
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
-        raise errors.BadName(what=what, value=value[:QUOTED_NAME_MAX_CHARS], reason="it is not valid UTF-8") from error
+        raise _bad_name(what, value, "it is not valid UTF-8") from error
     if not 1 <= size <= max_bytes:
-        raise errors.BadName(
-            what=what, value=value[:QUOTED_NAME_MAX_CHARS], reason=f"it has {size} bytes of UTF-8, not 1 to {max_bytes}"
-        )
-    if _CONTROL_CHARACTERS.search(value) or BRACES.search(value):
-        raise errors.BadName(
-            what=what, value=value[:QUOTED_NAME_MAX_CHARS], reason="control characters and braces are not allowed"
-        )
+        raise _bad_name(what, value, f"it has {size} bytes of UTF-8, not 1 to {max_bytes}")
+    if CONTROL_CHARACTERS.search(value) or BRACES.search(value):
+        raise _bad_name(what, value, "control characters and braces are not allowed")
     return value
+
+
+def _bad_name(what: str, value: str, reason: str) -> errors.BadName:
+    return errors.BadName(what=what, value=quoting.cut(value, quoting.NAME_MAX_CHARS), reason=reason)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rta_wire import errors, limits
+from rta_wire import errors, limits, quoting
 
 Json = dict[str, Any]
 
@@ -244,4 +244,4 @@ def _no_constant(name: str) -> None:
 
 
 def _bad(where: str, reason: str) -> errors.BadSessionJson:
-    return errors.BadSessionJson(where=where, reason=reason)
+    return errors.BadSessionJson(where=quoting.cut(where, quoting.NAME_MAX_CHARS), reason=reason)

@@ -6,14 +6,13 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from rta_wire import errors, limits, name_checks
+from rta_wire import errors, limits, name_checks, quoting
 from rta_wire.pb import control_pb2
 from rta_wire.session import FINAL_STATES, State
 
 VERSION: Final = 1
 
 _CHECKSUM: Final = re.compile(r"[0-9a-f]{64}")
-_REQUEST_ID: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{limits.REQUEST_ID_MAX_CHARS}}}")
 
 SessionRequest = (
     control_pb2.OpenSession
@@ -53,7 +52,8 @@ def pack(message: Message) -> bytes:
 
 
 def unpack(raw: bytes | None) -> Message:
-    """A message of a known version and kind. Its names and numbers are checked by `check`."""
+    """A message of a known version and kind. The id of a request is checked here, since the key of its reply is made of
+    it; other names, and numbers, are checked by `check`."""
     if raw is None:
         raise errors.BadMessage(reason="the entry has no field 'm'")
     if len(raw) > limits.CONTROL_MAX_BYTES:
@@ -68,36 +68,46 @@ def unpack(raw: bytes | None) -> Message:
     if kind is None:
         raise errors.BadMessage(reason="it has no body that this version knows")
     message: Message = getattr(control, kind)
-    if isinstance(message, Request) and not _REQUEST_ID.fullmatch(message.request_id):
-        raise errors.BadMessage(reason=f"the request id {message.request_id!r} is not one")
+    if isinstance(message, Request):
+        name_checks.check_request_id(message.request_id)
     return message
 
 
 def check(message: Message) -> Message:
     """The message itself, if every name and number in it is valid."""
     if isinstance(message, control_pb2.CancelRequest):
-        if not _REQUEST_ID.fullmatch(message.target_request_id):
-            raise errors.BadMessage(reason=f"the request id {message.target_request_id!r} is not one")
+        name_checks.check_request_id(message.target_request_id, "Target request id")
         return message
-    name_checks.check_identity(message.identity)
+    if not (isinstance(message, control_pb2.UpdateSession) and message.external_id):
+        name_checks.check_identity(message.identity)
     if isinstance(message, control_pb2.OpenSession):
         name_checks.check_stream_name(message.stream)
         if message.external_id:
             name_checks.check_external_id(message.external_id)
     elif isinstance(message, control_pb2.UpdateSession):
-        if message.state not in ("", State.WAITING, State.OPEN):
-            raise errors.BadMessage(reason=f"a session can't be updated to be {message.state!r}")
+        _check_update(message)
     elif isinstance(message, control_pb2.CloseSession):
         if message.state not in FINAL_STATES:
-            raise errors.BadMessage(reason=f"a session can't be closed as {message.state!r}")
+            raise errors.BadMessage(reason=f"a session can't be closed as {_quoted(message.state)}")
     elif isinstance(message, control_pb2.NoteArchived):
         if not _CHECKSUM.fullmatch(message.checksum):
-            raise errors.BadMessage(
-                reason=f"the checksum {message.checksum[: name_checks.QUOTED_NAME_MAX_CHARS]!r} is not one"
-            )
+            raise errors.BadMessage(reason=f"the checksum {_quoted(message.checksum)} is not one")
     elif isinstance(message, control_pb2.Progress):
         _check_progress(message)
     return message
+
+
+def _check_update(message: control_pb2.UpdateSession) -> None:
+    if message.state not in ("", State.WAITING, State.OPEN):
+        raise errors.BadMessage(reason=f"a session can't be updated to be {_quoted(message.state)}")
+    if message.external_id:
+        name_checks.check_external_id(message.external_id)
+        if message.identity:
+            raise errors.BadMessage(reason="it names a session both by its identity and by an external id")
+
+
+def _quoted(value: str) -> str:
+    return repr(quoting.cut(value, quoting.NAME_MAX_CHARS))
 
 
 def _check_progress(message: control_pb2.Progress) -> None:

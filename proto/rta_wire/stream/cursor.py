@@ -8,7 +8,7 @@ entry ever added: those that were added and are gone were removed from the front
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from rta_wire import entry_ids, errors, keys
+from rta_wire import entry_ids, errors, keys, quoting
 
 
 class StreamEntry(NamedTuple):
@@ -131,7 +131,8 @@ def _parse_entry(entry_id: str, fields: Mapping[bytes, bytes]) -> StreamEntry:
         )
     session_id = fields[keys.ENTRY_ID]
     if not session_id.isdigit() or len(session_id) > _SESSION_ID_MAX_DIGITS:
-        raise errors.BadBurst(reason=f"entry {entry_id}: {session_id!r} is no stream session id", entry=entry_id)
+        quoted = quoting.cut(repr(session_id), quoting.NAME_MAX_CHARS)
+        raise errors.BadBurst(reason=f"entry {entry_id}: {quoted} is no stream session id", entry=entry_id)
     return StreamEntry(entry_id, int(session_id), fields[keys.ENTRY_DATA])
 
 

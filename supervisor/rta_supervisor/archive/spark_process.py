@@ -16,6 +16,8 @@ from rta_supervisor.embedded import java, processes
 from rta_wire import archive_spec, errors
 
 LOG_TAIL_LINES: Final = 15
+LOG_TAIL_CHARS: Final = 1800
+"""Less than an error quotes: it would cut the end, which says what went wrong."""
 _decoder: Final = msgspec.json.Decoder(archive_spec.JobEvent)
 
 
@@ -70,4 +72,5 @@ def _write_spec(path: Path, spec: archive_spec.ArchiveSpec) -> None:
 
 def _tail(log_path: Path) -> str:
     lines = log_path.read_text(errors="replace").splitlines()
-    return "\n".join([line for line in lines if not line.startswith(("\tat ", "\t... "))][-LOG_TAIL_LINES:])
+    without_frames = [line for line in lines if not line.startswith(("\tat ", "\t... "))]
+    return "\n".join(without_frames[-LOG_TAIL_LINES:])[-LOG_TAIL_CHARS:]

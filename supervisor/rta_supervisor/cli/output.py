@@ -1,19 +1,24 @@
 """How commands print: tables for people, JSON for scripts, colours on a terminal only.
 
-Text from outside, such as a session's name, is printed with its control characters escaped: it can't control the
-terminal.
+Text from outside, such as a session's name, is printed with its control characters escaped and cut where it is long: it
+can neither control the terminal nor fill it.
 """
 
+import errno
+import io
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TextIO
 
 import msgspec
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from rta_wire import quoting
 
 UNLIMITED_WIDTH: Final = 10_000
 """Columns of a pipe or a file, in which no line is cut or wrapped."""
@@ -30,21 +35,35 @@ EMPTY_CELL: Final = "-"
 _DURATION_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60))
 
 
+class PipeConsole(Console):
+    """A console that leaves a closed pipe to the end of the program: rich would end it with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
 def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    return Console(
+    return PipeConsole(
         stderr=stderr, highlight=False, markup=False, emoji=False, width=None if stream.isatty() else UNLIMITED_WIDTH
     )
 
 
 def print_json(value: Any) -> None:
     """Prints a value as one indented JSON document on standard output."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    utf8_stdout().write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def utf8_stdout() -> TextIO:
+    """Standard output for what programs read, JSON and CSV: as UTF-8, also where the terminal has another encoding."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    return sys.stdout
 
 
 def pretty_json(raw: bytes) -> str:
-    """JSON from outside, indented and with control characters escaped."""
-    return "\n".join(map(escape, msgspec.json.format(raw, indent=2).decode().splitlines()))
+    """JSON from outside, whole, indented and with control characters escaped."""
+    return "\n".join(map(quoting.printable, msgspec.json.format(raw, indent=2).decode().splitlines()))
 
 
 def table(*columns: str, right: Iterable[str] = ()) -> Table:
@@ -68,8 +87,8 @@ def key_value_table(pairs: Sequence[tuple[str, Text | str]]) -> Table:
 
 
 def escape(text: str) -> str:
-    """Text from outside with every character escaped that ends a line or controls a terminal."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    """Text from outside, cut where it is long, with every character escaped that ends a line or controls a terminal."""
+    return quoting.printable(quoting.cut(text))
 
 
 def state(name: str) -> Text:

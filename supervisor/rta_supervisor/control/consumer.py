@@ -13,6 +13,7 @@ import msgspec
 
 from rta_supervisor.control import server_functions
 from rta_supervisor.control.entry import BatchResult, ControlEntry, Handler, message_in
+from rta_supervisor.control.read_size import READ_TARGET_BYTES, ReadSize
 from rta_supervisor.control.takeover import Takeover
 from rta_supervisor.diagnostics import counters, log, loop_watch
 from rta_supervisor.nodes import leases
@@ -70,6 +71,7 @@ class ControlConsumer:
         self._takeover = Takeover(link, config, list(control_streams), consumer, kind=kind)
         self._log = log.get(lane=kind)
         self._deferred: list[ControlEntry] = []
+        self._read_size = ReadSize()
         self.listening_since_ms = now_ms()
         """Since when every message that is sent is read without delay: before that, silence proves nothing."""
 
@@ -147,11 +149,13 @@ class ControlConsumer:
     async def _gather(self, *, block_ms: int | None = None) -> list[ControlEntry]:
         """New messages: one batch, or several where many are waiting."""
         new = dict.fromkeys(self._control_streams, ">")
+        count = self._read_size.count(self._config.control.batch)
         entries = batch = await self._read(new, is_first_delivery=True, block_ms=block_ms)
-        while len(batch) >= self._config.control.batch:
+        while len(batch) >= count:
             self.listening_since_ms = now_ms()
-            if len(entries) >= self._gather_max:
+            if len(entries) >= self._gather_max or sum(_sizes(entries)) >= READ_TARGET_BYTES:
                 break
+            count = self._read_size.count(self._config.control.batch)
             batch = await self._read(new, is_first_delivery=True)
             entries += batch
         return entries
@@ -182,17 +186,20 @@ class ControlConsumer:
             replies = await self._read_each(after, block_ms)
         else:
             replies = await self._link.do(*self._read_command(after, block_ms))
-        return [
+        read = [
             ControlEntry(key, self._control_streams[key], id_.decode(), message_in(fields), is_first_delivery)
             for raw_key, entries in replies or ()
             for key in (raw_key.decode(),)
             for id_, fields in entries
         ]
+        self._read_size.note(_sizes(read), self._config.control.batch)
+        return read
 
     def _read_command(self, after: dict[str, str], block_ms: int | None) -> commands.Command:
         wait = () if block_ms is None else ("BLOCK", block_ms)
+        count = self._read_size.count(self._config.control.batch)
         return (
-            *("XREADGROUP", "GROUP", keys.CONTROL_GROUP, self._consumer, "COUNT", self._config.control.batch, *wait),
+            *("XREADGROUP", "GROUP", keys.CONTROL_GROUP, self._consumer, "COUNT", count, *wait),
             *("STREAMS", *after.keys(), *after.values()),
         )
 
@@ -248,3 +255,7 @@ class ControlConsumer:
                 for page in paging.pages(ids, ACKNOWLEDGE_MAX)
             ]
         )
+
+
+def _sizes(entries: Sequence[ControlEntry]) -> list[int]:
+    return [len(entry.raw or b"") for entry in entries]

@@ -11,14 +11,18 @@ from google.protobuf import json_format
 
 from rta_supervisor.control import server_functions
 from rta_supervisor.control.entry import ControlEntry
-from rta_supervisor.diagnostics import counters, log
+from rta_supervisor.diagnostics import counters, log, principal_limits
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict
-from rta_wire import entry_ids, errors, keys, limits
+from rta_wire import entry_ids, errors, keys, quoting
 from rta_wire.control import messages
 
 PAGE: Final = 100
+
+MESSAGE_MAX_BYTES: Final = 4096
+"""How much of a message is kept: far more than a report has, and more than most requests have."""
 
 RESENT_TTL_S: Final = 24 * 3600
 """How long it is known that a letter was sent again. The letter is removed right after it was sent: a crash in between
@@ -43,6 +47,8 @@ class DeadLetter(msgspec.Struct, frozen=True):
     """The type of the message; empty where it can't be decoded."""
     session: str
     size_bytes: int
+    is_cut: bool = False
+    """Whether only the beginning of the message was kept. It can't be sent again."""
 
 
 class DeadLetterContents(msgspec.Struct, frozen=True):
@@ -64,6 +70,21 @@ class ResentLetter(msgspec.Struct, frozen=True):
     """Its id there; empty where it had been sent again before."""
 
 
+class NewLetter(msgspec.Struct, frozen=True):
+    """A message that is to be added to the dead letters."""
+
+    owner: str
+    """The principal that sent it; for a webhook's delivery `webhook:` and the name of the webhook. Each owner has a
+    limit of its own."""
+    source: str
+    """The key that it came from."""
+    entry: str
+    """Its id there."""
+    code: str
+    reason: str
+    message: bytes
+
+
 class DeadLetterWriter:
     """Adds messages that could not be handled to the dead letters."""
 
@@ -78,17 +99,29 @@ class DeadLetterWriter:
         code = type(error).__name__
         counters.counts.dead_letters[code] += 1
         self._log.warning("message_refused", entry=entry.id, principal=entry.principal, reason=str(error))
-        await self._link.do(
-            *server_functions.add_dead_letter(
-                self._config.keys,
-                source=entry.key,
-                entry=entry.id,
-                code=code,
-                reason=str(error),
-                message=(entry.raw or b"")[: limits.CONTROL_MAX_BYTES],
-                max_entries=self._config.control.dead_letters_max,
-            )
+        letter = NewLetter(entry.principal, entry.key, entry.id, code, str(error), entry.raw or b"")
+        await add_letter(self._link, self._config, letter)
+
+
+async def add_letter(link: Link, config: settings.Settings, letter: NewLetter) -> None:
+    """Add a message to the dead letters. Long texts and messages are cut, and beyond `control.dead_letters_max` the
+    oldest letters of the same owner are removed."""
+    fields: dict[bytes, commands.Argument] = {
+        keys.LETTER_SOURCE: letter.source,
+        keys.LETTER_ENTRY: letter.entry,
+        keys.LETTER_CODE: letter.code,
+        keys.LETTER_REASON: quoting.cut(letter.reason),
+        keys.CONTROL_FIELD: letter.message[:MESSAGE_MAX_BYTES],
+    }
+    if len(letter.message) > MESSAGE_MAX_BYTES:
+        fields[keys.LETTER_SIZE] = len(letter.message)
+    removed = await link.do(
+        *server_functions.add_dead_letter(
+            config.keys, letter.owner, fields, max_entries=config.control.dead_letters_max
         )
+    )
+    if removed:
+        principal_limits.note_reached(letter.owner, "control.dead_letters_max", count=removed)
 
 
 class DeadLetters:
@@ -133,7 +166,7 @@ class DeadLetters:
         if control_stream not in self._control_streams:
             reason = f"it came from {control_stream!r}, which no supervisor reads"
             raise errors.LetterUnusable(entry=letter_id, reason=reason)
-        raw = _message_to_resend(letter_id, fields.get(keys.CONTROL_FIELD, b""))
+        raw = _message_to_resend(letter_id, fields)
         entry_id = await self._link.do(
             *server_functions.resend_letter(self._keys, control_stream, letter_id, raw, ttl_s=RESENT_TTL_S)
         )
@@ -155,25 +188,37 @@ class DeadLetters:
 
 
 def _parse_letter(letter_id: bytes, fields: dict[bytes, bytes]) -> DeadLetter:
+    """A letter as it is listed. Every text in it is cut: earlier versions kept long reasons, and a message that was
+    refused may have long names."""
     raw = fields.get(keys.CONTROL_FIELD, b"")
     message = _decode(raw)
+    source, entry, code, reason = (
+        quoting.cut(fields.get(name, b"").decode(errors="replace"))
+        for name in (keys.LETTER_SOURCE, keys.LETTER_ENTRY, keys.LETTER_CODE, keys.LETTER_REASON)
+    )
     return DeadLetter(
         letter=letter_id.decode(),
         buried_ms=entry_ids.ms_of(letter_id.decode()),
-        lane=fields.get(keys.LETTER_SOURCE, b"").decode(errors="replace"),
-        entry=fields.get(keys.LETTER_ENTRY, b"").decode(errors="replace"),
-        code=fields.get(keys.LETTER_CODE, b"").decode(errors="replace"),
-        reason=fields.get(keys.LETTER_REASON, b"").decode(errors="replace"),
+        lane=source,
+        entry=entry,
+        code=code,
+        reason=reason,
         kind="" if message is None else type(message).__name__,
-        session=getattr(message, "identity", ""),
-        size_bytes=len(raw),
+        session=quoting.cut(getattr(message, "identity", ""), quoting.NAME_MAX_CHARS),
+        size_bytes=_full_size(fields),
+        is_cut=keys.LETTER_SIZE in fields,
     )
+
+
+def _full_size(fields: dict[bytes, bytes]) -> int:
+    """How many bytes the message had, kept or not."""
+    return int(fields.get(keys.LETTER_SIZE, len(fields.get(keys.CONTROL_FIELD, b""))))
 
 
 def _decode(raw: bytes) -> messages.Message | None:
     try:
         return messages.unpack(raw)
-    except errors.BadMessage:
+    except errors.RtaError:
         return None
 
 
@@ -182,11 +227,14 @@ def _message_fields(raw: bytes) -> Any:
     return None if message is None else json_format.MessageToDict(message, preserving_proto_field_name=True)
 
 
-def _message_to_resend(letter_id: str, raw: bytes) -> bytes:
+def _message_to_resend(letter_id: str, fields: dict[bytes, bytes]) -> bytes:
     """The message of a letter. A request gets another id: its own has a reply, and a reply is final."""
+    raw = fields.get(keys.CONTROL_FIELD, b"")
+    if keys.LETTER_SIZE in fields:
+        raise errors.LetterCut(entry=letter_id, kept=len(raw), size=_full_size(fields))
     try:
         message = messages.unpack(raw)
-    except errors.BadMessage as error:
+    except errors.RtaError as error:
         raise errors.LetterUnusable(entry=letter_id, reason=str(error).rstrip(".")) from error
     if isinstance(message, messages.Request):
         message.request_id = f"again-{letter_id}"

@@ -93,7 +93,8 @@ class RequestHandler:
         if expired is not None:
             await self._refuse(entry, message, expired)
             return True
-        with log.bound(request=message.request_id, session=getattr(message, "identity", None)):
+        session = getattr(message, "identity", None)
+        with log.bound(request=message.request_id, principal=entry.principal, session=session):
             outcome = await self._outcome(entry, message)
         if outcome is None:
             return False
@@ -142,4 +143,5 @@ def _decode(entry: ControlEntry) -> DecodedEntry:
     try:
         return entry, messages.unpack(entry.raw)
     except errors.RtaError as error:
-        return entry, error
+        # Without the traceback, which holds the decoded message for as long as the error is kept.
+        return entry, error.with_traceback(None)

@@ -1,8 +1,6 @@
-"""Calls of the server functions on control streams: groups, acknowledgement, replies, dead letters; and the XADD that
-adds a dead letter.
-"""
+"""Calls of the server functions on control streams: groups, acknowledgement, replies, dead letters."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rta_supervisor.transport import commands
 from rta_wire import entry_ids, keys, limits
@@ -29,14 +27,12 @@ def remove_consumer(names: keys.Keys, key: str, consumer: str) -> commands.Comma
 
 
 def add_dead_letter(
-    names: keys.Keys, *, source: str, entry: str, code: str, reason: str, message: bytes, max_entries: int
+    names: keys.Keys, owner: str, fields: Mapping[bytes, commands.Argument], *, max_entries: int
 ) -> commands.Command:
-    """Keep a message that could not be handled. `source`: the key it came from, `entry`: its id there."""
-    fields = (
-        *(keys.LETTER_SOURCE, source, keys.LETTER_ENTRY, entry, keys.LETTER_CODE, code),
-        *(keys.LETTER_REASON, reason, keys.CONTROL_FIELD, message),
-    )
-    return ("XADD", names.dead_letters(), "MAXLEN", "~", max_entries, "*", *fields)
+    """Keep a message that could not be handled. `owner`: whose letters are counted; beyond `max_entries` of them the
+    oldest are removed, and the reply says how many."""
+    flat = [part for pair in fields.items() for part in pair]
+    return ("FCALL", "rtas_letter_add_1", 2, names.dead_letters(), names.dead_letter_ids(owner), max_entries, *flat)
 
 
 def resend_letter(names: keys.Keys, key: str, letter_id: str, raw: bytes, *, ttl_s: int) -> commands.Command:

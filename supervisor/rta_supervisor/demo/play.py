@@ -29,6 +29,8 @@ from rta_wire import redis_url as redis_urls
 from rta_writers.connection import redis_client, retry
 
 LOG_TAIL_LINES: Final = 15
+LOG_TAIL_CHARS: Final = 1800
+"""Less than an error quotes: it would cut the end, which says what went wrong."""
 FAILED: Final = 1
 
 
@@ -176,7 +178,8 @@ def _run_job(url: str, names: cars.RunNames, work: Path, console: Console) -> fl
 def _tail(log_path: Path) -> str:
     """The last lines of a log without the stack frames of the JVM, which don't help a person who only ran a demo."""
     lines = log_path.read_text(errors="replace").splitlines()
-    return "\n".join([line for line in lines if not line.startswith(("\tat ", "\t... "))][-LOG_TAIL_LINES:])
+    without_frames = [line for line in lines if not line.startswith(("\tat ", "\t... "))]
+    return "\n".join(without_frames[-LOG_TAIL_LINES:])[-LOG_TAIL_CHARS:]
 
 
 def clean_up(client: redis.Redis, names: cars.RunNames, *, keep: bool) -> None:

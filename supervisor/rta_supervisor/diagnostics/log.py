@@ -19,6 +19,7 @@ from rta_supervisor.diagnostics import recent_events
 from rta_supervisor.diagnostics.log_limiter import LogLimiter
 from rta_supervisor.settings import redaction
 from rta_supervisor.settings import settings as settings_
+from rta_wire import quoting
 
 Log = structlog.typing.FilteringBoundLogger
 EventDict = structlog.typing.EventDict
@@ -26,7 +27,6 @@ EventDict = structlog.typing.EventDict
 PRIORITIES: Final = {"critical": 2, "error": 3, "warning": 4, "info": 6, "debug": 7}
 """Levels as priorities of syslog, which the journal reads."""
 
-TEXT_MAX_CHARS: Final = 1000
 TRACEBACK_MAX_CHARS: Final = 20_000
 LIST_MAX: Final = 50
 
@@ -93,8 +93,7 @@ def _safe(secrets: Sequence[str]) -> Callable[[Any, str, EventDict], EventDict]:
         return text
 
     def cut(text: str) -> str:
-        text = hide(text)
-        return text if len(text) <= TEXT_MAX_CHARS else f"{text[:TEXT_MAX_CHARS]}... ({len(text)} characters)"
+        return quoting.cut(hide(text))
 
     def processor(_: Any, __: str, event: EventDict) -> EventDict:
         exception = event.pop("exception", None)
@@ -122,11 +121,6 @@ def _mapped(change: Callable[[str], str], value: Any) -> Any:
     return change(str(value))
 
 
-def printable(text: str) -> str:
-    """A text with every character escaped that a terminal would obey or not show."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
 def _console() -> list[Any]:
     """Processors for a terminal."""
     renderer = structlog.dev.ConsoleRenderer(
@@ -138,9 +132,9 @@ def _console() -> list[Any]:
     def escaped(_: Any, __: str, event: EventDict) -> EventDict:
         # The lines of a traceback are ours; values from outside in them are escaped line by line.
         exception = event.pop("exception", None)
-        changed: EventDict = _mapped(printable, event)
+        changed: EventDict = _mapped(quoting.printable, event)
         if exception is not None:
-            changed["exception"] = "\n".join(map(printable, exception.splitlines()))
+            changed["exception"] = "\n".join(map(quoting.printable, exception.splitlines()))
         return changed
 
     return [escaped, renderer]

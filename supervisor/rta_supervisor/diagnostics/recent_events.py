@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
+from rta_wire import quoting
+
 EVENTS_MAX: Final = 200
 TEXT_MAX_CHARS: Final = 300
 _NO_FACTS: Final = ("event", "level", "timestamp", "exception", "exc_info", "stack_info")
@@ -30,7 +32,9 @@ class RecentEvents:
         self._numbers = itertools.count(1)
 
     def __call__(self, _: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        facts = {str(name): _short(value) for name, value in event.items() if name not in _NO_FACTS}
+        facts = {
+            str(name): quoting.cut(str(value), TEXT_MAX_CHARS) for name, value in event.items() if name not in _NO_FACTS
+        }
         timestamp, level, name = (str(event.get(field, "")) for field in ("timestamp", "level", "event"))
         self._events.append(LogEvent(next(self._numbers), timestamp, level, name, facts))
         return event
@@ -38,11 +42,6 @@ class RecentEvents:
     def after(self, number: int) -> list[LogEvent]:
         """Events with a higher number, the oldest first."""
         return [event for event in self._events if event.number > number]
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= TEXT_MAX_CHARS else text[: TEXT_MAX_CHARS - 1] + "…"
 
 
 RECENT_EVENTS: Final = RecentEvents()

@@ -7,7 +7,8 @@ from typing import Final
 
 import anyio
 
-from rta_supervisor.control import server_functions as control_functions
+from rta_supervisor.control import dead_letters
+from rta_supervisor.control.dead_letters import NewLetter
 from rta_supervisor.diagnostics import counters, log, loop_watch
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.settings import settings
@@ -117,14 +118,7 @@ class Deliverer:
         counters.counts.webhooks[self._name, outcome] += 1
 
     async def _dead_letter(self, delivery: WebhookDelivery, error: errors.RtaError) -> None:
-        await self._link.do(
-            *control_functions.add_dead_letter(
-                self._config.keys,
-                source=self._queue.key,
-                entry=delivery.id,
-                code="WebhookNotTaken",
-                reason=f"A webhook was not taken in {delivery.attempt} tries: {error}",
-                message=delivery.body,
-                max_entries=self._config.control.dead_letters_max,
-            )
-        )
+        reason = f"A webhook was not taken in {delivery.attempt} tries: {error}"
+        owner = f"webhook:{self._name}"
+        letter = NewLetter(owner, self._queue.key, delivery.id, "WebhookNotTaken", reason, delivery.body)
+        await dead_letters.add_letter(self._link, self._config, letter)

@@ -6,6 +6,7 @@ import re
 import redis
 
 import rta_writers
+from rta_supervisor.diagnostics import log_limiter
 from rta_wire.pb import control_pb2
 from tests.support import supervisors
 from tests.support.control import dead_letters, send, write
@@ -50,3 +51,22 @@ def test_fields_and_nothing_else(url: str, client: redis.Redis) -> None:
     )
     assert len(junk) + counted == 30
     assert len(junk) < 30
+
+
+def test_names_that_a_client_invents_do_not_fill_the_log(url: str, client: redis.Redis) -> None:
+    """Of refused requests for many sessions some are logged; the others are counted, with how many sessions they are
+    about."""
+    requests = 300
+    with supervisors.running(url) as supervisor:
+        for number in range(requests):
+            request = control_pb2.OpenSession(request_id=f"r{number}", identity=f"run-{number}", stream="{}")
+            send(client, request, kind="req")
+        wait_until(lambda: client.exists(f"rtas:reply:r{requests - 1}"), what="the last reply")
+        assert supervisor.stop() == 0
+        lines = [json.loads(line) for line in supervisor.log_path.read_text().splitlines()]
+    refused = [line for line in lines if line["event"] == "request_refused"]
+    assert {line["principal"] for line in refused} == {"default"}
+    assert len(refused) <= 2 * log_limiter.KIND_PER_WINDOW
+    counted = [line for line in lines if line.get("repeated") == "request_refused"]
+    assert len(refused) + sum(line["count"] for line in counted) == requests
+    assert sum(line["sessions"] for line in counted) == requests - len(refused)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import strategies
 
 from rta_supervisor.cli import output
+from rta_wire import quoting
 
 
 @hypothesis.given(strategies.text())
@@ -16,6 +17,14 @@ def test_escaped_text_is_one_visible_line(text: str) -> None:
     assert all(unicodedata.category(char)[0] not in "CZ" or char == " " for char in safe)
     if text.isprintable():
         assert safe == text
+
+
+def test_long_text_is_cut_in_tables_and_whole_in_a_document() -> None:
+    """A cell of a table is bounded however long a text is; a document that was asked for is printed whole."""
+    cell = output.escape("x" * 200_000)
+    assert len(cell) == quoting.TEXT_MAX_CHARS
+    assert cell.endswith("... (200000 characters)")
+    assert "x" * 5000 in output.pretty_json(b'{"a": "' + b"x" * 5000 + b'"}')
 
 
 @pytest.mark.parametrize(

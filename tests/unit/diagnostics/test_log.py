@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 import structlog
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rta_supervisor.diagnostics import log
 from rta_supervisor.diagnostics.log_limiter import LogLimiter
@@ -59,15 +57,6 @@ def test_no_name_leaves_its_field(monkeypatch: pytest.MonkeyPatch, identity: str
     text = colours.sub("", logged(monkeypatch, Terminal(), "auto", session=identity, more=[identity, {"x": identity}]))
     assert text.count("\n") == 1
     assert not CONTROL.search(text[:-1])
-
-
-@given(st.text())
-def test_printable_keeps_what_can_be_read(text: str) -> None:
-    """The result is printable, and a printable text is not changed."""
-    escaped = log.printable(text)
-    assert escaped.isprintable()
-    if text.isprintable():
-        assert escaped == text
 
 
 def test_a_traceback_shows_no_values(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Strategies for rows, and a second decoder: slow, sample by sample, on plain protobuf classes."""
+"""Strategies for rows and texts, and a second decoder: slow, sample by sample, on plain protobuf classes."""
 
 import os
 from collections.abc import Iterable
@@ -26,6 +26,9 @@ thorough = settings(
 
 LOW, HIGH = limits.TIME_NS_MIN, limits.TIME_NS_MAX
 BASE_NS = 1_700_000_000_000_000_000
+
+any_character = st.one_of(st.characters(), st.sampled_from("\x00\n\x1b\x9b\u2028\ud800\udcff\U0001f600"))
+"""Control characters, and surrogates that stand alone, are as likely as all others."""
 
 channel_ids = st.sampled_from([0, 1, 7, 127, 128, 255, 256, 65_535, 65_536, 2**31, 2**32 - 1])
 times = st.one_of(

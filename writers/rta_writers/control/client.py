@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, cast
 
-from rta_wire import errors, keys, name_checks, session
+from rta_wire import errors, keys, name_checks, quoting, session
 from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
@@ -41,10 +41,13 @@ class SessionClient:
     def open(self, identity: str, *, stream: str, external_id: str = "", **properties: Any) -> control_session.Session:
         """Open a session, or get the one of this name that is open. `properties` go into its JSON: identifier, type...
 
-        `external_id` is a name that the caller chose: for two days it gives the session that it was first used for.
+        `external_id` is a name that the caller chose. It gives the session that it was first used for while that is
+        open, and an error for two days after its end.
         """
         name_checks.check_identity(identity)
         name_checks.check_stream_name(stream)
+        if external_id != "":
+            _check_external_id(external_id)
         document = session.dump(session.build(identity, **properties))
         request = control_pb2.OpenSession(
             request_id=messages.new_request_id(),
@@ -64,20 +67,32 @@ class SessionClient:
     session = open
     """Another name of `open`, which reads better in a `with` statement."""
 
-    def update(self, identity: str, *, state: str = "", **properties: Any) -> State:
-        """Set properties of a session, closed or not; None removes one. `state` may be `waiting` or `open`."""
+    def update(
+        self, identity: str | None = None, *, external_id: str | None = None, state: str = "", **properties: Any
+    ) -> State:
+        """Set properties of a session, closed or not; None removes one. `state` may be `waiting` or `open`.
+
+        The session is named by its identity or by the external id that this principal gave it, as in the other calls.
+        """
         request = control_pb2.UpdateSession(
             request_id=messages.new_request_id(),
-            identity=identity,
+            identity=self._identity(identity, external_id),
             properties_json=json.dumps(properties, allow_nan=False),
             state=state,
         )
         return State(self.ask(request).state)
 
     def close(
-        self, identity: str, *, state: str = State.CLOSED, expected: Totals | None = None, request_id: str = ""
+        self,
+        identity: str | None = None,
+        *,
+        external_id: str | None = None,
+        state: str = State.CLOSED,
+        expected: Totals | None = None,
+        request_id: str = "",
     ) -> control_session.ClosedSession:
         """End a session. With `expected` it waits for that much, and ends as truncated where that never arrives."""
+        identity = self._identity(identity, external_id)
         request = control_pb2.CloseSession(
             request_id=request_id or messages.new_request_id(), identity=identity, state=state
         )
@@ -102,8 +117,16 @@ class SessionClient:
         """Take back a request that has no reply yet. The call that waits for it raises RequestCancelled."""
         self.ask(control_pb2.CancelRequest(request_id=messages.new_request_id(), target_request_id=request_id))
 
-    def wait(self, identity: str, state: str, *, timeout_s: float) -> None:
+    def wait(
+        self,
+        identity: str | None = None,
+        state: str = State.CLOSED,
+        *,
+        external_id: str | None = None,
+        timeout_s: float,
+    ) -> None:
         """Block until a session is in a state. Raises where it has ended in another one, which it can't leave."""
+        identity = self._identity(identity, external_id)
         deadline_s = time.monotonic() + timeout_s
         current: State | None = None
         policy = retry.RetryPolicy(self.url, timeout_s=timeout_s)
@@ -121,6 +144,24 @@ class SessionClient:
             except retry.REDIS_ERRORS as error:
                 policy.wait(error)
         raise errors.NotInTime(identity=identity, state=current or "unknown", wanted=state, timeout_s=timeout_s)
+
+    def _identity(self, identity: str | None, external_id: str | None) -> str:
+        """The identity of the session that a call names, either by that or by its external id.
+
+        The supervisor is asked for the session of an external id: writers can't read where it is noted.
+        """
+        if (identity is None) == (external_id is None):
+            raise errors.Usage(reason="A session is named by its identity or by external_id=: say one of them")
+        if identity is not None:
+            return name_checks.check_identity(identity)
+        request = control_pb2.UpdateSession(
+            request_id=messages.new_request_id(), external_id=_check_external_id(external_id), properties_json="{}"
+        )
+        try:
+            return self.ask(request).identity
+        except errors.BadName as error:
+            # An older supervisor reads a message without an identity, and refuses that.
+            raise errors.ExternalIdUnsupported from error
 
     def _read_state(self, identity: str) -> State | None:
         raw = cast("bytes | None", self._redis.hget(self.registered_keys().session_state(identity), keys.STATE))
@@ -149,6 +190,14 @@ class SessionClient:
             self._requests.supervisors.check()
         template = self._requests.supervisors.session_template or self._keys.session_template
         return keys.Keys(prefix=self._keys.prefix, session_template=template)
+
+
+def _check_external_id(external_id: Any) -> str:
+    if not isinstance(external_id, str):
+        kind = type(external_id).__name__
+        quoted = quoting.cut(str(external_id), quoting.NAME_MAX_CHARS)
+        raise errors.BadName(what="External id", value=quoted, reason=f"it is text, not of type {kind}")
+    return name_checks.check_external_id(external_id)
 
 
 def _closed_session(identity: str, reply: control_pb2.SessionReply) -> control_session.ClosedSession:

@@ -51,7 +51,7 @@ WRITE_PARSERS: Final[dict[str, parse.ValueParser]] = {
     "wait": parse.boolean,
     "waitTimeoutS": parse.seconds,
     "job": parse.text,
-    "epoch": parse.integer(0, 2**62),
+    "epoch": parse.integer(0, limits.EPOCH_MAX),
     "group": parse.text,
     "sessionProperties": parse.json_object,
     "burstBytes": parse.integer(1, limits.BURST_MAX_BYTES // 2),

@@ -1,6 +1,7 @@
 """The Spark data source `rta`: checks options and columns, and makes the readers and writers that Spark runs."""
 
-from typing import ClassVar
+import inspect
+from typing import Any, ClassVar, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import types as sql
@@ -23,6 +24,11 @@ from rta_writers.spark import stream_reader, worker_gc
 from rta_writers.spark import writer as spark_writer
 from rta_writers.spark.metrics import Metrics
 from rta_writers.write import frames, task_unit
+
+ARROW_SCHEMA_OPTIONS: Final[dict[str, Any]] = (
+    {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+)
+"""Spark 4.1 has no choice of the time zone of timestamps: it is UTC there."""
 
 
 class RtaDataSource(DataSource):
@@ -62,7 +68,7 @@ class RtaDataSource(DataSource):
         worker_gc.freeze_gc()
         options = WriteOptions.parse(self.options)
         try:
-            columns = to_arrow_schema(schema, timezone="UTC")
+            columns = to_arrow_schema(schema, **ARROW_SCHEMA_OPTIONS)
         except PySparkException as error:
             raise errors.Usage(reason=f"Format 'rta' can't take the frame: {error}") from error
         frames.choose_encoder(options, columns)

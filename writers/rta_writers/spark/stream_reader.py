@@ -23,8 +23,10 @@ else:
         SupportsTriggerAvailableNow = importlib.import_module(
             "pyspark.sql.streaming.datasource"
         ).SupportsTriggerAvailableNow
-    except ModuleNotFoundError:  # before Spark 4.2, which reads all in one batch then
-        SupportsTriggerAvailableNow = object
+    except ModuleNotFoundError:
+
+        class SupportsTriggerAvailableNow:
+            """Stands in on a Spark before 4.2, which reads all in one batch for that trigger."""
 
 
 class StreamReader(reader.PartitionReader, SupportsTriggerAvailableNow, DataSourceStreamReader):

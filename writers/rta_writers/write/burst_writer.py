@@ -28,7 +28,7 @@ class BurstWriter:
     def __init__(self, options: Mapping[str, str], *, unit: str | None = None, epoch: int = 0) -> None:
         self._options = WriteOptions.parse(options)
         self._unit = task_unit.program_unit(unit)
-        self._epoch = epoch
+        self._epoch = task_unit.check_epoch(epoch)
         self._task: Task | None = None
         self._schema: pa.Schema | None = None
         self._options = session_resolver.check_open(self._options)

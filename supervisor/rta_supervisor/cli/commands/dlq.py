@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from rta_supervisor.cli import options, output
-from rta_supervisor.control.dead_letters import DeadLetter, DeadLetters, ResentLetter
+from rta_supervisor.control.dead_letters import DeadLetter, DeadLetterContents, DeadLetters, ResentLetter
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
@@ -40,7 +40,11 @@ def command() -> None:
 
 @command.command("list")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many to list, newest first."
+    "--limit",
+    type=click.IntRange(1, options.COUNT_MAX),
+    default=50,
+    show_default=True,
+    help="How many to list, newest first.",
 )
 @options.as_json
 @options.with_settings
@@ -96,10 +100,17 @@ def show(config: settings.Settings, letter_id: str, as_json: bool) -> None:
         ("buried", f"{output.format_time_ms(letter.buried_ms)}, {output.ago(letter.buried_ms, now_ms())} ago"),
         ("lane", f"{output.escape(letter.lane)}, entry {output.escape(letter.entry)}"),
         ("reason", f"{output.escape(letter.code)}: {output.escape(letter.reason)}"),
-        ("message", letter.kind or f"{letter.size_bytes:,} bytes that can't be understood"),
+        ("message", _format_message(contents)),
     ]
     body = contents.hex if contents.message is None else output.pretty_json(msgspec.json.encode(contents.message))
     output.console().print(Group(output.key_value_table(facts), "", Text(body)))
+
+
+def _format_message(contents: DeadLetterContents) -> str:
+    letter = contents.letter
+    if letter.is_cut:
+        return f"the first {len(contents.hex) // 2:,} of {letter.size_bytes:,} bytes: the rest was not kept"
+    return letter.kind or f"{letter.size_bytes:,} bytes that can't be understood"
 
 
 @command.command()

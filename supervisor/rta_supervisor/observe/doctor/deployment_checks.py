@@ -5,6 +5,7 @@ needs any more.
 import re
 from typing import Final
 
+from rta_supervisor.diagnostics import principal_limits
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import limit_record, summaries
 from rta_supervisor.observe.doctor.findings import Finding, bad, name_some, ok, warn
@@ -27,6 +28,7 @@ LIMIT_REMEDIES: Final = {
     "session_units": "One of its sessions has more units than anybody writes on purpose: see its jobs.",
     "session_properties": "It invents new properties with its updates: see its jobs.",
     "webhook_deliveries": "Its sessions change faster than a webhook takes: see its jobs and rta-supervisor dlq list.",
+    "control.dead_letters_max": "Its messages can't be applied, and its oldest dead letters are gone: see its jobs.",
 }
 """What to do about a principal that reached a limit, by the name of the limit."""
 
@@ -84,7 +86,7 @@ class DeploymentChecks:
         if not reached:
             return ok("principals", "none reached a limit within the last hour")
         rows = [
-            f"{row.principal} reached limits.{row.limit} {row.times:,} times, "
+            f"{row.principal} reached {principal_limits.setting_of(row.limit)} {row.times:,} times, "
             f"last {max(0, at_ms - row.last_ms) / 1000:.0f} s ago"
             for row in reached
         ]
@@ -183,5 +185,6 @@ class DeploymentChecks:
         """Whether a key has no TTL because it is bounded in another way."""
         single = {self._keys.session_index(), self._keys.dead_letters(), self._keys.nodes(), self._keys.streams_used()}
         single |= {self._keys.cold_index(), self._keys.cold_pause(), self._keys.unarchived()}
-        prefixes = (self._keys.requests(""), self._keys.reports(""), self._keys.control_counters("").partition("{")[0])
+        counters = self._keys.control_counters("").partition("{")[0]
+        prefixes = (self._keys.requests(""), self._keys.reports(""), counters, self._keys.dead_letter_ids(""))
         return name in single or name.startswith(prefixes)

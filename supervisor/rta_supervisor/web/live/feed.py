@@ -19,7 +19,7 @@ from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.web.context import WebContext
 from rta_supervisor.web.live import snapshot
 from rta_supervisor.web.live.snapshot import DeadLetterRow, DeploymentSummary, Snapshot
-from rta_wire import __version__, errors, keys
+from rta_wire import __version__, errors, keys, quoting
 
 EVERY_S: Final = 1.0
 SNAPSHOT_TIMEOUT_S: Final = 2.5
@@ -171,4 +171,4 @@ class SnapshotFeed:
 
 
 def _dead_letter_row(letter: DeadLetter) -> DeadLetterRow:
-    return DeadLetterRow(letter.letter, letter.lane, letter.code, letter.reason[:REASON_MAX_CHARS])
+    return DeadLetterRow(letter.letter, letter.lane, letter.code, quoting.cut(letter.reason, REASON_MAX_CHARS))

@@ -1,5 +1,6 @@
 """Control messages: each kind survives the wire, and what is no message is refused."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -38,6 +39,8 @@ def test_a_control_message_survives_the_wire(message: Any) -> None:
         control_pb2.CancelRequest(request_id="r", target_request_id="a b"),
         control_pb2.ResurrectSession(request_id="r", identity="i{}"),
         control_pb2.OpenSession(request_id="r", identity="i", stream="s", external_id="x\n"),
+        control_pb2.UpdateSession(request_id="r", external_id="x\n"),
+        control_pb2.UpdateSession(request_id="r", identity="i", external_id="x"),
         control_pb2.Progress(identity="i", unit=""),
         control_pb2.Progress(identity="i", unit="u", totals=control_pb2.Totals(start_time=2, end_time=1)),
         control_pb2.Heartbeat(identity=""),
@@ -58,13 +61,42 @@ def test_a_control_message_with_bad_names_is_refused(message: Any) -> None:
         b"x" * (256 * 1024 + 1),
         control_pb2.Control(version=2, heartbeat=control_pb2.Heartbeat(identity="i")).SerializeToString(),
         control_pb2.Control(version=1).SerializeToString(),
-        control_pb2.Control(version=1, open=control_pb2.OpenSession(identity="i")).SerializeToString(),
     ],
 )
 def test_bytes_that_are_no_control_message_are_refused(raw: bytes | None) -> None:
-    """Absent, empty, junk, too large, of another version, without body or request id."""
+    """Absent, empty, junk, too large, of another version, without body."""
     with pytest.raises(errors.BadMessage):
         messages.unpack(raw)
+
+
+@pytest.mark.parametrize("text", ["", "a b", "a\n", "ä", "*", "x" * 129, "x" * 200_000, "\x00" * 200_000])
+def test_every_id_of_a_message_is_checked_and_cut(text: str) -> None:
+    """An error names the field and quotes a bounded part of it. A wrong request id gives no message, so that no reply
+    can be sent to it."""
+    for request in (message for message in MESSAGES if isinstance(message, messages.Request)):
+        spoilt = copy.deepcopy(request)
+        spoilt.request_id = text
+        with pytest.raises(errors.BadName, match="Request id") as caught:
+            messages.unpack(messages.pack(spoilt))
+        assert len(str(caught.value)) < errors.SENTENCE_MAX_CHARS
+    with pytest.raises(errors.BadName, match="Target request id"):
+        messages.check(control_pb2.CancelRequest(request_id="r", target_request_id=text))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Identity", control_pb2.Heartbeat(identity="x" * 257)),
+        ("Identity", control_pb2.UpdateSession(identity="x" * 257)),
+        ("Unit", control_pb2.Progress(identity="i", unit="x" * 257)),
+        ("External id", control_pb2.OpenSession(identity="i", stream="s", external_id="x" * 257)),
+        ("Stream name", control_pb2.OpenSession(identity="i", stream="x" * 129)),
+    ],
+)
+def test_an_error_names_the_field_of_a_name_that_is_too_long(name: str, message: Any) -> None:
+    """Each has its limit, wherever it stands."""
+    with pytest.raises(errors.BadName, match=name):
+        messages.check(message)
 
 
 @given(st.binary(max_size=200))
