@@ -81,8 +81,11 @@ OWNERS: Final = {
     ),
     "rta_supervisor.recovery": OwnedNames(keys=("loss_counter",), functions=("rtas_resurrect_1",)),
     "rta_supervisor.webhooks": OwnedNames(
-        keys=("hook_due", "hook_bodies", "hook_tries", "hook_done"),
-        functions=("rtas_hook_add_1", "rtas_hook_take_1", "rtas_hook_put_back_1", "rtas_hook_settle_1"),
+        keys=(
+            *("hook_due", "hook_bodies", "hook_tries", "hook_done"),
+            *("hook_ready", "hook_later", "hook_order", "hook_places", "hook_turns"),
+        ),
+        functions=("rtas_hook_add_2", "rtas_hook_take_2", "rtas_hook_put_back_2", "rtas_hook_settle_2"),
     ),
     "rta_supervisor.observe": OwnedNames(
         keys=("history_slot", "limits_reached"), functions=("rtas_first_id_1", "rtas_count_1")
