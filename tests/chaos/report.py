@@ -17,7 +17,15 @@ COLUMNS: Final = ("runs of", "runs", "s", "samples", "lost", "twice", "order", "
 """Samples read, acknowledged and gone, there twice, out of order; sessions that miss some, and those not reported."""
 
 ATTACK_COLUMNS: Final = (
-    *("PING p99 ms", "open p99 ms", "update p99 ms", "close p99 ms", "range age p99 ms", "operator max ms"),
+    *(
+        "quiet p99 ms",
+        "PING p99 ms",
+        "open p99 ms",
+        "update p99 ms",
+        "close p99 ms",
+        "range age p99 ms",
+        "operator max ms",
+    ),
     *("/health max ms", "webhook max ms", "failed steps", "RSS + MiB", "Redis + MiB"),
 )
 """The figures of an attack that stand in the table; all of them are in the JSON."""

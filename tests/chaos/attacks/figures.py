@@ -7,6 +7,7 @@ from typing import Final
 from tests.chaos.attacks.recording import Step, percentile
 
 STEPS: Final = ("open", "update", "close")
+STEP_NAMES: Final = tuple(f"{name} p99 ms" for name in STEPS)
 EXTRA_MS: Final = 250.0
 """How much longer than a bare client's PING a request of a victim may take."""
 

@@ -29,6 +29,9 @@ NAMED_PATIENCE_S: Final = 5.0
 WITHIN_LIMITS: Final = frozenset({"closes that wait"})
 """Attacks that a principal has every right to: nobody has to be named."""
 
+NOT_IN_REDIS: Final = frozenset({"half requests"})
+"""Attacks of which Redis knows nothing, and so the doctor does not."""
+
 FEW_FILES: Final = 128
 WITH_FEW_FILES: Final = frozenset({"half requests"})
 """Attacks on a supervisor that may open no more files than this, as where nobody raised the limit."""
@@ -93,12 +96,14 @@ def _attack(host: Host, watch: Watch, name: str) -> Result:
     over_s = time.monotonic()
     is_alive = host.supervisor.process.poll() is None
     own = resources.figures(name)
+    quiet = figures.of_steps(name, [step for step in watch.steps() if step.at_s < began_s])
     later = _after_restart(host, watch, name) if name in WITH_RESTART else []
     watch.finish()
     steps = [step for step in watch.steps() if began_s <= step.at_s <= over_s]
     result = Result(verdict=watch.verdict())
     result.counts[f"attack: {name}"] = kind.full
     result.figures = [
+        Figure(name, "quiet p99 ms", max(figure.value for figure in quiet if figure.name in figures.STEP_NAMES)),
         *figures.of_steps(name, steps),
         Figure(name, "longest call of ours ms", max(calls_ms, default=0.0)),
         *own,
@@ -149,7 +154,9 @@ def _after_restart(host: Host, watch: Watch, name: str) -> list[Figure]:
 def _named(host: Host, name: str) -> list[Figure]:
     """Whether log and doctor name who did it."""
     who = SOURCE_ADDRESS if name == "half requests" else ATTACKS[name].principal
-    missing = {"log": lambda: host.events_naming(who), "doctor": lambda: host.doctor_naming(who)}
+    missing: dict[str, Callable[[], object]] = {"log": lambda: host.events_naming(who)}
+    if name not in NOT_IN_REDIS:
+        missing["doctor"] = lambda: host.doctor_naming(who)
     found = []
     for where, look in missing.items():
         try:

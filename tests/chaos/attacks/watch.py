@@ -18,7 +18,7 @@ from tests.chaos.attacks.webhook_probe import WebhookProbe
 from tests.chaos.processes import Process
 from tests.support.waiting import wait_until
 
-WARM_CYCLES: Final = 20
+WARM_CYCLES: Final = 50
 END_PATIENCE_S: Final = 120
 SUPERVISOR_MIB: Final = 300.0
 REDIS_MIB: Final = 500.0
