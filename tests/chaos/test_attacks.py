@@ -62,8 +62,8 @@ def admin(host: Host) -> Iterator[redis.Redis]:
         yield client
 
 
-def attacker(host: Host, row: int) -> Attacker:
-    return Attacker(host.writer_url(f"row-{row}"), f"row-{row}", host.http_address, timeout_s=20)
+def attacker(host: Host, number: int) -> Attacker:
+    return Attacker(host.writer_url(f"attacker-{number}"), f"attacker-{number}", host.http_address, timeout_s=20)
 
 
 def serve(host: Host, admin: redis.Redis) -> int:
@@ -81,15 +81,19 @@ def serve(host: Host, admin: redis.Redis) -> int:
     return session.target.stream_session_id
 
 
-def is_named(host: Host, row: int) -> None:
+def is_named(host: Host, number: int) -> None:
     """Log and doctor name the principal."""
-    who = f"row-{row}"
+    who = f"attacker-{number}"
     wait_until(lambda: [event for event in host.events("limit_reached") if event["principal"] == who], what="an event")
     wait_until(lambda: host.doctor_naming(who), what="a line of the doctor")
 
 
-def is_settled(admin: redis.Redis, row: int) -> None:
-    wait_until(lambda: not measured.backlog(admin, f"row-{row}"), timeout_s=20, what=f"messages of row-{row}, settled")
+def is_settled(admin: redis.Redis, number: int) -> None:
+    wait_until(
+        lambda: not measured.backlog(admin, f"attacker-{number}"),
+        timeout_s=20,
+        what=f"messages of attacker-{number}, settled",
+    )
 
 
 def test_closes_from_the_future_wait_no_longer_than_others(host: Host, admin: redis.Redis) -> None:
@@ -108,7 +112,7 @@ def test_a_close_that_waits_costs_nothing_meanwhile(host: Host, admin: redis.Red
     serve(host, admin)
     before = _commands_in_a_moment(admin)
     attackers.waiting_closes(attacker(host, 2), WAITING - 10)
-    wait_until(lambda: _pending(admin, "row-2") == WAITING - 10, what="closes that wait")
+    wait_until(lambda: _pending(admin, "attacker-2") == WAITING - 10, what="closes that wait")
     assert _commands_in_a_moment(admin) - before < WAITING - 10
     serve(host, admin)
     is_settled(admin, 2)
@@ -135,8 +139,8 @@ def test_marks_past_the_limit(host: Host, admin: redis.Redis) -> None:
     serve(host, admin)
     is_settled(admin, 3)
     is_named(host, 3)
-    _is_ended(host, admin, "row-3-marks")
-    assert _fields(admin, "row-3-marks", "u:") <= UNITS
+    _is_ended(host, admin, "attacker-3-marks")
+    assert _fields(admin, "attacker-3-marks", "u:") <= UNITS
 
 
 def test_units_past_the_limit(host: Host, admin: redis.Redis) -> None:
@@ -144,7 +148,7 @@ def test_units_past_the_limit(host: Host, admin: redis.Redis) -> None:
     attackers.many_units(attacker(host, 4), 2 * UNITS)
     is_settled(admin, 4)
     is_named(host, 4)
-    assert _fields(admin, "row-4-units", "u:") <= UNITS
+    assert _fields(admin, "attacker-4-units", "u:") <= UNITS
     serve(host, admin)
 
 
@@ -152,7 +156,7 @@ def test_properties_past_the_limit(host: Host, admin: redis.Redis) -> None:
     """Properties that are set and removed leave their names behind: no more than the limit."""
     attackers.many_properties(attacker(host, 4), 200)
     is_settled(admin, 4)
-    assert _fields(admin, "row-4-properties", "p:") <= PROPERTIES
+    assert _fields(admin, "attacker-4-properties", "p:") <= PROPERTIES
     wait_until(
         lambda: [event for event in host.events("limit_reached") if event["limit"] == "limits.session_properties"],
         what="an event",
@@ -182,8 +186,8 @@ def _is_ended(host: Host, admin: redis.Redis, start: str) -> None:
 def test_large_request_ids_are_cut(host: Host, admin: redis.Redis) -> None:
     """The reason of a dead letter quotes some of it, and so does the log."""
     attackers.large_request_ids(attacker(host, 5), 5)
-    wait_until(lambda: len(_letters(admin, "row-5")) == 5, what="dead letters")
-    assert max(len(letter[b"reason"]) for letter in _letters(admin, "row-5")) < QUOTED_MAX
+    wait_until(lambda: len(_letters(admin, "attacker-5")) == 5, what="dead letters")
+    assert max(len(letter[b"reason"]) for letter in _letters(admin, "attacker-5")) < QUOTED_MAX
     assert max(len(json.dumps(event)) for event in host.events()) < 10 * QUOTED_MAX
     serve(host, admin)
 
@@ -220,7 +224,7 @@ def test_webhooks_take_turns(host: Host, admin: redis.Redis) -> None:
     host.webhook.answer = 204
     host.webhook.released.set()
     wait_until(lambda: ("victim-fails", "failed") in host.webhook.states(), timeout_s=30, what="news of the failure")
-    others = [name for name, _ in host.webhook.states()[before:] if name.startswith("row-7")]
+    others = [name for name, _ in host.webhook.states()[before:] if name.startswith("attacker-7")]
     assert len(others) <= DELIVERIES / 2
     is_named(host, 7)
 
@@ -237,18 +241,18 @@ def test_a_spoilt_session_can_be_ended(host: Host, admin: redis.Redis, number: i
     else:
         assert host.command("sessions", "abandon", session.identity, "--yes", "--timeout-s", "20").code == 0
     assert control.document(admin, session.identity)["state"] not in {"open", "waiting"}
-    assert host.events_naming("row-8")
+    assert host.events_naming("attacker-8")
     serve(host, admin)
 
 
 def test_an_external_id_gives_nobody_the_session_of_another(host: Host) -> None:
     """Refused with a taken identity, the same external id gives a session of one's own, not that of the other."""
     taken = host.sessions(VICTIM).open("victim-taken", stream=f"{VICTIM}.a")
-    sessions = host.sessions("row-9")
+    sessions = host.sessions("attacker-9")
     with pytest.raises(errors.SessionConflict):
-        sessions.open("victim-taken", stream="row-9.a", external_id="job-17")
-    own = sessions.open("row-9-own", stream="row-9.a", external_id="job-17")
-    assert (own.identity, own.target.stream) == ("row-9-own", "row-9.a")
+        sessions.open("victim-taken", stream="attacker-9.a", external_id="job-17")
+    own = sessions.open("attacker-9-own", stream="attacker-9.a", external_id="job-17")
+    assert (own.identity, own.target.stream) == ("attacker-9-own", "attacker-9.a")
     assert own.target.stream_session_id != taken.target.stream_session_id
     with rta_writers.BurstWriter(own.options, unit="u") as writer:
         writer.samples([1] * SAMPLES, [time.time_ns()] * SAMPLES, [0.0] * SAMPLES)
@@ -260,7 +264,7 @@ def test_a_close_does_not_believe_wrong_times(host: Host, admin: redis.Redis) ->
     """Samples of 30 days ahead and of 1938: the report is refused, and the close does not believe the marks either."""
     attackers.wrong_times(attacker(host, 10), 2)
     is_settled(admin, 10)
-    for start in ("row-10-times0", "row-10-times1"):
+    for start in ("attacker-10-times0", "attacker-10-times1"):
         fields = control.fields(admin, _identity(admin, start))
         for name in ("tStart", "tEnd"):
             assert 0 <= int(fields.get(name) or 0) <= time.time_ns() + DAY_NS, f"{start}: {name}"
@@ -275,13 +279,15 @@ def test_epoch_and_unit_are_checked_before_anything_is_written(
     host: Host, admin: redis.Redis, named: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
     """The writer is refused, no mark is there, and other units of the session can be written and closed."""
-    with host.sessions("row-11").open(f"row-11-{request.node.callspec.id}", stream="row-11.a") as session:
+    with host.sessions("attacker-11").open(
+        f"attacker-11-{request.node.callspec.id}", stream="attacker-11.a"
+    ) as session:
         with (
             pytest.raises(errors.RtaError),
             rta_writers.BurstWriter(session.options, **{"unit": "u", **named}) as writer,
         ):
             writer.samples([1], [time.time_ns()], [0.0])
-        assert not admin.exists(f"rtas:dd:{{stream:row-11.a}}:{session.target.stream_session_id}")
+        assert not admin.exists(f"rtas:dd:{{stream:attacker-11.a}}:{session.target.stream_session_id}")
         with rta_writers.BurstWriter(session.options, unit="right") as writer:
             writer.samples([1] * SAMPLES, [time.time_ns()] * SAMPLES, [0.0] * SAMPLES)
     assert session.ended is not None

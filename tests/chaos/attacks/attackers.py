@@ -288,22 +288,22 @@ class Kind:
 
 
 ATTACKS: Final[Mapping[str, Kind]] = {
-    "closes from the future": Kind("row-1", future_closes, 10_500),
-    "closes that wait": Kind("row-2", waiting_closes, 1000),
-    "marks": Kind("row-3", many_marks, 200_000),
-    "more marks": Kind("row-3", many_marks, 1_500_000),
-    "units": Kind("row-4", many_units, 200_000),
-    "properties": Kind("row-4", many_properties, 100_000),
-    "large request ids": Kind("row-5", large_request_ids, 1500),
-    "opens": Kind("row-6", many_opens, 20_000),
-    "cancels": Kind("row-6", many_cancels, 20_000),
-    "pauses": Kind("row-7", many_pauses, 13_000),
-    "spoilt keys": Kind("row-8", spoilt_keys, 20),
-    "highest id": Kind("row-8", highest_request_id, 1),
-    "wrong times": Kind("row-10", wrong_times, 20),
-    "half requests": Kind("row-12", half_requests, 1000),
+    "closes from the future": Kind("attacker-1", future_closes, 10_500),
+    "closes that wait": Kind("attacker-2", waiting_closes, 1000),
+    "marks": Kind("attacker-3", many_marks, 200_000),
+    "more marks": Kind("attacker-3", many_marks, 1_500_000),
+    "units": Kind("attacker-4", many_units, 200_000),
+    "properties": Kind("attacker-4", many_properties, 100_000),
+    "large request ids": Kind("attacker-5", large_request_ids, 1500),
+    "opens": Kind("attacker-6", many_opens, 20_000),
+    "cancels": Kind("attacker-6", many_cancels, 20_000),
+    "pauses": Kind("attacker-7", many_pauses, 13_000),
+    "spoilt keys": Kind("attacker-8", spoilt_keys, 20),
+    "highest id": Kind("attacker-8", highest_request_id, 1),
+    "wrong times": Kind("attacker-10", wrong_times, 20),
+    "half requests": Kind("attacker-12", half_requests, 1000),
 }
-"""By name; names of principals are the rows of the table in docs/security.md."""
+"""By name. Attacks of one kind have one principal."""
 
 
 def main() -> int:

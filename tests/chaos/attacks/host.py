@@ -25,7 +25,7 @@ STAFF: Final = "staff"
 CALLER: Final = "caller"
 """Has sessions fail, so that webhooks have something to tell."""
 
-ATTACKERS: Final = tuple(f"row-{number}" for number in range(1, 13))
+ATTACKERS: Final = tuple(f"attacker-{number}" for number in range(1, 13))
 HONEST: Final = tuple(f"honest-{number}" for number in range(20))
 PRINCIPALS: Final = (*ATTACKERS, *HONEST, STAFF, CALLER, VICTIM)
 """The victim comes last wherever principals are looked at in order."""
@@ -137,7 +137,7 @@ class Host:
 
 
 def _names(value: object, who: str) -> bool:
-    """Whether a principal or one of its sessions stands there: `row-1` is not in `row-12`."""
+    """Whether a principal or one of its sessions stands there: `attacker-1` is not in `attacker-12`."""
     return re.search(rf"(?<![\w.-]){re.escape(who)}(?!\d)", str(value)) is not None
 
 
