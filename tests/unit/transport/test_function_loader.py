@@ -1,6 +1,6 @@
 """Libraries of server functions: one that a released version has is not changed under its name.
 
-Loading it again would take the functions away from supervisors of that version, which then believe that Redis lost data.
+Loading it again would take the functions away from supervisors of that version, which then believe in data loss.
 """
 
 import hashlib
