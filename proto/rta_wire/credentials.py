@@ -84,7 +84,7 @@ def _split_files(url: str) -> tuple[str, dict[str, str]]:
 
 def _password_from_environment(environ: Mapping[str, str]) -> str | None:
     if password := environ.get(PASSWORD_VARIABLE):
-        return password
+        return check_utf8(PASSWORD_VARIABLE, password)
     directory = environ.get(CREDENTIALS_VARIABLE)
     if directory and (path := Path(directory) / CREDENTIAL).exists():
         return read_secret(CREDENTIAL, str(path))
@@ -94,13 +94,23 @@ def _password_from_environment(environ: Mapping[str, str]) -> str | None:
 def read_secret(name: str, path: str) -> str:
     """The text of a file. `name` is the setting that names the file, for errors."""
     try:
-        text = Path(path).read_text().strip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
+        text = Path(path).read_text(encoding="utf-8").strip("\r\n")
+    except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise errors.BadConfiguration(where=f"{name} {path}", reason=f"it can't be read: {reason}") from error
     if not text:
         raise errors.BadConfiguration(where=f"{name} {path}", reason="it is empty")
     return text
+
+
+def check_utf8(variable: str, value: str) -> str:
+    """The value of a variable of the environment, unless it has bytes that are no UTF-8: in Python those are lone
+    surrogates, which nothing can send."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise errors.BadConfiguration(where=variable, reason="it is not valid UTF-8") from error
+    return value
 
 
 def check_no_password(url: str) -> str:

@@ -93,6 +93,14 @@ class RedisUnsuitable(RtaError):
     exit_code = 78
 
 
+class IdCounterUnusable(RtaError):
+    """The key {key!r} in Redis, which counts the ids of sessions, {what}. Find out who wrote it, stop the supervisors,
+    remove the key (DEL {key}) and start them again: they count on from the highest id in the catalogue and the
+    streams."""
+
+    exit_code = 78
+
+
 class RedisFull(Unavailable):
     """The server at {url} is full: {reason}. Raise maxmemory or remove data, then try again."""
 
@@ -189,6 +197,29 @@ class ForgottenSession(UnknownSession):
     """Neither Redis nor the catalogue knows a session {identity!r}. See: rta-supervisor sessions list --all"""
 
     exit_code = 66
+
+
+class UnknownExternalId(UnknownSession):
+    """There is no session with the external id {external_id!r} of {principals}. See: rta-supervisor sessions list"""
+
+    exit_code = 66
+
+
+class AmbiguousExternalId(RtaError):
+    """External id {external_id!r} stands for a session of each of the principals {principals}. Choose one with
+    --principal."""
+
+    exit_code = 64
+
+
+class ExternalIdEnded(RtaError):
+    """External id {external_id!r} stands for session {identity!r}, which is {state}, and is taken for another
+    {remaining_s} s. Open with another external id, or without one."""
+
+
+class ExternalIdUnsupported(RtaError):
+    """The supervisor that answered is older than this program and can't find a session by its external id. Upgrade it,
+    or name the identity of the session."""
 
 
 class OperatorsOnly(RtaError):

@@ -58,17 +58,19 @@ OWNERS: Final = {
     "rta_supervisor.session": OwnedNames(
         keys=(
             *("LAST_STREAM_SESSION_ID", "stream", "session", "session_state", "gate", "published"),
-            *("external", "state_channel", "session_index"),
+            *("external", "external_created", "state_channel", "session_index"),
         ),
         fields=(
             *("STREAM_SESSION_ID", "STREAM_NAME", "STREAM_POSITION", "LAST_UPDATED", "JSON", "T_START", "T_END"),
-            *("STATE", "PRINCIPAL", "VERSION", "OPENED_MS", "TOTALS", "LOST"),
+            *("STATE", "PRINCIPAL", "VERSION", "OPENED_MS", "EXTERNAL_ID", "TOTALS", "LOST"),
             *("UNIT_PREFIX", "PROPERTY_PREFIX", "CHANGE_PREFIX"),
             *("unit_field", "property_field", "change_field"),
         ),
         functions=(
             *("rtas_open_1", "rtas_fold_2", "rtas_refresh_3", "rtas_put_json_1", "rtas_note_loss_1"),
             *("rtas_raise_floor_1", "rtas_hold_1"),
+            *("rtas_external_bound_1", "rtas_external_claim_1", "rtas_external_confirm_1"),
+            *("rtas_external_keep_1", "rtas_external_release_1", "rtas_external_note_1"),
             *("rtas_announce_2", "rtas_tell_2", "rtas_show_3", "rtas_seal_1", "rtas_finish_2", "rtas_keep_1"),
         ),
     ),
@@ -79,8 +81,11 @@ OWNERS: Final = {
     ),
     "rta_supervisor.recovery": OwnedNames(keys=("loss_counter",), functions=("rtas_resurrect_1",)),
     "rta_supervisor.webhooks": OwnedNames(
-        keys=("hook_due", "hook_bodies", "hook_tries", "hook_done"),
-        functions=("rtas_hook_add_1", "rtas_hook_take_1", "rtas_hook_put_back_1", "rtas_hook_settle_1"),
+        keys=(
+            *("hook_due", "hook_bodies", "hook_tries", "hook_done"),
+            *("hook_ready", "hook_later", "hook_order", "hook_places", "hook_turns"),
+        ),
+        functions=("rtas_hook_add_2", "rtas_hook_take_2", "rtas_hook_put_back_2", "rtas_hook_settle_2"),
     ),
     "rta_supervisor.observe": OwnedNames(
         keys=("history_slot", "limits_reached"), functions=("rtas_first_id_1", "rtas_count_1")

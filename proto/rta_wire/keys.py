@@ -5,11 +5,12 @@ A helper key carries the key that it guards as its hash tag, so that both live i
 """
 
 import binascii
+import re
 from typing import Final
 
 import msgspec
 
-from rta_wire import errors, name_checks
+from rta_wire import errors, limits, name_checks
 
 # Keys whose names are fixed.
 
@@ -38,6 +39,7 @@ PRINCIPAL: Final = "principal"
 VERSION: Final = "version"
 OPENED_MS: Final = "openedMs"
 TOTALS: Final = "totals"
+EXTERNAL_ID: Final = "externalId"
 LOST: Final = "lost"
 """That Redis lost data of the session."""
 
@@ -84,6 +86,9 @@ NODE_PRINCIPALS: Final = b"principals"
 COLD_FIELD: Final = b"b"
 """Field of an entry of a cold stream: a batch."""
 
+_BAD_IN_KEY: Final = re.compile(r"[\s*?\[\]\\(){}\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+"""What can't stand in the prefix or the template of keys: ACLs contain them in patterns, divided by blanks."""
+
 DEFAULT_PRINCIPAL: Final = "default"
 DEFAULT_OPERATOR: Final = "operator"
 
@@ -120,13 +125,16 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session_template: str = "sessions:{identity}"
 
     def __post_init__(self) -> None:
-        if name_checks.BRACES.search(self.prefix):
-            raise errors.BadConfiguration(where="keys.prefix", reason="it must not contain a brace")
-        without_identity = self.session_template.replace("{identity}", "", 1)
-        if without_identity == self.session_template or name_checks.BRACES.search(without_identity):
-            raise errors.BadConfiguration(
-                where="keys.session_template", reason="it must contain {identity} once and no other brace"
-            )
+        before, placeholder, after = self.session_template.partition("{identity}")
+        if not placeholder or name_checks.BRACES.search(before + after):
+            reason = "it must contain {identity} once and no other brace, as in 'sessions:{identity}'"
+            raise errors.BadConfiguration(where="keys.session_template", reason=reason)
+        _check_key_start("keys.prefix", self.prefix, "rtas:")
+        _check_key_start("keys.session_template", before, "sessions:{identity}")
+        _check_key_characters("keys.session_template", after)
+        if self.prefix.startswith(before) or before.startswith(self.prefix):
+            reason = f"session hashes would stand among the supervisor's own keys, which begin with {self.prefix!r}"
+            raise errors.BadConfiguration(where="keys.session_template", reason=f"{reason}. Let it begin differently")
 
     # Owned by session.
 
@@ -147,8 +155,16 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.prefix}shown:{{{stream(stream_name)}}}:{stream_session_id}"
 
     def external(self, principal: str, external_id: str) -> str:
-        """String: the identity of the session that a principal opened first with an external id."""
-        return f"{self.prefix}ext:{principal}:{external_id}"
+        """String: the identity of the session that a principal opened first with an external id.
+
+        The principal is escaped up to the colon after it, so that no other principal and external id share the key.
+        """
+        escaped = principal.replace("%", "%25").replace(":", "%3A")
+        return f"{self.prefix}ext:{escaped}:{external_id}"
+
+    def external_created(self, principal: str, external_id: str) -> str:
+        """String: the stream session id of the session of an external id, from when it was created on."""
+        return f"{self.prefix}extmade:{{{self.external(principal, external_id)}}}"
 
     def state_channel(self, identity: str) -> str:
         """Channel on which changes of a session's state are published."""
@@ -290,9 +306,54 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Hash with a TTL: how often each delivery was tried."""
         return f"{self.prefix}hook:{{{target}}}:tries"
 
+    def hook_ready(self, target: str) -> str:
+        """Sorted set with a TTL: deliveries that may be taken, by principal and session."""
+        return f"{self.prefix}hook:{{{target}}}:ready"
+
+    def hook_later(self, target: str) -> str:
+        """Sorted set with a TTL: deliveries that are taken or failed, by when they are due in ms."""
+        return f"{self.prefix}hook:{{{target}}}:later"
+
+    def hook_order(self, target: str) -> str:
+        """Sorted set with a TTL: all deliveries, by principal and age."""
+        return f"{self.prefix}hook:{{{target}}}:order"
+
+    def hook_places(self, target: str) -> str:
+        """Hash with a TTL: the entry of each delivery in the sets above."""
+        return f"{self.prefix}hook:{{{target}}}:places"
+
+    def hook_turns(self, target: str) -> str:
+        """Hash with a TTL: the principal that was served last, and the session that was, for each principal."""
+        return f"{self.prefix}hook:{{{target}}}:turns"
+
     def hook_done(self, target: str, delivery_id: str) -> str:
         """String with a TTL: a delivery that was delivered or given up a moment ago."""
         return f"{self.prefix}hook:{{{target}}}:done:{delivery_id}"
+
+
+def _check_key_start(where: str, start: str, example: str) -> None:
+    """Refuse what keys can't begin with: with it they could have the names of other keys."""
+    if not start:
+        reason = f"keys need a beginning that no other key has. Write something like {example!r}"
+        raise errors.BadConfiguration(where=where, reason=reason)
+    _check_key_characters(where, start)
+    for family in (stream(""), cold_stream("")):
+        if start.startswith(family) or family.startswith(start):
+            reason = f"keys would have names of streams, which begin with {family!r}. Write something like {example!r}"
+            raise errors.BadConfiguration(where=where, reason=reason)
+    for key in (STREAMS, LAST_STREAM_SESSION_ID):
+        if key.startswith(start):
+            reason = f"the key {key!r} of the RTA protocol begins with it. Write something like {example!r}"
+            raise errors.BadConfiguration(where=where, reason=reason)
+
+
+def _check_key_characters(where: str, part: str) -> None:
+    if _BAD_IN_KEY.search(part):
+        reason = "blanks, control characters, braces and *?[]\\() are not allowed: key patterns of ACLs contain it"
+        raise errors.BadConfiguration(where=where, reason=reason)
+    if len(part) > limits.KEY_PREFIX_MAX_CHARS:
+        reason = f"it has more than {limits.KEY_PREFIX_MAX_CHARS} characters"
+        raise errors.BadConfiguration(where=where, reason=reason)
 
 
 def session_hashes(names: Keys, identity: str) -> tuple[str, str]:

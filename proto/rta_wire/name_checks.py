@@ -6,9 +6,10 @@ from typing import Final
 from rta_wire import errors, limits, quoting
 
 _STREAM_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.STREAM_NAME_MAX_CHARS - 1}}}")
+_PRINCIPAL: Final = re.compile(r"[\w.-]+")
 BRACES: Final = re.compile(r"[{}]")
 _REQUEST_ID: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{limits.REQUEST_ID_MAX_CHARS}}}")
-_CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def check_stream_name(name: str) -> str:
@@ -50,8 +51,13 @@ def check_external_id(external_id: str) -> str:
 
 
 def check_principal(principal: str) -> str:
-    """The name of a principal, if it is valid."""
-    return _check_text("Principal", principal, limits.IDENTITY_MAX_BYTES)
+    """The name of a principal, if it is valid. It is a part of patterns of keys in ACLs, where other characters would
+    match keys of others or end the pattern."""
+    _check_text("Principal", principal, limits.IDENTITY_MAX_BYTES)
+    if not _PRINCIPAL.fullmatch(principal):
+        reason = "it is a part of key patterns in ACLs, and has letters, digits, '.', '_' and '-' only"
+        raise _bad_name("Principal", principal, reason)
+    return principal
 
 
 def _check_text(what: str, value: str, max_bytes: int) -> str:
@@ -64,7 +70,7 @@ def _check_text(what: str, value: str, max_bytes: int) -> str:
         raise _bad_name(what, value, "it is not valid UTF-8") from error
     if not 1 <= size <= max_bytes:
         raise _bad_name(what, value, f"it has {size} bytes of UTF-8, not 1 to {max_bytes}")
-    if _CONTROL_CHARACTERS.search(value) or BRACES.search(value):
+    if CONTROL_CHARACTERS.search(value) or BRACES.search(value):
         raise _bad_name(what, value, "control characters and braces are not allowed")
     return value
 

@@ -12,6 +12,7 @@ from rta_supervisor.recovery.recovery import Recovery
 from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.session.effects import SessionEffects
+from rta_supervisor.session.external_ids import ExternalIds
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore
@@ -40,7 +41,8 @@ def service(
 ) -> SessionService:
     """What serves requests about sessions, with its effects."""
     effects = SessionEffects(link, settings_, sessions, on_change, clock=clock)
-    return SessionService(settings_, sessions, effects, DayIndex(link, settings_, clock), clock=clock)
+    external_ids = ExternalIds(link, settings_, sessions)
+    return SessionService(settings_, sessions, effects, external_ids, DayIndex(link, settings_, clock), clock=clock)
 
 
 async def opened(link: Link, identity: str = "run-1") -> tuple[SessionStore, SessionService]:

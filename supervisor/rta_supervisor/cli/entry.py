@@ -5,9 +5,11 @@ A mistake of the user ends in one sentence and an exit code after sysexits, neve
 
 import functools
 import importlib
+import io
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -22,6 +24,11 @@ from rta_wire import __version__, errors, quoting
 
 NAME: Final = "rta-supervisor"
 INTERRUPTED: Final = 128 + signal.SIGINT
+OUTPUT_CLOSED: Final = 128 + signal.SIGPIPE
+IO_ERROR: Final = 74
+QUOTED_MAX_CHARS: Final = 100
+SENTENCE_MAX_CHARS: Final = 1000
+"""Of an error that is printed: a few lines of a terminal."""
 
 COMMAND_MODULES: Final = {
     "check-config": "commands.check_config",
@@ -69,7 +76,8 @@ def cli() -> None:
     Find out what is wrong:         rta-supervisor doctor
     \b
     Exit codes: 0 done, 64 usage, 66 no such session or message, 69 unavailable, 70 refused or a
-    fault of ours, 77 not permitted, 78 configuration, 130 interrupted or not confirmed.
+    fault of ours, 74 output can't be written, 77 not permitted, 78 configuration, 130 interrupted
+    or not confirmed.
     """
 
 
@@ -96,6 +104,8 @@ def run(config_path: Path | None, redis_url: str | None, log_level: str | None, 
     load = functools.partial(settings.load, config_path, overrides=overrides)
     config = load()
     log.configure(config.log, redaction.secrets(config))
+    for setting, reason in config.warnings():
+        log.get().warning("setting_doubtful", setting=setting, reason=reason)
     try:
         anyio.run(daemon.Daemon(config, load).run)
     except Exception as error:
@@ -135,21 +145,78 @@ def demo(redis_url: str | None, port: int | None, keep: bool, as_json: bool) -> 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the console script; gives its exit code. `arguments`: else those of the process."""
+    _prepare_streams()
+    stdout = sys.stdout
     try:
+        code = _run_command(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+        return OUTPUT_CLOSED
+    except SystemExit:
+        if sys.stdout is stdout:
+            raise
+        # click has noticed the closed pipe: it puts another object in place of the stream, and ends with 1.
+        _discard_output()
+        return OUTPUT_CLOSED
+    except OSError as error:
+        _discard_output()
+        click.echo(f"{NAME}: {error}", err=True)
+        return IO_ERROR
+    except Exception:  # noqa: BLE001 - the outermost frame of the program
+        traceback.print_exc()
+        click.echo(f"{NAME}: That is a fault of ours. Please report it with the lines above.", err=True)
+        return errors.RtaError.exit_code
+    return code
+
+
+def _prepare_streams() -> None:
+    """Give the process standard streams where it was started without, and let text through that the encoding of a
+    terminal does not have: escaped."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if number == 0 else "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _discard_output() -> None:
+    """Send what is left in the buffer of standard output nowhere: Python writes it at its end, and would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run_command(arguments: list[str]) -> int:
+    """Run one command. Errors are printed as a sentence; gives the exit code."""
+    try:
+        for argument in arguments:
+            _check_utf8(argument)
         code = cli.main(arguments, prog_name=NAME, standalone_mode=False)
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.Abort:
         return INTERRUPTED
     except click.UsageError as error:
-        error.show()
+        click.UsageError(_shortened(error.format_message()), error.ctx).show()
         return errors.Usage.exit_code
     except errors.RtaError as error:
-        lines = map(quoting.printable, str(error).split("\n"))
+        lines = map(quoting.printable, _shortened(str(error)).split("\n"))
         click.echo(f"{NAME}: " + "\n".join(lines), err=True)
         return error.exit_code
-    except BrokenPipeError:
-        # The reader of our output has closed it. Python would complain once more when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
     return code if isinstance(code, int) else 0
+
+
+def _shortened(sentence: str) -> str:
+    """A sentence that may quote a whole argument, without its middle if it is long."""
+    if len(sentence) <= SENTENCE_MAX_CHARS:
+        return sentence
+    return f"{sentence[: SENTENCE_MAX_CHARS // 2]} … {sentence[-SENTENCE_MAX_CHARS // 2 :]}"
+
+
+def _check_utf8(argument: str) -> None:
+    """Refuse an argument with bytes that are no UTF-8, which Python has as lone surrogates: no name has them."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError as error:
+        quoted = ascii(argument[:QUOTED_MAX_CHARS])
+        raise errors.Usage(reason=f"The argument {quoted} is not valid UTF-8. Write it in UTF-8.") from error

@@ -4,10 +4,13 @@ Text from outside, such as a session's name, is printed with its control charact
 can neither control the terminal nor fill it.
 """
 
+import errno
+import io
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TextIO
 
 import msgspec
 from rich import box
@@ -32,16 +35,30 @@ EMPTY_CELL: Final = "-"
 _DURATION_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60))
 
 
+class PipeConsole(Console):
+    """A console that leaves a closed pipe to the end of the program: rich would end it with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
 def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    return Console(
+    return PipeConsole(
         stderr=stderr, highlight=False, markup=False, emoji=False, width=None if stream.isatty() else UNLIMITED_WIDTH
     )
 
 
 def print_json(value: Any) -> None:
     """Prints a value as one indented JSON document on standard output."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    utf8_stdout().write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def utf8_stdout() -> TextIO:
+    """Standard output for what programs read, JSON and CSV: as UTF-8, also where the terminal has another encoding."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    return sys.stdout
 
 
 def pretty_json(raw: bytes) -> str:

@@ -20,6 +20,7 @@ TIME_GRAMMAR: Final = (
     "a date or a time (2026-11-02, 2026-11-02T14:00:00Z; UTC without a zone), how long ago (90s, 5min or 5m, 2h, 7d) "
     "or nanoseconds since 1970"
 )
+QUOTED_MAX_CHARS: Final = 100
 _AGE: Final = re.compile(r"(\d+)(s|min|m|h|d)")
 _UNIT_S: Final = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400}
 _NUMBER: Final = re.compile(r"-?\d+")
@@ -73,7 +74,8 @@ def _to_time_ns(_context: click.Context, option: click.Parameter, text: str | No
     try:
         return parse_time_ns(text, time.time_ns())
     except ValueError as error:
-        raise errors.Usage(reason=f"{option.opts[0]} {text!r} is no time. Write {TIME_GRAMMAR}.") from error
+        quoted = text[:QUOTED_MAX_CHARS]
+        raise errors.Usage(reason=f"{option.opts[0]} {quoted!r} is no time. Write {TIME_GRAMMAR}.") from error
 
 
 def time_option(flag: str, meaning: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -89,7 +91,8 @@ def _parse_details(
     for text in texts:
         name, equals, value = text.partition("=")
         if not name or not equals:
-            raise errors.Usage(reason=f"{text!r} is no detail. Say its name and its value: --detail Rig=4.")
+            quoted = text[:QUOTED_MAX_CHARS]
+            raise errors.Usage(reason=f"{quoted!r} is no detail. Say its name and its value: --detail Rig=4.")
         details.append((name, value))
     return tuple(details)
 
@@ -111,6 +114,7 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Sessions in this state; may be repeated.",
     )
     @click.option("--stream", default="", metavar="NAME", help="Sessions of one stream, or of all days of a source.")
+    @click.option("--external-id", default="", metavar="ID", help="Sessions with this external id, of any principal.")
     @click.option(
         "--detail",
         "details",
@@ -123,7 +127,9 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @time_option("--until", "Sessions with data at or before")
     @functools.wraps(command)
     def wrapped(*arguments: Any, states: tuple[str, ...], **options: Any) -> Any:
-        criteria = {name: options.pop(name) for name in ("text", "stream", "details", "since_ns", "until_ns")}
+        criteria = {
+            name: options.pop(name) for name in ("text", "stream", "external_id", "details", "since_ns", "until_ns")
+        }
         return command(*arguments, query=Query(states=tuple(map(State, states)), **criteria), **options)
 
     return wrapped

@@ -62,6 +62,25 @@ class RedisQueries:
             return None
         return _parse_session(identity, fields, None if score is None else int(float(score)))
 
+    async def identities_of_external_id(self, external_id: str, principals: Sequence[str]) -> dict[str, str]:
+        """Identities of the sessions in Redis that these principals gave an external id, by principal."""
+        bound = await self._link.do_all([("GET", self._keys.external(name, external_id)) for name in principals])
+        identities = {
+            name: identity.decode() for name, identity in zip(principals, bound, strict=True) if identity is not None
+        }
+        rows = await self._link.do_all(
+            [
+                ("HMGET", self._keys.session_state(identity), keys.PRINCIPAL, keys.EXTERNAL_ID)
+                for identity in identities.values()
+            ]
+        )
+        # Verified, as an open is: a session of somebody else, or with another external id, is not meant.
+        return {
+            name: identity
+            for (name, identity), (owner, noted) in zip(identities.items(), rows, strict=True)
+            if owner == name.encode() and noted in (None, external_id.encode())
+        }
+
     async def sessions(self) -> list[SessionSummary]:
         """All live sessions: open ones, and those that closed a moment ago. The one heard of last comes first."""
         heard_ms = await self.identities()

@@ -18,6 +18,7 @@ from rta_supervisor.nodes import periodic
 from rta_supervisor.recovery import completeness
 from rta_supervisor.recovery.loss_detector import LossDetector
 from rta_supervisor.recovery.session_restorer import SessionRestorer
+from rta_supervisor.session import id_counter
 from rta_supervisor.session import server_functions as session_functions
 from rta_supervisor.session.model import SessionRef
 from rta_supervisor.session.store import SessionStore
@@ -102,14 +103,15 @@ class Recovery:
         for prepare in self._prepare:
             await prepare()
         try:
-            last_id = int(await self._link.do("GET", keys.LAST_STREAM_SESSION_ID) or 0)
+            last_id = await id_counter.read_last_id(self._link) if is_start else 0
             await self._raise_floor(await self._catalogue.highest_id())
             await self.close_reopened()
             rows = await self._catalogue.unfinished()
+            external_ids = {row.key: row.external_id for row in await self._catalogue.unfinished_external_ids()}
         except errors.CatalogueUnavailable as error:
             self._raise_if_required(error)
             await self._raise_floor(0)
-            rows = []
+            rows, external_ids = [], {}
         # In a Cluster sessions and the counter of ids live on different servers: one may be lost without the other.
         can_tell = (
             is_start and not self._catalogue.is_shared and self._link.address.mode is not redis_url.RedisMode.CLUSTER
@@ -119,7 +121,7 @@ class Recovery:
             for row in await self._incomplete(page, ended_through=last_id if can_tell else 0):
                 loop_watch.report_alive()
                 try:
-                    restored += await self._restorer.restore(row)
+                    restored += await self._restorer.restore(row, external_id=external_ids.get(row.key, ""))
                     lossy += await self._restorer.mark_loss(row)
                 except (errors.BadSessionJson, redis.exceptions.ResponseError) as error:
                     # One spoilt row keeps no other session from being restored.
@@ -184,7 +186,13 @@ class Recovery:
         streams = [raw.decode() for raw in await self._link.do("SMEMBERS", keys.STREAMS)]
         tails = await self._link.try_all([("XREVRANGE", keys.stream(name), "+", "-", "COUNT", 1) for name in streams])
         used = [_session_id_in(stream, tail) for stream, tail in zip(streams, tails, strict=True)]
-        await self._link.do(*session_functions.raise_floor(max([floor, await self._highest_cold_session_id(), *used])))
+        highest = max([floor, await self._highest_cold_session_id(), *used])
+        try:
+            await self._link.do(*session_functions.raise_floor(highest))
+        except redis.exceptions.ResponseError as error:
+            # A counter that is no string: a start refuses it, and so does each open while sessions go on.
+            if not is_key_specific(error):
+                raise
 
     async def _highest_cold_session_id(self) -> int:
         """The highest stream session id in the index of cold streams."""

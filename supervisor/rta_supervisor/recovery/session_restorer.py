@@ -9,6 +9,7 @@ from rta_supervisor.diagnostics import log
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.recovery import completeness
 from rta_supervisor.session import state_machine
+from rta_supervisor.session.external_ids import ExternalId
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.service import SessionService
@@ -28,8 +29,8 @@ class SessionRestorer:
         self._recent_reports = recent_reports
         self._log = log.get()
 
-    async def restore(self, row: CatalogueRow) -> bool:
-        """Create a session that Redis lost, with the id that it had, and publish it. Whether it was lost.
+    async def restore(self, row: CatalogueRow, *, external_id: str = "") -> bool:
+        """Create a session that Redis lost, with the ids that it had, and publish it. Whether it was lost.
 
         One that is there gets the JSON of the catalogue where that is newer.
         """
@@ -41,6 +42,7 @@ class SessionRestorer:
             version=max(row.version, await self._sessions.published_version(ref)) + 1,
             opened_ms=row.opened_ms,
             document=session.dump(session.parse(row.json)),
+            external_id=external_id,
         )
         position = await self._sessions.last_entry_id(row.stream)
         created = await self._effects.create(lost, position=position, at_ms=now_ms())
@@ -50,6 +52,8 @@ class SessionRestorer:
         if record.version < row.version:
             await self._effects.replace_json(record, row.json, row.version)
             record = await self._sessions.read(row.identity) or record
+        if record.external_id:
+            await self._service.external_ids.confirm(ExternalId(record.principal, record.external_id), record)
         await self._effects.publish_opening(record)
         if created is not None:
             self._log.warning("session_restored", session=row.identity, stream=row.stream, id=row.stream_session_id)

@@ -91,7 +91,7 @@ class Daemon:
             *(self._health, registry, closing),
         )
         with server.listen(self._config.http) as listener:
-            http_server = server.Server(app.build(context), listener, closing)
+            http_server = server.Server(app.build(context), listener, closing, self._config.http)
             self._log.info("http_listening", address=http_server.address)
             async with anyio.create_task_group() as serving:
                 serving.start_soon(http_server.run, name="http")

@@ -43,6 +43,7 @@ from rta_supervisor.runtime.parts import (
     SupervisorParts,
 )
 from rta_supervisor.session.effects import SessionEffects
+from rta_supervisor.session.external_ids import ExternalIds
 from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.refresher import Refresher
 from rta_supervisor.session.reports import ReportHandler
@@ -137,7 +138,7 @@ def build_sessions(
 ) -> SessionParts:
     store = SessionStore(link, settings)
     effects = SessionEffects(link, settings, store, catalogue.writer.mark_changed, outbox=webhooks.outbox)
-    service = SessionService(settings, store, effects, retention.days)
+    service = SessionService(settings, store, effects, ExternalIds(link, settings, store), retention.days)
     return SessionParts(
         store=store,
         service=service,

@@ -12,13 +12,13 @@ import msgspec
 
 from rta_supervisor.nodes import leases
 from rta_supervisor.nodes.server_clock import Clock, now_ms
-from rta_supervisor.session import patch, server_functions
+from rta_supervisor.session import id_counter, patch, server_functions
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.state_machine import Effect, Transition
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands, replies
-from rta_supervisor.transport.failures import classify
+from rta_supervisor.transport.failures import classify, is_key_specific
 from rta_supervisor.transport.link import Link
 from rta_wire import keys, session
 from rta_wire.session import State
@@ -56,19 +56,14 @@ class SessionEffects:
         self._outbox = outbox
         self._clock = clock
 
-    async def claim_external_id(self, principal: str, external_id: str, identity: str) -> str:
-        """The identity that an external id of a principal stands for: this one, unless another came first."""
-        key = self._keys.external(principal, external_id)
-        options = ("NX", "GET", "EX", self._config.session.external_id_ttl_s)
-        first = await self._link.do("SET", key, identity, *options)
-        return identity if first is None else first.decode()
-
     async def allocate_id(self, stream: str) -> tuple[int, str]:
         """A stream session id that no session has, and the entry id at which the stream ends now."""
         stream_session_id, info = await self._link.try_all(
             [("INCRBY", keys.LAST_STREAM_SESSION_ID, 1), replies.stream_info_command(keys.stream(stream))]
         )
         if isinstance(stream_session_id, Exception):
+            if is_key_specific(stream_session_id):
+                await id_counter.read_last_id(self._link)
             raise classify(stream_session_id)
         return stream_session_id, replies.last_generated_id(replies.parse_stream_info(info))
 

@@ -41,6 +41,9 @@ class SessionRecord(msgspec.Struct, frozen=True):
     """For each property that was updated, the entry id of the request that set it last."""
 
     lost_data: bool = False
+    external_id: str = ""
+    """The external id that it was opened with; empty where there is none, or an older supervisor opened it."""
+
     unit_totals: dict[str, str] = {}
     """Totals of each unit, as the text that stands in Redis."""
 
@@ -106,6 +109,7 @@ def parse_record(identity: str, raw: Mapping[bytes, bytes], document: bytes | No
         totals=parse_totals(raw.get(keys.TOTALS.encode())),
         property_entry_ids=_prefixed(fields, keys.PROPERTY_PREFIX),
         lost_data=keys.LOST in fields,
+        external_id=fields.get(keys.EXTERNAL_ID, ""),
         unit_totals=_prefixed(fields, keys.UNIT_PREFIX),
         unqueued_changes=_prefixed(fields, keys.CHANGE_PREFIX),
     )

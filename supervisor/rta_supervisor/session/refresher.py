@@ -17,7 +17,7 @@ from rta_supervisor.settings import settings
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 
 EXTENSIONS_PER_LIFETIME: Final = 100
-"""How often gates and closed sessions are kept from expiring, within the lifetime of an open session."""
+"""How often gates, external ids and closed sessions are kept from expiring, within the shortest of their lifetimes."""
 
 IDLE_PASSES: Final = 2.2
 """Passes over idle sessions in the time within which each has to be refreshed. A pass leaves out what was refreshed
@@ -107,14 +107,16 @@ class Refresher:
             self._sessions.log_spoilt_or_raise(record.ref.identity, error)
 
     async def _extend_lifetimes(self, open_refs: Sequence[SessionRef], closed_refs: Sequence[SessionRef]) -> None:
-        """Keep the gates of open sessions from expiring, and closed sessions that the catalogue does not have yet.
+        """Keep the gates and external ids of open sessions from expiring, and closed sessions that the catalogue does
+        not have yet.
 
         Seldom, because each costs a call.
         """
         if anyio.current_time() >= self._next_extension_s:
-            pause_s = self._config.session.open_ttl_s / EXTENSIONS_PER_LIFETIME
-            self._next_extension_s = anyio.current_time() + pause_s
+            lifetime_s = min(self._config.session.open_ttl_s, self._config.session.external_id_ttl_s)
+            self._next_extension_s = anyio.current_time() + lifetime_s / EXTENSIONS_PER_LIFETIME
             await self._sessions.extend_gates(open_refs)
+            await self._service.external_ids.extend(open_refs)
             await self._sessions.extend_closed(closed_refs)
 
     async def fold_all_marks(self) -> None:

@@ -22,6 +22,8 @@ def open_session(
         extra_fields[keys.OPENED_MS] = record.opened_ms
     if record.version != FIRST_VERSION:
         extra_fields[keys.VERSION] = record.version
+    if record.external_id:
+        extra_fields[keys.EXTERNAL_ID] = record.external_id
     extra_fields |= {keys.change_field(version): change for version, change in record.unqueued_changes.items()}
     return (
         *("FCALL", "rtas_open_1", 2, *keys.session_hashes(names, ref.identity)),

@@ -8,14 +8,15 @@ from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.retention.day_index import DayIndex
-from rta_supervisor.session import patch, server_functions, state_machine, time_limits
+from rta_supervisor.session import open_rules, patch, server_functions, state_machine, time_limits
 from rta_supervisor.session.effects import SessionEffects
+from rta_supervisor.session.external_ids import ExternalId, ExternalIds
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.state_machine import SessionEvent
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
-from rta_wire import day_streams, errors, session
+from rta_wire import errors, session
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_wire.session import State
@@ -29,12 +30,15 @@ class SessionService:
         config: settings.Settings,
         sessions: SessionStore,
         effects: SessionEffects,
+        external_ids: ExternalIds,
         days: DayIndex,
+        *,
         clock: Clock = now_ms,
     ) -> None:
         self._config = config
         self._sessions = sessions
         self.effects = effects
+        self.external_ids = external_ids
         self._days = days
         self._clock = clock
         self._log = log.get()
@@ -43,18 +47,24 @@ class SessionService:
         """Open a new session, or give the one that the same identity or external id stands for."""
         document = self._check_open(entry.principal, request)
         if request.external_id:
-            identity = await self.effects.claim_external_id(entry.principal, request.external_id, request.identity)
-            if identity != request.identity and (record := await self._sessions.read(identity)) is not None:
-                counters.counts.opened_again += 1
-                return reply_of(record)
-        record = await self._sessions.read(request.identity)
-        if record is None:
-            record = await self._create(entry.principal, request, document)
+            external_id = ExternalId(entry.principal, request.external_id)
+            record = await self.external_ids.open(external_id, request, document, self._open_identity)
         else:
-            counters.counts.opened_again += 1
-        _check_same(record, entry.principal, request)
+            record = await self._open_identity(entry.principal, request, document)
         await self.effects.publish_opening(record)
         return reply_of(record)
+
+    async def _open_identity(
+        self, principal: str, request: control_pb2.OpenSession, document: session.Json
+    ) -> SessionRecord:
+        """The open session of an identity, new or not. Raises where it belongs to another session."""
+        record = await self._sessions.read(request.identity)
+        if record is None:
+            record = await self._create(principal, request, document)
+        else:
+            counters.counts.opened_again += 1
+        open_rules.check_same(record, principal, request)
+        return record
 
     def _check_open(self, principal: str, request: control_pb2.OpenSession) -> session.Json:
         """The Session JSON of a valid request."""
@@ -75,7 +85,15 @@ class SessionService:
         stream_session_id, position = await self.effects.allocate_id(stream)
         ref = SessionRef(request.identity, stream, stream_session_id)
         at_ms = self._clock()
-        new = SessionRecord(ref, state, principal, server_functions.FIRST_VERSION, opened_ms=at_ms, document=raw)
+        new = SessionRecord(
+            ref,
+            state,
+            principal,
+            server_functions.FIRST_VERSION,
+            opened_ms=at_ms,
+            document=raw,
+            external_id=request.external_id,
+        )
         record = await self.effects.create(new, position=position, at_ms=at_ms)
         if record is not None:
             counters.counts.opened += 1
@@ -89,7 +107,10 @@ class SessionService:
     async def update(self, entry: ControlEntry, request: control_pb2.UpdateSession) -> control_pb2.SessionReply:
         """Change properties, pause or resume. Updates are ordered by entry id: a late one changes nothing newer."""
         update = patch.Patch(session.parse_properties(request.properties_json or "{}"), entry.id)
-        record = await self._read_authorized(entry.principal, request.identity)
+        identity = request.identity
+        if request.external_id:
+            identity = await self.external_ids.identity_of(ExternalId(entry.principal, request.external_id))
+        record = await self._read_authorized(entry.principal, identity)
         if request.state:
             record = await self._apply(record, state_machine.REQUESTED_EVENTS[State(request.state)], update=update)
         if update.properties:
@@ -203,16 +224,3 @@ def reply_of(record: SessionRecord, *, missing: Totals | None = None) -> control
     if missing is not None:
         reply.missing.CopyFrom(missing.to_message())
     return reply
-
-
-def _check_same(record: SessionRecord, principal: str, request: control_pb2.OpenSession) -> None:
-    """Refuse an open whose identity belongs to another session."""
-    identity = request.identity
-    if record.principal != principal:
-        raise errors.SessionConflict(identity=identity, what="the principal", theirs=record.principal, ours=principal)
-    if not day_streams.is_stream_of(record.ref.stream, request.stream):
-        raise errors.SessionConflict(
-            identity=identity, what="the stream", theirs=record.ref.stream, ours=request.stream
-        )
-    if record.state.is_closed:
-        raise errors.SessionClosed(identity=identity, state=record.state.value)

@@ -5,7 +5,7 @@ Sections are defined in `sections` and exported here too; `sources` reads their 
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -82,6 +82,7 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
             *(self.redis, self.control, self.limits, self.session, self.trim, self.days, self.compact, self.catalogue),
             *(self.archive, self.node, self.http, self.metrics, self.webhooks, self.log),
         )
+        checks.refuse_first(checks.value_rules(self))
         for checked in sections:
             checked.check()
         checks.refuse_first(self._cross_section_rules())
@@ -92,10 +93,20 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
         no_requester = "it is no principal: it stands neither in control.principals nor in control.operators"
         refused_before = "it is not between 0 and control.expire_s: the close would be refused before it is over"
         outlived = "it is less than session.closed_ttl_s: sessions would outlive their stream"
+        unrenewed = (
+            "it is not more than session.idle_refresh_s and node.lease_s together: sessions would expire while another "
+            "supervisor takes over"
+        )
+        unwritten = "it is more than session.closed_ttl_s: sessions would expire before the catalogue has them"
         return [
+            ("session.open_ttl_s", session.open_ttl_s <= session.idle_refresh_s + self.node.lease_s, unrenewed),
+            ("catalogue.flush_s", self.catalogue.flush_s > session.closed_ttl_s, unwritten),
             ("redis.timeout_s", self.redis.timeout_s <= CONTROL_BLOCK_S, block_s),
             ("session.close_grace_s", not 0 <= session.close_grace_s < control.expire_s, refused_before),
-            *((f"limits.weights.{name}", name not in control.requesters, no_requester) for name in self.limits.weights),
+            *(
+                (sources.dotted(("limits", "weights", name)), name not in control.requesters, no_requester)
+                for name in self.limits.weights
+            ),
             *(
                 (f"{where}.idle_stream_s", 0 < limits.idle_stream_s < session.closed_ttl_s, outlived)
                 for where, limits in self.trim.all_limits()
@@ -105,6 +116,29 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
                 for where, rules in self.days.all_rules()
             ),
         ]
+
+    def warnings(self) -> Iterator[tuple[str, str]]:
+        """What can work and is probably not meant: the dotted name of a setting, and why."""
+        for owner, other, prefix in self.control.shared_streams():
+            shared = f"{owner!r} may open sessions in streams of {other!r}, which begin with {prefix!r} too"
+            remedy = "End a prefix in a character that no longer name has there, such as '.'"
+            yield sources.dotted(("control", "stream_prefixes", owner)), f"{shared}. {remedy}"
+        after_s, idle_stream_s = self.compact.after_s, self.trim.idle_stream_s
+        unseen = (
+            "it is less than session.closed_ttl_s: readers that don't read cold streams miss data of listed sessions"
+        )
+        removed = "it is not less than trim.idle_stream_s: streams are removed before they are compacted"
+        gone = "it is not less than node.ttl_s: during one slow command the supervisor counts as gone"
+        unanswered = (
+            "it is more than control.expire_s: a request that is picked up after that and has to wait is refused"
+        )
+        rules = [
+            ("compact.after_s", 0 < after_s < self.session.closed_ttl_s, unseen),
+            ("compact.after_s", self.trim.enabled and 0 < idle_stream_s <= after_s, removed),
+            ("redis.timeout_s", self.redis.timeout_s >= self.node.ttl_s, gone),
+            ("control.pickup_s", self.control.pickup_s > self.control.expire_s, unanswered),
+        ]
+        yield from ((where, reason) for where, is_doubtful, reason in rules if is_doubtful)
 
 
 class TracedSettings(msgspec.Struct, frozen=True):
@@ -132,7 +166,7 @@ def load_traced(
     """Settings as `load` gives them, with the origin of each value, which its errors name too."""
     gathered = sources.SettingsSources.gather(path, environ, overrides or {})
     try:
-        settings = gathered.convert(Settings)
+        settings = gathered.convert(Settings, environ)
         settings.check()
     except errors.BadConfiguration as error:
         if "problems" in error.facts or error.facts["where"] == str(path):

@@ -13,7 +13,7 @@ from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
-from rta_wire import errors
+from rta_wire import credentials, errors
 
 ENVIRONMENT_PREFIX: Final = "RTA_"
 CREDENTIAL_PREFIX: Final = "rta."
@@ -22,6 +22,7 @@ CREDENTIALS: Final = "CREDENTIALS_DIRECTORY"
 
 DEFAULT: Final = "default"
 COMMAND_LINE: Final = "command line"
+TOO_DEEP: Final = "values are nested too deeply"
 
 _HEADER: Final = re.compile(r"\s*\[+(?P<path>[^\[\]]+)\]+\s*(#.*)?")
 _KEY: Final = re.compile(r"""\s*(?P<path>(?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
@@ -61,6 +62,7 @@ class SettingsSources:
         for name, text in environ.items():
             if name.startswith(ENVIRONMENT_PREFIX) and "__" in name:
                 setting = tuple(name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__"))
+                credentials.check_utf8(ascii(name)[1:-1], name + text)
                 gathered._put(setting, SourcedValue(_list_or_text(name, text), name, is_text=True))
         for name, value in overrides.items():
             if value is not None:
@@ -85,10 +87,11 @@ class SettingsSources:
         mentioned = [f"{name} is set at {origins[name]}" for name in _NAME.findall(reason) if name in origins]
         return f"{reason} ({', '.join(mentioned)})" if mentioned else reason
 
-    def convert(self, struct_type: type[T]) -> T:
-        """All values as one struct. Raises one error with every value that has a wrong name or type."""
+    def convert(self, struct_type: type[T], environ: Mapping[str, str]) -> T:
+        """All values as one struct. Raises one error with every value that has a wrong name or type, and every variable
+        that is a setting but for one underscore."""
         document: Document = {}
-        problems: list[tuple[str, str]] = []
+        problems = list(_misspelt_variables(struct_type, environ))
         for path, value in self._values.items():
             try:
                 _set(document, path, _converted(struct_type, path, value))
@@ -114,7 +117,13 @@ class SettingsSources:
         """Read systemd's credentials: a file for each secret, named after its setting, as in rta.http.token."""
         for file in sorted(directory.glob(f"{CREDENTIAL_PREFIX}*")):
             setting = tuple(file.name.removeprefix(CREDENTIAL_PREFIX).split("."))
-            self._put(setting, SourcedValue(file.read_text().strip(), f"credential {file.name}", is_text=True))
+            origin = f"credential {file.name}"
+            try:
+                text = file.read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                reason = error.strerror if isinstance(error, OSError) else "it is not text"
+                raise errors.BadConfiguration(where=origin, reason=f"it can't be read: {reason}") from error
+            self._put(setting, SourcedValue(text, origin, is_text=True))
 
     def _put(self, path: SettingPath, value: SourcedValue) -> None:
         """Set a value in place of earlier ones of the same setting, of a table around it and of settings inside it."""
@@ -144,7 +153,7 @@ def _converted(struct_type: Any, path: SettingPath, value: SourcedValue) -> Any:
         if isinstance(value_type, type) and issubclass(value_type, msgspec.Struct):
             field_types = typing.get_type_hints(value_type)
             if name not in field_types:
-                raise msgspec.ValidationError(_unknown(path[: depth + 1], field_types))
+                raise msgspec.ValidationError(_unknown(path, depth, field_types, value.origin))
             value_type = field_types[name]
         elif typing.get_origin(value_type) is dict:
             value_type = typing.get_args(value_type)[1]
@@ -153,10 +162,30 @@ def _converted(struct_type: Any, path: SettingPath, value: SourcedValue) -> Any:
     return msgspec.to_builtins(msgspec.convert(value.value, value_type, strict=not value.is_text))
 
 
-def _unknown(path: SettingPath, names: Iterable[str]) -> str:
-    nearest = difflib.get_close_matches(path[-1], names, n=1, cutoff=0.4)
-    hint = f"Did you mean {dotted((*path[:-1], nearest[0]))}?" if nearest else f"There is {', '.join(names)}."
-    return f"there is no such setting. {hint}"
+def _unknown(path: SettingPath, depth: int, names: Iterable[str], origin: str) -> str:
+    """What is said about a path of which the name at `depth` is none of those that there are."""
+    nearest = difflib.get_close_matches(path[depth], names, n=1, cutoff=0.4)
+    if not nearest:
+        return f"there is no such setting. There is {', '.join(names)}."
+    meant = (*path[:depth], nearest[0], *path[depth + 1 :])
+    spelling = variable(meant) if origin.startswith(ENVIRONMENT_PREFIX) else dotted(meant)
+    return f"there is no such setting. Did you mean {spelling}?"
+
+
+def variable(path: SettingPath) -> str:
+    """The variable of the environment that overrides a setting."""
+    return ENVIRONMENT_PREFIX + "__".join(path).upper()
+
+
+def _misspelt_variables(struct_type: Any, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Variables such as RTA_HTTP_TOKEN, which would set nothing, with the one that is meant. Other variables that begin
+    with RTA_ may be for other programs."""
+    for section, section_type in typing.get_type_hints(struct_type).items():
+        for name in typing.get_type_hints(section_type):
+            misspelt = f"{ENVIRONMENT_PREFIX}{section}_{name}".upper()
+            if misspelt in environ:
+                meant = variable((section, name))
+                yield misspelt, f"it sets nothing: two underscores divide section and key. Did you mean {meant}?"
 
 
 def _reason(error: msgspec.ValidationError) -> str:
@@ -166,12 +195,14 @@ def _reason(error: msgspec.ValidationError) -> str:
 
 def _read(path: Path) -> tuple[str, Document]:
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8-sig")
         return text, tomllib.loads(text)
     except OSError as error:
         raise errors.BadConfiguration(where=str(path), reason=f"it can't be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise errors.BadConfiguration(where=str(path), reason=f"it is not TOML: {error}") from error
+    except RecursionError as error:
+        raise errors.BadConfiguration(where=str(path), reason=f"it is not TOML: {TOO_DEEP}") from error
 
 
 def _line_numbers(text: str) -> Iterator[tuple[SettingPath, int]]:
@@ -216,6 +247,8 @@ def _list_or_text(name: str, value: str) -> Any:
         return tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError as error:
         raise errors.BadConfiguration(where=name, reason=f"it is not a TOML list: {error}") from error
+    except RecursionError as error:
+        raise errors.BadConfiguration(where=name, reason=f"it is not a TOML list: {TOO_DEEP}") from error
 
 
 def _set(document: Document, path: SettingPath, value: Any) -> None:

@@ -31,7 +31,7 @@ def test_every_command_works_with_the_role_of_an_operator(tmp_path: Path, monkey
             }
             with supervisors.running("", environment):
                 client = rta_writers.SessionClient(embedded.url, timeout_s=30)
-                sessions = [client.open(name, stream="rig") for name in ("run-1", "run-2")]
+                sessions = [client.open(name, stream="rig", external_id=f"of-{name}") for name in ("run-1", "run-2")]
                 unknown = control_pb2.Heartbeat(identity="run-9", stream_session_id=9)
                 admin.xadd("rtas:ctl:default", {"m": messages.pack(unknown)})
                 wait_until(lambda: admin.xlen("rtas:dlq"), what="a dead letter")
@@ -43,7 +43,8 @@ def test_every_command_works_with_the_role_of_an_operator(tmp_path: Path, monkey
                     "status", "nodes", "streams", "sessions list", "sessions show run-1", "top --every-s 0.1",
                     "dlq list", "doctor", "compact status", "compact pause", "compact resume",
                     "dlq retry --all --yes", "dlq drop --all --yes",
-                    "sessions close run-1 --yes", "sessions abandon run-2 --yes", "tail run-1 --from-start",
+                    "sessions close run-1 --yes", "sessions abandon --external-id of-run-2 --yes",
+                    "tail run-1 --from-start",
                     f"archive --session run-1 --path {tmp_path}/archive",
                 ):  # fmt: skip
                     result = run("", *command.split())

@@ -143,3 +143,19 @@ def test_ids_of_sessions_go_on_after_a_loss(url: str, client: redis.Redis) -> No
         session = rta_writers.SessionClient(url, timeout_s=20).open("run", stream="rig")
         assert session.target.stream_session_id == 42
         session.close()
+
+
+async def test_an_external_id_stands_for_its_session_after_a_loss(client: redis.Redis, world: World) -> None:
+    """The session and both keys of its id are gone: the id gives the session that was restored, and no second one."""
+    text = session.dump(session.build("run-1")).decode()
+    request = control_pb2.OpenSession(identity="run-1", stream="rig", session_json=text, external_id="job")
+    opened = await world.service.open(control_entry(), request)
+    await world.catalogue_writer.flush()
+    forget(client)
+    client.delete(NAMES.external("default", "job"), NAMES.external_created("default", "job"))
+    assert await world.recovery.restore() == (1, 0)
+    again = control_pb2.OpenSession(
+        identity="run-2", stream="rig", session_json=session.dump(session.build("run-2")).decode(), external_id="job"
+    )
+    reply = await world.service.open(control_entry(), again)
+    assert (reply.identity, reply.stream_session_id) == ("run-1", opened.stream_session_id)

@@ -98,6 +98,12 @@ def test_every_section_is_checked() -> None:
         ),
         ({"trim.idle_stream_s": 9, "session.closed_ttl_s": 10}, r"trim\.idle_stream_s.* sessions would outlive"),
         ({"days.keep_days": 1, "session.closed_ttl_s": 86_401}, r"days\.keep_days.* sessions would outlive"),
+        ({"session.open_ttl_s": 15}, r"session\.open_ttl_s: .* node\.lease_s together"),
+        (
+            {"session.closed_ttl_s": 60, "catalogue.flush_s": 61},
+            r"catalogue\.flush_s: it is more than session\.closed_ttl_s",
+        ),
+        ({"control.reply_ttl_s": 30}, r"control\.reply_ttl_s: it is not more than control\.retry_s"),
     ],
 )
 def test_values_that_two_sections_exclude_are_refused(values: dict[str, int], where: str) -> None:
@@ -123,3 +129,40 @@ def test_trimming_of_a_source_holds_for_its_days() -> None:
         name: trim.limits_for(name).max_entries for name in ("rig", "rig.20260101", "rig.20260102", "rig.x", "other")
     }
     assert max_entries == {"rig": 70, "rig.20260101": 70, "rig.20260102": 20, "rig.x": 10, "other": 10}
+
+
+@pytest.mark.parametrize(
+    ("values", "setting", "reason"),
+    [
+        ({"compact.after_s": 3600}, "compact.after_s", "readers that don't read cold streams miss data"),
+        ({"compact.after_s": 700_000}, "compact.after_s", "streams are removed before they are compacted"),
+        ({"redis.timeout_s": 60}, "redis.timeout_s", "the supervisor counts as gone"),
+        ({"control.expire_s": 100}, "control.pickup_s", "it is more than control.expire_s"),
+    ],
+)
+def test_doubtful_values_are_warned_about(values: dict[str, float], setting: str, reason: str) -> None:
+    """They can work, and are probably not meant. The defaults are not doubtful."""
+    [(where, why)] = settings.load(None, {}, values).warnings()
+    assert where == setting
+    assert reason in why
+    assert not list(settings.Settings().warnings())
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "doubtful"),
+    [
+        ({}, []),
+        ({"a": "rig-4.", "b": "rig-44."}, []),
+        ({"a": "rig-4", "b": "rig-44"}, ["control.stream_prefixes.a"]),
+        ({"a": "rig-4.", "b": "rig-4.x."}, ["control.stream_prefixes.a"]),
+        ({"a": "rig.", "b": "rig."}, ["control.stream_prefixes.a", "control.stream_prefixes.b"]),
+    ],
+)
+def test_principals_that_own_streams_of_others_are_warned_about(prefixes: dict[str, str], doubtful: list[str]) -> None:
+    """A prefix may be the beginning of another one on purpose, and mostly is by mistake."""
+    config = settings.load(None, {}, {"control.principals": ["a", "b"], "control.stream_prefixes": prefixes})
+    warnings = dict(config.warnings())
+    assert list(warnings) == doubtful
+    for reason in warnings.values():
+        assert "'a'" in reason
+        assert "'b'" in reason

@@ -56,12 +56,12 @@ def test_everything_that_is_wrong_is_named(tmp_path: Path) -> None:
     assert problems(tmp_path, text, {"RTA_NODE__TTL": "5", "RTA_HTTP__PORT": "many"}) == [
         ("s.toml:2: redis.ulr", "there is no such setting. Did you mean redis.url?"),
         ("s.toml:4: redis.timeout_s", "expected `float`, got `str`"),
-        ("s.toml:6: sesion.open_ttl_s", "there is no such setting. Did you mean session?"),
+        ("s.toml:6: sesion.open_ttl_s", "there is no such setting. Did you mean session.open_ttl_s?"),
         (
             's.toml:8: trim.streams."a.b".max_entrys',
             'there is no such setting. Did you mean trim.streams."a.b".max_entries?',
         ),
-        ("RTA_NODE__TTL: node.ttl", "there is no such setting. Did you mean node.ttl_s?"),
+        ("RTA_NODE__TTL: node.ttl", "there is no such setting. Did you mean RTA_NODE__TTL_S?"),
         ("RTA_HTTP__PORT: http.port", "expected `int`, got `str`"),
     ]
 
@@ -126,3 +126,55 @@ def test_a_table_where_a_value_should_be(tmp_path: Path) -> None:
 def test_dotted_names_are_quoted_where_they_have_to_be() -> None:
     """A name that has a dot is quoted, as in the file."""
     assert sources.dotted(("trim", "streams", "rig-4", "a.b")) == 'trim.streams.rig-4."a.b"'
+
+
+@pytest.mark.parametrize(
+    ("variable", "sentence"),
+    [
+        ("RTA_HTTP__TOKN", "RTA_HTTP__TOKN: http.tokn: there is no such setting. Did you mean RTA_HTTP__TOKEN?"),
+        ("RTA_NODES__TTL_S", "RTA_NODES__TTL_S: nodes.ttl_s: there is no such setting. Did you mean RTA_NODE__TTL_S?"),
+        ("RTA_QQQQ__X", "RTA_QQQQ__X: qqqq.x: there is no such setting. There is redis, keys, "),
+        (
+            "RTA_HTTP_TOKEN",
+            "RTA_HTTP_TOKEN: it sets nothing: two underscores divide section and key. Did you mean RTA_",
+        ),
+        ("RTA__", "RTA__: _: there is no such setting. There is redis, "),
+        ("RTA_REDIS__URL__X", "RTA_REDIS__URL__X: redis.url.x: redis.url is one value and has no 'x'"),
+        ("RTA_HTTP__\udcff", "RTA_HTTP__\\udcff: it is not valid UTF-8"),
+    ],
+)
+def test_variables_that_set_nothing_are_refused(variable: str, sentence: str) -> None:
+    """Each with the variable that is meant, as far as there is one."""
+    with pytest.raises(errors.BadConfiguration) as caught:
+        settings.load(None, {variable: "x"})
+    assert str(caught.value).startswith(sentence)
+
+
+def test_variables_for_others_are_left_alone() -> None:
+    """Passwords, variables of tests, and those of other programs with the same beginning."""
+    names = ("RTA_REDIS_PASSWORD", "RTA_CATALOGUE_PASSWORD", "RTA_SOAK", "RTA_JDK", "RTA_TEST_CLOCK", "RTA", "RTA_HOME")
+    assert settings.load(None, dict.fromkeys(names, "x")) == settings.Settings()
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Editors on Windows write one."""
+    path = tmp_path / "s.toml"
+    path.write_bytes(b"\xef\xbb\xbf[node]\nttl_s = 99\n")
+    loaded = settings.load_traced(path, {})
+    assert (loaded.settings.node.ttl_s, loaded.sources.origin(("node", "ttl_s"))) == (99, f"{path}:2")
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"x = " + b"[" * 5000, b"x", b"\x00"])
+def test_a_file_that_is_no_toml_is_named(tmp_path: Path, content: bytes) -> None:
+    """Bytes that are no UTF-8, values in values without end, and what is no TOML otherwise."""
+    path = tmp_path / "s.toml"
+    path.write_bytes(content)
+    with pytest.raises(errors.BadConfiguration, match=r"s\.toml: it is not TOML: "):
+        settings.load(path, {})
+
+
+def test_a_credential_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+    """Bytes that are no UTF-8 are no setting."""
+    (tmp_path / "rta.http.token").write_bytes(b"\xff")
+    with pytest.raises(errors.BadConfiguration, match=r"credential rta\.http\.token: it can't be read: it is not text"):
+        settings.load(None, {"CREDENTIALS_DIRECTORY": str(tmp_path)})

@@ -21,7 +21,7 @@ class SettingLine(msgspec.Struct, frozen=True):
 
 
 class SettingProblem(msgspec.Struct, frozen=True):
-    """One mistake in the settings, as `check-config --json` prints it."""
+    """One mistake or doubtful value in the settings, as `check-config --json` prints it."""
 
     where: str
     reason: str
@@ -34,7 +34,8 @@ class SettingProblem(msgspec.Struct, frozen=True):
 def command(as_json: bool, config_path: Path | None, redis_url: str | None) -> None:
     """Show the settings in effect, and where each one comes from.
 
-    Secrets are not shown. Ends with 78 where settings are wrong, and names every mistake.
+    Secrets are not shown. Ends with 78 where settings are wrong, and names every mistake. Warns about settings that can
+    work and are probably not meant.
 
     \b
     Examples:  rta-supervisor check-config --config /etc/rta-supervisor/supervisor.toml
@@ -46,13 +47,17 @@ def command(as_json: bool, config_path: Path | None, redis_url: str | None) -> N
         _print_problems(error, as_json=as_json)
         raise click.exceptions.Exit(error.exit_code) from error
     lines = list(setting_lines(traced))
+    warnings = [SettingProblem(traced.sources.label(where), reason) for where, reason in traced.settings.warnings()]
     if as_json:
-        output.print_json({"valid": True, "settings": lines})
+        output.print_json({"valid": True, "settings": lines, "warnings": warnings})
         return
     table = output.table("setting", "value", "from")
     for line in lines:
         table.add_row(line.name, output.escape(_format_value(line.value)), output.escape(line.origin))
     output.console().print(table)
+    for warning in warnings:
+        sentence = f"{output.escape(warning.where)}: {output.escape(warning.reason)}"
+        click.echo(f"rta-supervisor: warning: {sentence}", err=True)
 
 
 def setting_lines(traced: settings.TracedSettings) -> Iterator[SettingLine]:

@@ -1,6 +1,7 @@
 """`rta-supervisor compact`: which streams are compacted, and pausing and resuming compaction."""
 
 import getpass
+import os
 
 import click
 import msgspec
@@ -79,7 +80,7 @@ def pause(config: settings.Settings) -> None:
     \b
     Examples:  rta-supervisor compact pause
     """
-    one_shot.run(config, lambda link: link.do("SET", config.keys.cold_pause(), getpass.getuser()))
+    one_shot.run(config, lambda link: link.do("SET", config.keys.cold_pause(), _user_name()))
     click.echo("compaction is paused")
 
 
@@ -93,6 +94,14 @@ def resume(config: settings.Settings) -> None:
     """
     one_shot.run(config, lambda link: link.do("SET", config.keys.cold_pause(), ""))
     click.echo("compaction goes on" if config.compact.after_s else "compaction goes on once compact.after_s is set")
+
+
+def _user_name() -> str:
+    """Who runs the command. An account may have no name, as in a container, or one that is not UTF-8."""
+    try:
+        return output.escape(getpass.getuser())
+    except (OSError, KeyError):
+        return f"user {os.getuid()}"
 
 
 async def _read_status(link: Link, config: settings.Settings) -> tuple[str, list[ColdLine]]:

@@ -40,7 +40,11 @@ def command() -> None:
 
 @command.command("list")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many to list, newest first."
+    "--limit",
+    type=click.IntRange(1, options.COUNT_MAX),
+    default=50,
+    show_default=True,
+    help="How many to list, newest first.",
 )
 @options.as_json
 @options.with_settings

@@ -18,7 +18,7 @@ STYLES: Final = {observe_findings.OK: "green", observe_findings.WARN: "yellow", 
 @click.command("doctor")
 @click.option(
     "--scan-keys",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, options.COUNT_MAX),
     default=100_000,
     show_default=True,
     help="Keys to scan at most for orphaned ones, a thousand at a time; 0: none.",

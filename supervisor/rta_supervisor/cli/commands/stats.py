@@ -10,8 +10,10 @@ from rta_supervisor.observe import history
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
 
-BARS: Final = "▁▂▃▄▅▆▇█"
-EMPTY_BAR: Final = "·"
+BARS: Final = "·▁▂▃▄▅▆▇█"
+ASCII_BARS: Final = " .:-=+*%#"
+"""For terminals that can't show the others. The first one is for a count of zero."""
+
 WIDTH: Final = 60
 """Columns of a line of bars. Where there are more slots, several share a bar."""
 
@@ -51,19 +53,22 @@ def command(config: settings.Settings, last: str, as_json: bool) -> None:
     if as_json:
         output.print_json(recent)
         return
+    console = output.console()
+    bars = BARS if console.encoding.startswith("utf") else ASCII_BARS
     table = output.table(
         "", f"last {last}, {recent.slot_s} s a slot", "total", "most a second", right=("total", "most a second")
     )
     for name, counts in recent.counts.items():
         rate = max(counts) / recent.slot_s
         peak = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}" if rate else output.EMPTY_CELL
-        table.add_row(TITLES.get(name, output.escape(name)), sparkline(counts), f"{sum(counts):,}", peak)
-    output.console().print(table)
+        table.add_row(TITLES.get(name, output.escape(name)), sparkline(counts, bars), f"{sum(counts):,}", peak)
+    console.print(table)
 
 
-def sparkline(counts: Sequence[int], width: int = WIDTH) -> str:
+def sparkline(counts: Sequence[int], bars: str = BARS, width: int = WIDTH) -> str:
     """Bars in proportion to the highest count. A count above zero has at least the lowest bar."""
     step = max(-(-len(counts) // width), 1)
     sums = [sum(counts[start : start + step]) for start in range(0, len(counts), step)]
     highest = max(sums, default=0)
-    return "".join(EMPTY_BAR if not total else BARS[(total * len(BARS) - 1) // highest] for total in sums)
+    levels = len(bars) - 1
+    return "".join(bars[0] if not total else bars[1 + (total * levels - 1) // highest] for total in sums)

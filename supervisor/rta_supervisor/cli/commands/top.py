@@ -19,6 +19,7 @@ from rta_supervisor.transport import failures, one_shot
 from rta_supervisor.transport.failures import OUTAGE_ERRORS, REFUSAL_ERRORS
 from rta_supervisor.transport.link import Link
 
+EVERY_MAX_S: Final = 86_400.0
 HEADER_LINES: Final = 8
 """Lines of the terminal that are not rows of sessions."""
 
@@ -43,10 +44,16 @@ class SessionRate(msgspec.Struct, frozen=True):
 
 @click.command("top")
 @click.option(
-    "--every-s", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds between readings."
+    "--every-s",
+    type=options.FiniteRange(0.1, EVERY_MAX_S),
+    default=1.0,
+    show_default=True,
+    help="Seconds between readings.",
 )
 @click.option(
-    "--count", type=click.IntRange(min=1), help="How many readings; without end on a terminal, two elsewhere."
+    "--count",
+    type=click.IntRange(1, options.COUNT_MAX),
+    help="How many readings; without end on a terminal, two elsewhere.",
 )
 @options.with_settings
 def command(config: settings.Settings, every_s: float, count: int | None) -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import csv
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -70,7 +69,7 @@ async def _export(catalogue: Catalogue, query: Query, write: Callable[[Catalogue
 def _open_target(target: str) -> Iterator[TextIO]:
     """Standard output, or a file that gets its name once it is whole."""
     if target == STDOUT:
-        yield sys.stdout
+        yield output.utf8_stdout()
         return
     path = Path(target)
     part_path = path.with_name(f"{path.name}.part")

@@ -1,6 +1,7 @@
 """`rta-supervisor sessions list`: live sessions out of Redis, or with `--all` every session that the catalogue has."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import click
 from rich.table import Table
@@ -17,15 +18,24 @@ from rta_supervisor.transport import one_shot
 from rta_wire import errors
 from rta_wire.session import State
 
+ID_MAX: Final = 2**63 - 1
+
 
 @click.command("list")
 @click.option("--all", "is_all", is_flag=True, help="Search the catalogue, which has all sessions that ever were.")
 @query_options.search_options
 @click.option(
-    "--before", type=click.IntRange(min=0), metavar="ID", help="Sessions of lower ids than this, to get the next page."
+    "--before",
+    type=click.IntRange(0, ID_MAX),
+    metavar="ID",
+    help="Sessions of lower ids than this, to get the next page.",
 )
 @click.option(
-    "--limit", type=click.IntRange(min=0), default=100, show_default=True, help="How many sessions to list; 0: all."
+    "--limit",
+    type=click.IntRange(0, options.COUNT_MAX),
+    default=100,
+    show_default=True,
+    help="How many sessions to list; 0: all.",
 )
 @options.as_json
 @options.with_settings

@@ -11,6 +11,7 @@ from rich.text import Text
 from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.catalogue.model import CatalogueRow, StorageLocation
 from rta_supervisor.cli import catalogue_access, options, output, session_lookup
+from rta_supervisor.cli.options import SessionNames
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries, summaries
 from rta_supervisor.session import store as session_store
@@ -41,23 +42,28 @@ class SessionDetails(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.argument("identity")
+@options.named_session
 @options.as_json
 @options.with_settings
-def show(config: settings.Settings, identity: str, as_json: bool) -> None:
+def show(config: settings.Settings, names: SessionNames, as_json: bool) -> None:
     """Show one session: its JSON, its time range, who wrote how much, where its data is.
 
     One that Redis has forgotten is looked up in the catalogue.
 
     \b
     Examples:  rta-supervisor sessions show run-17
+               rta-supervisor sessions show --external-id job-4711
                rta-supervisor sessions show run-17 --json | jq .document.details
     """
-    details = one_shot.run(config, lambda link: load_details(link, config, identity))
+    details = one_shot.run(config, lambda link: _load_named(link, config, names))
     if as_json:
         output.print_json(details)
     else:
         output.console().print(_page(details))
+
+
+async def _load_named(link: Link, config: settings.Settings, names: SessionNames) -> SessionDetails:
+    return await load_details(link, config, await session_lookup.resolve_one(link, config, names))
 
 
 async def load_details(link: Link, config: settings.Settings, identity: str) -> SessionDetails:

@@ -28,6 +28,7 @@ LIMIT_REMEDIES: Final = {
     "session_units": "One of its sessions has more units than anybody writes on purpose: see its jobs.",
     "session_properties": "It invents new properties with its updates: see its jobs.",
     "webhook_deliveries": "Its sessions change faster than a webhook takes: see its jobs and rta-supervisor dlq list.",
+    "webhooks.max_pending": "It has most of the deliveries that wait for a webhook: see its jobs and the receiver.",
     "control.dead_letters_max": "Its messages can't be applied, and its oldest dead letters are gone: see its jobs.",
 }
 """What to do about a principal that reached a limit, by the name of the limit."""

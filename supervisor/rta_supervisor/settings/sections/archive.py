@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from rta_supervisor.settings import sources
 from rta_supervisor.settings.sections import checks
 from rta_wire import name_checks
 from rta_wire.codec import burst
@@ -47,4 +48,6 @@ class ArchiveSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ]
         )
         for source in self.sources:
-            name_checks.check_stream_name(source)
+            checks.refuse_bad_name(
+                sources.dotted(("archive", "sources", source)), name_checks.check_stream_name, source
+            )

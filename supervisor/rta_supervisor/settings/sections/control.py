@@ -1,9 +1,12 @@
 """Section `[control]`: who may send requests and reports, and how their control streams are read."""
 
+from collections.abc import Iterator
+
 import msgspec
 
+from rta_supervisor.settings import sources
 from rta_supervisor.settings.sections import checks
-from rta_wire import errors, keys, name_checks
+from rta_wire import keys, name_checks
 
 
 class ControlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,6 +29,7 @@ class ControlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(dict.fromkeys((*self.principals, *self.operators)))
 
     def check(self) -> None:
+        answered_twice = "it is not more than control.retry_s: a request that is delivered again would be served again"
         checks.refuse_first(
             [
                 ("control.batch", self.batch < 1, checks.NOT_ABOVE_0),
@@ -34,13 +38,23 @@ class ControlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 ("control.retry_s", self.retry_s <= 0, checks.NOT_ABOVE_0),
                 ("control.pickup_s", self.pickup_s <= 0, checks.NOT_ABOVE_0),
                 ("control.reply_ttl_s", self.reply_ttl_s < 1, checks.NOT_ABOVE_0),
+                ("control.reply_ttl_s", self.reply_ttl_s <= self.retry_s, answered_twice),
                 ("control.expire_s", self.expire_s <= self.retry_s, "it is not more than control.retry_s"),
                 ("control.principals", not self.principals, "it names nobody"),
             ]
         )
-        for principal in self.requesters:
-            name_checks.check_principal(principal)
+        for where, names in (("control.principals", self.principals), ("control.operators", self.operators)):
+            for name in names:
+                checks.refuse_bad_name(where, name_checks.check_principal, name)
         for principal, prefix in self.stream_prefixes.items():
-            if principal not in self.principals:
-                raise errors.BadConfiguration(where="control.stream_prefixes", reason=f"{principal!r} is no principal")
-            name_checks.check_stream_name(prefix)
+            where = sources.dotted(("control", "stream_prefixes", principal))
+            stranger = "it is for a principal, and control.principals does not name it"
+            checks.refuse_first([(where, principal not in self.principals, stranger)])
+            checks.refuse_bad_name(where, name_checks.check_stream_name, prefix)
+
+    def shared_streams(self) -> Iterator[tuple[str, str, str]]:
+        """Each principal that may open sessions in streams of another one, with that one and the prefix of both."""
+        for owner, prefix in self.stream_prefixes.items():
+            for other, other_prefix in self.stream_prefixes.items():
+                if other != owner and other_prefix.startswith(prefix):
+                    yield owner, other, prefix

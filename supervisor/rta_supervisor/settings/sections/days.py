@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from rta_supervisor.settings import sources
 from rta_supervisor.settings.sections import checks
 from rta_wire import day_streams, errors
 
@@ -60,7 +61,7 @@ class DaysSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The dotted name of every table of rules, with the rules that follow from it."""
         yield "days", self.rules_for("")
         for source in self.sources:
-            yield f'days.sources."{source}"', self.rules_for(source)
+            yield _table(source), self.rules_for(source)
 
     def day_of(self, stream: str) -> day_streams.Day | None:
         """The day that a stream holds; None if its source has one stream for all days."""
@@ -77,7 +78,11 @@ class DaysSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 ]
             )
         for source in self.sources:
-            day_streams.check_source(source)
+            checks.refuse_bad_name(_table(source), day_streams.check_source, source)
             if (day := self.day_of(source)) is not None and not self.rules_for(source).is_by_day:
                 reason = f"it is called like a day of {day.source!r}, which has a stream per day"
-                raise errors.BadConfiguration(where=f'days.sources."{source}".partition', reason=reason)
+                raise errors.BadConfiguration(where=f"{_table(source)}.partition", reason=reason)
+
+
+def _table(source: str) -> str:
+    return sources.dotted(("days", "sources", source))

@@ -4,9 +4,12 @@ from typing import Final
 
 import msgspec
 
+from rta_supervisor.settings import sources
 from rta_supervisor.settings.sections import checks
 
 DEFAULT_WEIGHT: Final = 1.0
+WEIGHT_MIN: Final = 0.01
+WEIGHT_MAX: Final = 100
 
 
 class LimitsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -25,10 +28,14 @@ class LimitsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.weights.get(principal, DEFAULT_WEIGHT)
 
     def check(self) -> None:
+        other_weight = f"it is not between {WEIGHT_MIN} and {WEIGHT_MAX}"
         counts = [name for name in self.__struct_fields__ if name != "weights"]
         checks.refuse_first(
             [
                 *((f"limits.{name}", getattr(self, name) < 1, checks.NOT_ABOVE_0) for name in counts),
-                *((f"limits.weights.{name}", weight <= 0, checks.NOT_ABOVE_0) for name, weight in self.weights.items()),
+                *(
+                    (sources.dotted(("limits", "weights", name)), not WEIGHT_MIN <= weight <= WEIGHT_MAX, other_weight)
+                    for name, weight in self.weights.items()
+                ),
             ]
         )

@@ -49,7 +49,7 @@ def _password(file: str, environ: Mapping[str, str]) -> str | None:
     if file:
         return credentials.read_secret("catalogue.password_file", file)
     if password := environ.get(PASSWORD_VARIABLE):
-        return password
+        return credentials.check_utf8(PASSWORD_VARIABLE, password)
     directory = environ.get(credentials.CREDENTIALS_VARIABLE)
     if directory and (path := Path(directory) / CREDENTIAL).exists():
         return credentials.read_secret(CREDENTIAL, str(path))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from rta_supervisor.settings import sources
 from rta_supervisor.settings.sections import checks
 from rta_wire import day_streams, name_checks
 
@@ -57,15 +58,19 @@ class TrimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The dotted name of every table of limits, with the limits that follow from it."""
         yield "trim", self.limits_for("")
         for stream in self.streams:
-            yield f'trim.streams."{stream}"', self.limits_for(stream)
+            yield _table(stream), self.limits_for(stream)
 
     def check(self) -> None:
         checks.refuse_first([("trim.every_s", self.every_s <= 0, checks.NOT_ABOVE_0)])
         for stream in self.streams:
-            name_checks.check_stream_name(stream)
+            checks.refuse_bad_name(_table(stream), name_checks.check_stream_name, stream)
         for where, limits in self.all_limits():
             checks.refuse_first([(f"{where}.max_entries", limits.max_entries < 1, checks.NOT_ABOVE_0)])
             checks.refuse_first(
                 (f"{where}.{name}", getattr(limits, name) < 0, checks.BELOW_0)
                 for name in ("max_bytes", "max_age_s", "min_retention_s", "idle_stream_s")
             )
+
+
+def _table(stream: str) -> str:
+    return sources.dotted(("trim", "streams", stream))

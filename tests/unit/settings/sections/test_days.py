@@ -35,8 +35,8 @@ def test_streams_per_day_are_off_by_default() -> None:
     [
         ({"partition": "week"}, "days.partition"),
         ({"keep_days": -1}, "days.keep_days"),
-        ({"sources": {"rig": {"partition": "hour"}}}, 'days.sources."rig".partition'),
-        ({"sources": {"rig": {"keep_days": -1}}}, 'days.sources."rig".keep_days'),
+        ({"sources": {"rig": {"partition": "hour"}}}, "days.sources.rig.partition"),
+        ({"sources": {"rig": {"keep_days": -1}}}, "days.sources.rig.keep_days"),
         ({"sources": {"r g": {"partition": "day"}}}, "Stream name 'r g'"),
         ({"sources": {"x" * 120: {"partition": "day"}}}, "119"),
         ({"partition": "day", "sources": {"rig.20260101": {"partition": "none"}}}, "a day of 'rig'"),
@@ -44,7 +44,7 @@ def test_streams_per_day_are_off_by_default() -> None:
 )
 def test_settings_that_can_not_be(values: dict[str, Any], where: str) -> None:
     """Each wrong value is refused by the dotted name of its setting."""
-    with pytest.raises(errors.RtaError, match=where):
+    with pytest.raises(errors.BadConfiguration, match=where):
         settings.load(None, {}, {f"days.{name}": value for name, value in values.items()})
 
 
