@@ -17,7 +17,9 @@ NAMES = cars.RunNames("0a1b2c3d")
 def test_the_commands_exist(is_kept: bool) -> None:
     """The program parses each of them, its options included, and the documents are there."""
     lines = next_steps.next_steps("redis://127.0.0.1:6379/0", NAMES, is_kept=is_kept)
-    commands = [shlex.split(line, comments=True) for line in lines if line.startswith("  ") and "rta-supervisor" in line]
+    commands = [
+        shlex.split(line, comments=True) for line in lines if line.startswith("  ") and "rta-supervisor" in line
+    ]
     assert commands
     for _, name, *arguments in commands:
         command = entry.cli.get_command(click.Context(entry.cli), name)

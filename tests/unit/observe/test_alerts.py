@@ -13,7 +13,9 @@ CASES = Path(__file__).with_name("alerts_test.yml")
 
 
 @pytest.mark.parametrize("arguments", [["check", "rules", RULES], ["test", "rules", CASES]], ids=["check", "test"])
-@pytest.mark.skipif(not shutil.which("promtool"), reason="there is no promtool: Debian has it in the package prometheus")
+@pytest.mark.skipif(
+    not shutil.which("promtool"), reason="there is no promtool: Debian has it in the package prometheus"
+)
 def test_prometheus_takes_the_rules(arguments: list[str | Path]) -> None:
     """`promtool` finds no fault in the rules, and alerts fire in the cases where they should and in no other."""
     completed = subprocess.run(["promtool", *arguments], capture_output=True, text=True, check=False)
