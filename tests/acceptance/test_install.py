@@ -125,9 +125,11 @@ def test_the_installed_program_runs_and_archives(tmp_path: Path) -> None:
             try:
                 redis, client = connection.connect(embedded.url), rta_writers.SessionClient(embedded.url)
                 wait_until(lambda: redis.exists("rtas:nodes"), timeout_s=60, what="a supervisor")
-                with client.session("run-17", stream="rig") as session:
-                    with rta_writers.BurstWriter(session.options, unit="recorder") as writer:
-                        writer.samples([1, 2], [1_700_000_000_000_000_000] * 2, [0.5, 1.0])
+                with (
+                    client.session("run-17", stream="rig") as session,
+                    rta_writers.BurstWriter(session.options, unit="recorder") as writer,
+                ):
+                    writer.samples([1, 2], [1_700_000_000_000_000_000] * 2, [0.5, 1.0])
                 wait_until(lambda: redis.zcard("rtas:unarchived"), what="a session that waits")
                 completed = subprocess.run(
                     [moved, "archive", "--path", tmp_path / "archive"],

@@ -1,5 +1,6 @@
 """conf/spark-defaults.conf: Spark knows each name and takes each value, and each line has a reason."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def test_spark_takes_it(spark: SparkSession, name: str) -> None:
 
 def test_each_line_has_a_reason() -> None:
     """A comment stands above each setting, those included that are left to the reader."""
-    for before, line in zip(LINES, LINES[1:], strict=False):
+    for before, line in itertools.pairwise(LINES):
         assert not line.startswith("spark.") or before.startswith("# "), line
 
 

@@ -1,5 +1,6 @@
 """conf/redis.conf: real servers take it, each line has a reason, and its bounds have room for all that we send."""
 
+import itertools
 import os
 import re
 import shutil
@@ -35,7 +36,7 @@ def in_bytes(text: str) -> str:
 
 def test_each_line_has_a_reason() -> None:
     """A comment stands above each setting."""
-    for before, line in zip(LINES, LINES[1:], strict=False):
+    for before, line in itertools.pairwise(LINES):
         assert not line or line.startswith("#") or before.startswith("# "), line
 
 
@@ -68,7 +69,7 @@ def test_the_doctor_finds_no_fault(configured: server.EmbeddedServer) -> None:
     """A supervisor runs against it, and every check is ok."""
     with supervisors.running(configured.url):
         report = commands.run(configured.url, "doctor")
-    assert not re.findall(r"^(?!ok).+", report.out, re.M), report.out
+    assert not re.findall(r"^(?!ok).+", report.out, re.MULTILINE), report.out
 
 
 def test_the_largest_value_that_we_send_is_taken(configured: server.EmbeddedServer) -> None:
