@@ -211,6 +211,11 @@ class RedisQueries:
         count: int = await self._link.do("XLEN", self._keys.dead_letters())
         return count
 
+    async def latest_letter_sources(self, count: int) -> list[str]:
+        """The keys that the latest dead letters came from."""
+        entries = await self._link.do("XREVRANGE", self._keys.dead_letters(), "+", "-", "COUNT", count)
+        return [pairs_to_dict(fields).get(keys.LETTER_SOURCE, b"?").decode(errors="replace") for _, fields in entries]
+
     async def server(self) -> ServerSummary:
         """The Redis server. Of a Cluster: the memory of all primaries, and the rest of the first one."""
         before_ns = time.time_ns()

@@ -82,9 +82,11 @@ local function open(keys, args)
   local hash, state = keys[1], keys[2]
   local there = redis.pcall('HMGET', hash, 'streamSessionId', 'streamName')
   if there.err then
-    -- Somebody has put something else in place of the hash: the state says whether there is a session.
+    -- Something else stands in place of the hash: the state says whether there is a session. Where there is none the key
+    -- is not ours to remove.
+    local refused = there
     there = redis.pcall('HMGET', state, 'streamSessionId', 'streamName')
-    if not there[1] then redis.call('UNLINK', hash) end
+    if not there[1] then return refused end
   end
   if there[1] then
     local ours = redis.call('HMGET', state, 'principal', 'state')

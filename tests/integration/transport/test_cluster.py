@@ -9,6 +9,7 @@ import pytest
 import redis
 
 import rta_writers
+from rta_supervisor.observe.tail import SourceTail
 from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.retention.day_sweep import DaySweep
 from rta_supervisor.settings import settings
@@ -177,7 +178,13 @@ async def test_days_in_a_cluster(link: Link, client: redis.Redis, watching: Supe
     """Index, streams and names live in different slots: each step is about one of them, and a day goes as a whole."""
     config = by_day.config()
     old, new = day_streams.Day("daily", by_day.TODAY - 3), day_streams.Day("daily", by_day.TODAY)
+    by_day.fill(client, new)
     by_day.fill(client, old, cold=True)
+    client.hdel(by_day.NAMES.cold_index(), old.stream)
+    options = options_read.ReadOptions.parse({"redisUrl": link.config.url, "stream": "daily"})
+    assert [part.stream for part in read_plan.plan_batch(client, options)] == [old.stream, new.stream]
+    tail = SourceTail(link, config, "daily").follow(from_start=True)
+    assert [(await anext(tail))[0] for _ in range(6)] == [old.stream] * 3 + [new.stream] * 3
     assert await DayIndex(link, config, by_day.Clock()).stream_for("daily") == new.stream
     assert await DayIndex(link, config, by_day.Clock(0)).stream_for("daily") == new.stream
     swept = await DaySweep(link, config, by_day.Clock()).sweep({old.stream: old.start_ms}, (), commands.FOREVER)
