@@ -151,12 +151,6 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Hash of a session, which readers of the RTA protocol read, as the Stream Service does."""
         return self.session_template.replace("{identity}", identity)
 
-    def identity_of(self, session_key: str) -> str | None:
-        """The identity in the name of a session's hash; None where it is the name of something else."""
-        before, _, after = self.session_template.partition("{identity}")
-        is_session = session_key.startswith(before) and session_key.endswith(after)
-        return session_key[len(before) : len(session_key) - len(after)] or None if is_session else None
-
     def session_state(self, identity: str) -> str:
         """Hash: the folded state of a session, for supervisors only."""
         return f"{self.prefix}st:{{{self.session(identity)}}}"

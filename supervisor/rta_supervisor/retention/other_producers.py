@@ -60,7 +60,7 @@ async def read_sessions(link: Link, names: keys.Keys, session_keys: Sequence[str
             ]
         )
 
-    identities = [identity for key in session_keys if (identity := names.identity_of(key)) is not None]
+    identities = [identity for key in session_keys if (identity := _identity_of(names, key)) is not None]
     raw_replies = await paging.map_pages(identities, read_page)
     return [
         OtherSession(identity, stream.decode(errors="replace"), (updated or b"").decode(errors="replace"))
@@ -69,6 +69,14 @@ async def read_sessions(link: Link, names: keys.Keys, session_keys: Sequence[str
         for number, stream, updated in [fields]
         if number is not None and stream is not None
     ]
+
+
+def _identity_of(names: keys.Keys, session_key: str) -> str | None:
+    """The identity in the name of a session's hash; None where it is the name of something else."""
+    before, after = names.session("\0").split("\0")
+    if not (session_key.startswith(before) and session_key.endswith(after)):
+        return None
+    return session_key[len(before) : len(session_key) - len(after)] or None
 
 
 class OtherSessionSweep:

@@ -24,7 +24,7 @@ from rta_supervisor.retention.archive_floor import ArchiveFloor
 from rta_supervisor.retention.archive_floor_store import ArchiveFloorStore
 from rta_supervisor.retention.seen_ids import SeenIds
 from rta_supervisor.retention.stream_removal import StreamRemover
-from rta_supervisor.retention.trim_request import Protection
+from rta_supervisor.retention.trim_requests.rules import Protection
 from rta_supervisor.retention.trim_snapshot import TrimSnapshot
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands, paging, replies, scanning

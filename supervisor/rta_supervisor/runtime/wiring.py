@@ -35,7 +35,7 @@ from rta_supervisor.recovery.resurrection import Resurrection
 from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.retention.key_sweep import KeySweep
-from rta_supervisor.retention.trim_service import TrimService
+from rta_supervisor.retention.trim_requests.service import TrimService
 from rta_supervisor.retention.trimmer import Trimmer
 from rta_supervisor.runtime.parts import (
     CatalogueParts,

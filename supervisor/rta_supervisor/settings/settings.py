@@ -23,10 +23,9 @@ from rta_supervisor.settings.sections.limits import LimitsSettings
 from rta_supervisor.settings.sections.log import LogSettings
 from rta_supervisor.settings.sections.metrics import MetricsSettings
 from rta_supervisor.settings.sections.node import NodeSettings
-from rta_supervisor.settings.sections.other_producers import OtherProducersSettings
 from rta_supervisor.settings.sections.redis import RedisSettings
 from rta_supervisor.settings.sections.session import SessionSettings
-from rta_supervisor.settings.sections.trim import StreamTrimSettings, TrimLimits, TrimSettings
+from rta_supervisor.settings.sections.trim import OtherProducersSettings, StreamTrimSettings, TrimLimits, TrimSettings
 from rta_supervisor.settings.sections.webhooks import WebhookSettings
 from rta_wire import day_streams, errors
 from rta_wire import keys as keys_

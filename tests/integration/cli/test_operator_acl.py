@@ -50,7 +50,8 @@ def test_every_command_works_with_the_role_of_an_operator(tmp_path: Path, monkey
                     "dlq list", "doctor", "compact status", "compact pause", "compact resume",
                     "dlq retry --all --yes", "dlq drop --all --yes",
                     "sessions close run-1 --yes", "sessions abandon --external-id of-run-2 --yes",
-                    "tail run-1 --from-start",
+                    "tail run-1 --from-start", "tail run-1 --last 1", "tail run-1 --since 1h",
+                    "streams trim rig --keep 1 --yes", "streams --sort entries",
                     f"archive --session run-1 --path {tmp_path}/archive",
                 ):  # fmt: skip
                     result = run("", *command.split())

@@ -38,14 +38,14 @@ def test_nothing_is_wrong(client: redis.Redis, url: str, sessions: rta_writers.S
     sessions.open("run-1", stream="rig")
     findings = run_doctor(url)
     assert problems(findings) == {"memory": "warn", "persistence": "warn"}
-    assert len(findings) == 15
+    assert len(findings) == 16
     client.config_set("maxmemory", 2**30)
     client.config_set("appendonly", "yes")
     try:
         wait_until(lambda: problems(run_doctor(url)) == {}, what="no problem")
         command = run(url, "doctor")
         assert (command.code, command.err) == (0, "")
-        assert len(command.out.splitlines()) == 15
+        assert len(command.out.splitlines()) == 16
         client.config_set("maxmemory", int(str(client.info("memory")["used_memory"])) + 100_000)
         assert problems(run_doctor(url)) == {"memory": "warn"}
         client.config_set("maxmemory", 1)
@@ -157,3 +157,26 @@ def test_clocks_that_differ(url: str, ahead_ms: int, level: str, monkeypatch: py
             await link.close()
 
     assert anyio.run(check_clock).level == level
+
+
+def test_what_other_producers_have_is_listed(
+    client: redis.Redis, url: str, sessions: rta_writers.SessionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their streams with their memory, the largest first, and their sessions; and what becomes of them."""
+    sessions.open("run-1", stream="rig")
+    assert run_doctor(url)["other producers"].found.startswith("none; ")
+    for number in range(5):
+        client.xadd(f"stream:theirs-{number}", {"id": "1", "data": b"x" * 300_000 * (number + 1)})
+        client.sadd("streams", f"theirs-{number}")
+    client.hset("sessions:foreign", mapping={"streamSessionId": "1", "streamName": "theirs-1", "lastUpdated": "1"})
+    client.expire("sessions:foreign", 100)
+    finding = run_doctor(url)["other producers"]
+    assert finding.level == "ok"
+    assert "5 streams, 4.3 MiB: theirs-4, theirs-3, theirs-2 and 2 more; 1 sessions: foreign; " in finding.found
+    assert "left alone (other_producers.trim_streams)" in finding.remedy
+    monkeypatch.setenv("RTA_OTHER_PRODUCERS__TRIM_STREAMS", "true")
+    monkeypatch.setenv("RTA_OTHER_PRODUCERS__REMOVE_SESSIONS_AFTER_S", "3600")
+    remedy = run_doctor(url)["other producers"].remedy
+    assert (
+        "Their streams are trimmed as [trim] says, their sessions removed once nothing changed for 3,600 s." in remedy
+    )

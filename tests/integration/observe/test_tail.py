@@ -4,6 +4,7 @@ and while days are removed."""
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -154,7 +155,7 @@ async def test_where_a_session_begins(client: redis.Redis, link: Link, tmp_path:
     await catalogue.close()
     assert client.xlen("stream:rig") == 0
     cold_streams.fill(client, "rig", entries[200:])
-    fields = {"streamName": "rig", "streamSessionId": 7, "streamPosition": "29-5", "lastUpdated": 1}
+    fields: Any = {"streamName": "rig", "streamSessionId": 7, "streamPosition": "29-5", "lastUpdated": 1}
     client.hset(NAMES.session("run"), mapping=fields)
     client.hset(NAMES.session_state("run"), mapping={"state": "open"})
     for key in (NAMES.session("run"), NAMES.session_state("run")):

@@ -29,7 +29,7 @@ def add_stream(
 
 
 def add_session(client: redis.Redis, identity: str, stream: str, updated_ms: Any, *, is_ours: bool = False) -> None:
-    fields = {"streamSessionId": 7, "streamName": stream, "lastUpdated": updated_ms}
+    fields: Any = {"streamSessionId": 7, "streamName": stream, "lastUpdated": updated_ms}
     client.hset(NAMES.session(identity), mapping=fields)
     client.expire(NAMES.session(identity), 100)
     if is_ours:

@@ -10,6 +10,7 @@ import redis
 
 import rta_writers
 from rta_supervisor.observe.tail import SourceTail
+from rta_supervisor.observe.tail_start import TailStart
 from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.retention.day_sweep import DaySweep
 from rta_supervisor.settings import settings
@@ -183,7 +184,7 @@ async def test_days_in_a_cluster(link: Link, client: redis.Redis, watching: Supe
     client.hdel(by_day.NAMES.cold_index(), old.stream)
     options = options_read.ReadOptions.parse({"redisUrl": link.config.url, "stream": "daily"})
     assert [part.stream for part in read_plan.plan_batch(client, options)] == [old.stream, new.stream]
-    tail = SourceTail(link, config, "daily").follow(from_start=True)
+    tail = SourceTail(link, config, "daily").follow(TailStart(is_from_start=True))
     assert [(await anext(tail))[0] for _ in range(6)] == [old.stream] * 3 + [new.stream] * 3
     assert await DayIndex(link, config, by_day.Clock()).stream_for("daily") == new.stream
     assert await DayIndex(link, config, by_day.Clock(0)).stream_for("daily") == new.stream

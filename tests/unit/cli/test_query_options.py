@@ -123,5 +123,5 @@ def test_every_option_that_takes_a_time_has_the_grammar() -> None:
         for option in command.params
         if isinstance(option, click.Option) and option.metavar == "TIME"
     ]
-    assert len(options) == 5
+    assert len(options) == 7
     assert all(time_grammar.GRAMMAR in (option.help or "") for option in options)

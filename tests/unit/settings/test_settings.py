@@ -68,6 +68,7 @@ WRONG_VALUES = {
     "limits.open_sessions": 0,
     "session.refresh_ms": 0,
     "trim.every_s": 0,
+    "other_producers.remove_sessions_after_s": -1,
     "days.partition": "hour",
     "compact.every_s": 0,
     "catalogue.flush_s": 0,

@@ -1,4 +1,5 @@
-"""Section `[trim]`: how long, how large and how old a live stream may become, for all streams and for single ones."""
+"""Sections `[trim]`: how long, how large and how old a live stream may become, for all streams and for single ones;
+and `[other_producers]`."""
 
 from collections.abc import Iterator
 
@@ -70,6 +71,17 @@ class TrimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 (f"{where}.{name}", getattr(limits, name) < 0, checks.BELOW_0)
                 for name in ("max_bytes", "max_age_s", "min_retention_s", "idle_stream_s")
             )
+
+
+class OtherProducersSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Section `[other_producers]`: streams and sessions that no supervisor opened. By default they are left alone."""
+
+    trim_streams: bool = False
+    remove_sessions_after_s: float = 0
+
+    def check(self) -> None:
+        name = "other_producers.remove_sessions_after_s"
+        checks.refuse_first([(name, self.remove_sessions_after_s < 0, checks.BELOW_0)])
 
 
 def _table(stream: str) -> str:

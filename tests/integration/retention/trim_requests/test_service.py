@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.compaction.cold_trimmer import ColdTrimmer
-from rta_supervisor.retention import trim_request, trim_service
-from rta_supervisor.retention.trim_service import TrimService
+from rta_supervisor.retention.trim_requests import rules
+from rta_supervisor.retention.trim_requests import service as service_module
+from rta_supervisor.retention.trim_requests.service import TrimService
 from rta_supervisor.retention.trimmer import Trimmer
 from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.settings import settings
@@ -87,9 +88,9 @@ async def test_exactly_what_was_asked_for(
     """Against a list: entries of any size, in calls of any size. The last entry stays."""
     client.flushdb()
     entries = fill(client, count, size)
-    extent = {"before_ms": OLD_MS + before} if keep is None else {"keep_entries": keep}
+    extent: Any = {"before_ms": OLD_MS + before} if keep is None else {"keep_entries": keep}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trim_request, "CALL_MAX_BYTES", per_call * max(size, 20))
+        patch.setattr(rules, "CALL_MAX_BYTES", per_call * max(size, 20))
         reply = await trim(build(link), **extent)
     expected = entries[max(before, 0) :] if keep is None else entries[-keep:]
     expected = expected or entries[-1:]
@@ -103,8 +104,8 @@ async def test_a_large_removal_is_done_in_parts(
 ) -> None:
     """A request ends after its time, says that there is more, and the next one goes on."""
     entries = fill(client, 500, 5000)
-    monkeypatch.setattr(trim_service, "REQUEST_MAX_S", 0.0)
-    monkeypatch.setattr(trim_request, "CALL_MAX_BYTES", 60 * 5000)
+    monkeypatch.setattr(service_module, "REQUEST_MAX_S", 0.0)
+    monkeypatch.setattr(rules, "CALL_MAX_BYTES", 60 * 5000)
     request = control_pb2.TrimStream(request_id="r", stream="rig", keep_entries=10)
     first = await build(link).trim(control_entry("operator"), request)
     assert first.is_partial
@@ -132,14 +133,14 @@ async def test_entries_of_an_open_session_stay_for_a_while(client: redis.Redis, 
     entries = fill(client, 20)
     open_session(client)
     reply = await trim(service, keep_entries=1)
-    assert (reply.removed_entries, reply.kept_because) == (0, trim_request.FOR_OPEN_SESSIONS)
+    assert (reply.removed_entries, reply.kept_because) == (0, rules.FOR_OPEN_SESSIONS)
     await trimmer.sweep()
     clock.now_s += 60
     late = [RawEntry(f"{OLD_MS + 1000 + n}-0", (b"id", b"7", b"data", b"x")) for n in range(5)]
     cold_streams.fill(client, "rig", late)
     reply = await trim(service, keep_entries=1)
     assert ids_in(client) == [entries[-1], *(entry.id for entry in late)]
-    assert (reply.removed_entries, reply.kept_because) == (19, trim_request.FOR_OPEN_SESSIONS)
+    assert (reply.removed_entries, reply.kept_because) == (19, rules.FOR_OPEN_SESSIONS)
 
 
 async def test_what_the_archive_needs_stays(client: redis.Redis, link: Link) -> None:
@@ -149,7 +150,7 @@ async def test_what_the_archive_needs_stays(client: redis.Redis, link: Link) -> 
     client.zadd(NAMES.unarchived(), {session.member: 1})
     reply = await trim(build(link, settings.Settings(archive=REQUIRED)), keep_entries=2)
     assert (ids_in(client), reply.removed_entries) == (entries[8:], 8)
-    assert reply.kept_because == trim_request.FOR_ARCHIVE
+    assert reply.kept_because == rules.FOR_ARCHIVE
     reply = await trim(build(link), keep_entries=2)
     assert (ids_in(client), reply.removed_entries) == (entries[-2:], 10)
 
@@ -167,11 +168,11 @@ async def test_cold_batches_go_first(client: redis.Redis, link: Link, catalogue:
     entries = [entry.id for entry in [*noise, *live]]
     client.zadd(NAMES.unarchived(), {UnarchivedSession(7, "rig", entries[0], "run-1").member: 1})
     reply = await trim(build(link, settings.Settings(archive=REQUIRED)), keep_entries=2)
-    assert (reply.removed_entries, reply.kept_because, ids_in(client)) == (0, trim_request.FOR_ARCHIVE, entries)
+    assert (reply.removed_entries, reply.kept_because, ids_in(client)) == (0, rules.FOR_ARCHIVE, entries)
     client.unlink(NAMES.unarchived())
     reply = await trim(build(link), before_ms=OLD_MS + 13)
     left = ids_in(client)
-    assert reply.kept_because == trim_request.FOR_BATCH
+    assert reply.kept_because == rules.FOR_BATCH
     assert set(entries[13:]) <= set(left) < set(entries)
     assert (reply.removed_entries, reply.entries) == (len(entries) - len(left), len(left))
     await trim(build(link), keep_entries=3)

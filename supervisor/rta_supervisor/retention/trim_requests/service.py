@@ -8,7 +8,8 @@ import anyio
 from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.retention import server_functions, trim_request
+from rta_supervisor.retention import server_functions
+from rta_supervisor.retention.trim_requests import rules
 from rta_supervisor.retention.trimmer import Trimmer
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import replies
@@ -49,20 +50,20 @@ class TrimService:
         is_done = True
         if extent is not None:
             at_ms = now_ms()
-            is_done = await self._trim_cold(stream, trim_request.cold_limits(request, at_ms), at_ms, until_s)
+            is_done = await self._trim_cold(stream, rules.cold_limits(request, at_ms), at_ms, until_s)
         removed = 0
         if is_done:
             removed, is_done = await self._trim_live(request, protection, length, until_s)
         return await self._reply(request, protection, removed, extent, is_done=is_done)
 
     async def _trim_live(
-        self, request: control_pb2.TrimStream, protection: trim_request.Protection, length: int, until_s: float
+        self, request: control_pb2.TrimStream, protection: rules.Protection, length: int, until_s: float
     ) -> tuple[int, bool]:
         """How many live entries were removed, and whether that was all."""
-        below = min(trim_request.boundary(request), protection.below, key=entry_ids.parse)
+        below = min(rules.boundary(request), protection.below, key=entry_ids.parse)
         memory_bytes = await self._link.do("MEMORY", "USAGE", keys.stream(request.stream)) or 0
-        most = trim_request.entries_per_call(length, memory_bytes, server_functions.CALL_MAX_ENTRIES)
-        command = server_functions.trim(request.stream, trim_request.live_limits(request), below, most=most)
+        most = rules.entries_per_call(length, memory_bytes, server_functions.CALL_MAX_ENTRIES)
+        command = server_functions.trim(request.stream, rules.live_limits(request), below, most=most)
         removed = 0
         while count := await self._link.do(*command):
             removed += count
@@ -73,7 +74,7 @@ class TrimService:
     async def _reply(
         self,
         request: control_pb2.TrimStream,
-        protection: trim_request.Protection,
+        protection: rules.Protection,
         removed: int,
         extent: cold_index.ColdExtent | None,
         *,
@@ -86,7 +87,7 @@ class TrimService:
         if removed:
             counters.counts.of_stream(request.stream).trimmed += removed
             self._log.info("stream_trimmed_on_request", stream=request.stream, entries=removed)
-        reason = trim_request.kept_because(
+        reason = rules.kept_because(
             request,
             protection,
             entries=length + cold_entries,
@@ -98,7 +99,7 @@ class TrimService:
             removed_entries=removed,
             entries=length + cold_entries,
             is_partial=not is_done,
-            kept_because=reason if is_done else trim_request.FOR_TURN if not removed else "",
+            kept_because=reason if is_done else rules.FOR_TURN if not removed else "",
         )
 
     async def _look_at(self, stream: str) -> tuple[int, str | None, cold_index.ColdExtent | None]:

@@ -1,0 +1,1 @@
+"""Streams that operators have trimmed: how much may go, and the removing."""
