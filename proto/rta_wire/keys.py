@@ -43,6 +43,15 @@ EXTERNAL_ID: Final = "externalId"
 LOST: Final = "lost"
 """That Redis lost data of the session."""
 
+SPOILT: Final = "spoilt"
+"""What of the session can't be read, as a sentence for people."""
+
+UNIT_COUNT: Final = "units"
+"""Fields with the prefix of units, absent in sessions of older supervisors."""
+
+PROPERTY_COUNT: Final = "properties"
+"""Fields with the prefix of properties, without the one of the state."""
+
 SAFE: Final = "safe"
 """The version that the catalogue has."""
 

@@ -15,7 +15,7 @@ from rta_supervisor.observe import queries, server_functions, summaries
 from rta_supervisor.retention import session_index
 from rta_supervisor.session.opening.open_sessions import OpenSessions
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import paging
+from rta_supervisor.transport import paging, scanning
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, keys
 from rta_wire.session import State
@@ -113,7 +113,7 @@ class Sampler:
 
     async def _observe_streams(self) -> tuple[tuple[StreamObservation, ...], int]:
         """The longest streams, and how many streams there are."""
-        names = [raw.decode() for raw in await self._link.do("ZRANGE", self._config.keys.streams_used(), 0, -1)]
+        names = [raw.decode() for raw in await scanning.read_sorted_set(self._link, self._config.keys.streams_used())]
         counters.counts.merge_gone_streams(names)
         lengths = await self._link.try_all([("XLEN", keys.stream(name)) for name in names])
         longest = sorted(

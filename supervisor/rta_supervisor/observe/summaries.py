@@ -31,6 +31,8 @@ class SessionSummary(msgspec.Struct, frozen=True):
     start_ns: int | None
     end_ns: int | None
     lost_data: bool
+    spoilt: str = ""
+    """What of the session can't be read or written; empty where everything can."""
 
 
 class StreamSummary(msgspec.Struct, frozen=True):

@@ -98,4 +98,4 @@ def resurrect_closed(
     }
     hash_fields: list[commands.Argument] = [row.stream_session_id, row.stream, position, row.json, now_ms, *totals[-2:]]
     arguments = (argument for field in state_fields.items() for argument in field)
-    return ("FCALL", "rtas_resurrect_1", 2, *keys.session_hashes(names, row.identity), *hash_fields, ttl_s, *arguments)
+    return ("FCALL", "rtas_resurrect_2", 2, *keys.session_hashes(names, row.identity), *hash_fields, ttl_s, *arguments)

@@ -23,6 +23,7 @@ from rta_supervisor.recovery.loss_detector import LossDetector
 from rta_supervisor.recovery.recovery import Recovery
 from rta_supervisor.recovery.resurrection import Resurrection
 from rta_supervisor.retention.day_index import DayIndex
+from rta_supervisor.retention.key_sweep import KeySweep
 from rta_supervisor.retention.trimmer import Trimmer
 from rta_supervisor.session.opening.open_sessions import OpenSessions
 from rta_supervisor.session.recent_reports import RecentReports
@@ -58,6 +59,7 @@ class RetentionParts(NamedTuple):
 
     trimmer: Trimmer
     days: DayIndex
+    key_sweep: KeySweep
 
 
 class CatalogueParts(NamedTuple):

@@ -33,6 +33,7 @@ from rta_supervisor.recovery.recovery import Recovery
 from rta_supervisor.recovery.resurrection import Resurrection
 from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.retention.day_index import DayIndex
+from rta_supervisor.retention.key_sweep import KeySweep
 from rta_supervisor.retention.trimmer import Trimmer
 from rta_supervisor.runtime.parts import (
     CatalogueParts,
@@ -75,7 +76,9 @@ def build(settings: Settings) -> SupervisorParts:
     control = build_control(link, settings, nodes)
     retention = build_retention(link, settings)
     webhooks = Webhooks(CoalescingLink(link), settings)
-    sessions = build_sessions(link, settings, control=control, catalogue=catalogue, webhooks=webhooks)
+    sessions = build_sessions(
+        link, settings, control=control, retention=retention, catalogue=catalogue, webhooks=webhooks
+    )
     recovery = build_recovery(
         link, settings, nodes=nodes, control=control, retention=retention, catalogue=catalogue, sessions=sessions
     )
@@ -130,7 +133,9 @@ def build_control(link: Link, settings: Settings, nodes: NodeParts) -> ControlPa
 
 
 def build_retention(link: Link, settings: Settings) -> RetentionParts:
-    return RetentionParts(trimmer=Trimmer(link, settings), days=DayIndex(link, settings))
+    return RetentionParts(
+        trimmer=Trimmer(link, settings), days=DayIndex(link, settings), key_sweep=KeySweep(link, settings)
+    )
 
 
 def build_sessions(
@@ -138,6 +143,7 @@ def build_sessions(
     settings: Settings,
     *,
     control: ControlParts,
+    retention: RetentionParts,
     catalogue: CatalogueParts,
     webhooks: Webhooks,
 ) -> SessionParts:
@@ -145,7 +151,14 @@ def build_sessions(
     # Requests of many sessions are served at the same time: their commands share round trips.
     shared = CoalescingLink(link)
     shared_store = SessionStore(shared, settings)
-    effects = SessionEffects(shared, settings, shared_store, catalogue.writer.mark_changed, outbox=webhooks.outbox)
+    effects = SessionEffects(
+        shared,
+        settings,
+        shared_store,
+        catalogue.writer.mark_changed,
+        outbox=webhooks.outbox,
+        remove_hash=retention.key_sweep.remove_later,
+    )
     open_sessions = OpenSessions(settings)
     service = SessionService(
         settings,
@@ -273,6 +286,7 @@ def duties(parts: SupervisorParts, settings: Settings) -> dict[str, Duty]:
         "archivist": parts.catalogue.writer.run,
         "follower": lambda: recovery.catalogue_sync.run(sync_turns),
         "trim": lambda: retention.trimmer.run(turns("trim")),
+        "sweep": lambda: retention.key_sweep.run(turns("sweep")),
         "compact": lambda: parts.compactor.run(turns("compact")),
         "survey": parts.observers.sampler.run,
         "limits": parts.observers.limits.run,

@@ -7,7 +7,7 @@ from rta_supervisor.control import expiry
 from rta_supervisor.control.dead_letters import DeadLetterWriter
 from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.control.request_priority import RequestPriority
-from rta_supervisor.diagnostics import counters
+from rta_supervisor.diagnostics import counters, principal_limits
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.session import time_limits
 from rta_supervisor.session.model import FoldOutcome, FoldResult
@@ -83,7 +83,13 @@ class ReportHandler:
             for result, units in zip(results, batch.merged.sessions.items(), strict=True)
             if result.outcome.is_accepted
         ]
-        self._recent_reports.add({key: units for result, (key, units) in accepted if not result.implausible_units})
+        self._recent_reports.add(
+            {
+                key: units
+                for result, (key, units) in accepted
+                if not result.implausible_units and not result.surplus_units
+            }
+        )
         await self._sessions.note_heartbeat(result.ref for result, _ in accepted)
         for result in results:
             if result.outcome is FoldOutcome.CHANGED:
@@ -102,6 +108,11 @@ class ReportHandler:
             await self._dead_letters.add(
                 entry, errors.SessionConflict(identity=ref.identity, what="the principal", **principals)
             )
+        if result.outcome is FoldOutcome.SPOILT:
+            key, reason = self._config.keys.session_state(ref.identity), "something else stands in place of the state"
+            await self._dead_letters.add(entry, errors.SpoiltKey(key=key, reason=reason))
+        if result.surplus_units:
+            await self._dead_letters.add(entry, self._too_many_units(result, batch.principal))
         for unit in result.implausible_units:
             reason = (
                 "some of its totals are ahead of an earlier report and some are behind, or they are impossibly high"
@@ -109,6 +120,17 @@ class ReportHandler:
             await self._dead_letters.add(
                 entry, errors.ImplausibleReport(unit=unit, identity=ref.identity, reason=reason)
             )
+
+    def _too_many_units(self, result: FoldResult, principal: str) -> errors.LimitReached:
+        principal_limits.note_reached(principal, "session_units", count=len(result.surplus_units))
+        limit = self._config.limits.session_units
+        return errors.LimitReached(
+            principal=principal,
+            what=f"{limit} units in session {result.ref.identity!r}",
+            setting="limits.session_units",
+            limit=limit,
+            remedy=f"Reports of further units are left out, the first is {result.surplus_units[0]!r}.",
+        )
 
 
 class _PrincipalReports:

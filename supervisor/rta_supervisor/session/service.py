@@ -128,7 +128,7 @@ class SessionService:
         identity = request.identity
         if request.external_id:
             identity = await self.external_ids.identity_of(ExternalId(entry.principal, request.external_id))
-        record = await self._read_authorized(entry.principal, identity)
+        record = await self._read_authorized(entry.principal, identity, properties=update.names)
         if request.state:
             record = await self._apply(record, state_machine.REQUESTED_EVENTS[State(request.state)], update=update)
         if update.properties:
@@ -140,7 +140,9 @@ class SessionService:
         operators = self._config.control.operators
         record = await self._read_authorized(entry.principal, request.identity, others=operators)
         expected = Totals.from_message(request.expected)
-        if not record.state.is_closed and await self._sessions.fold_marks(record.ref):
+        # Marks that the totals do not need are read after the gate is shut.
+        is_open = not record.state.is_closed
+        if is_open and not record.totals.has_arrived(expected) and await self._sessions.fold_marks(record.ref):
             record = await self._sessions.read(request.identity) or record
         # Another supervisor that got the same request may close it meanwhile: `end` finds that out.
         if not record.state.is_closed:
@@ -194,9 +196,11 @@ class SessionService:
         if record.state.is_closed:
             await self.effects.publish_end(record)
 
-    async def _read_authorized(self, principal: str, identity: str, *, others: Collection[str] = ()) -> SessionRecord:
+    async def _read_authorized(
+        self, principal: str, identity: str, *, others: Collection[str] = (), properties: Collection[str] = ()
+    ) -> SessionRecord:
         """A session that a principal may change: its own, or any where the principal is one of `others`."""
-        record = await self._sessions.read(identity)
+        record = await self._sessions.read(identity, properties)
         if record is None:
             raise errors.UnknownSession(identity=identity)
         if record.principal != principal and principal not in others:
@@ -223,7 +227,7 @@ class SessionService:
             if changed is not None:
                 await self.effects.announce_change(changed)
                 return changed
-            latest = await self._sessions.read(record.ref.identity)
+            latest = await self._sessions.read(record.ref.identity, () if update is None else update.names)
             if latest is None:
                 raise errors.UnknownSession(identity=record.ref.identity)
             if state_machine.was_closed_meanwhile(latest.state, event):

@@ -42,6 +42,11 @@ class Outbox:
         self._on_queued = on_queued
         self._log = log.get()
 
+    @property
+    def has_targets(self) -> bool:
+        """Whether there is any webhook."""
+        return bool(self._targets)
+
     def note_for(self, version: int, state: State, previous: State | None, at_ms: int) -> str | None:
         """The note to be written with a change of state; None where no webhook wants it."""
         if state is previous or not any(target.wants(state) for target in self._targets.values()):

@@ -13,6 +13,7 @@ from rta_supervisor.observe.doctor.findings import Finding, bad, name_some, ok, 
 from rta_supervisor.observe.queries import RedisQueries
 from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import scanning
 from rta_supervisor.transport.link import Link
 from rta_wire import __version__, entry_ids, errors, keys
 from rta_wire.session import State
@@ -27,6 +28,7 @@ LIMIT_REMEDIES: Final = {
     "requests_in_hand": "It sends requests faster than they are served, and waits for its turn: see its jobs.",
     "open_sessions": "It does not close what it opens: rta-supervisor sessions list --state open.",
     "session_units": "One of its sessions has more units than anybody writes on purpose: see its jobs.",
+    principal_limits.SPOILT_KEYS: "It spoils keys of its own sessions, which end nevertheless: see its jobs.",
     "session_properties": "It invents new properties with its updates: see its jobs.",
     "payload_bytes": "It stores large Session JSON that no request names: see its jobs.",
     "unread_reply_bytes": "It asks for sessions and does not read the replies: see its jobs, and the ACL of writers.",
@@ -106,7 +108,7 @@ class DeploymentChecks:
         if not reached:
             return ok("principals", "none reached a limit within the last hour")
         rows = [
-            f"{row.principal} reached {principal_limits.setting_of(row.limit)} {row.times:,} times, "
+            f"{row.principal} {_what_was_reached(row.limit)} {row.times:,} times, "
             f"last {max(0, at_ms - row.last_ms) / 1000:.0f} s ago"
             for row in reached
         ]
@@ -151,7 +153,7 @@ class DeploymentChecks:
         """How many sessions wait for the archive, and whether their streams are near the size at which they are trimmed
         nevertheless."""
         config = self._config.archive
-        members = await self._link.do("ZRANGE", self._keys.unarchived(), 0, -1)
+        members = await scanning.read_sorted_set(self._link, self._keys.unarchived())
         waiting = [session for session in map(UnarchivedSession.parse, members) if session.needs_entries]
         found = f"{len(waiting):,} sessions are not in it"
         if not config.required:
@@ -182,7 +184,7 @@ class DeploymentChecks:
         orphans += [name for name, ttl_s in zip(expiring, ttls_s, strict=True) if ttl_s == -1]
         scanned = f"looked at {len(names):,} keys" + ("" if is_all else ", not at all of them (--scan-keys)")
         if orphans:
-            remedy = "Remove them with UNLINK once no supervisor of another version needs them."
+            remedy = f"Supervisors give them a lifetime. To remove one: rta-supervisor doctor --repair '{orphans[0]}'"
             return warn("orphaned keys", f"{len(orphans):,}: {name_some(orphans)}; {scanned}", remedy)
         return ok("orphaned keys", f"none; {scanned}")
 
@@ -208,3 +210,10 @@ class DeploymentChecks:
         counters = self._keys.control_counters("").partition("{")[0]
         prefixes = (self._keys.requests(""), self._keys.reports(""), counters, self._keys.dead_letter_ids(""))
         return name in single or name.startswith(prefixes)
+
+
+def _what_was_reached(limit: str) -> str:
+    """What a principal did, by the name of the limit."""
+    if limit == principal_limits.SPOILT_KEYS:
+        return "spoilt keys of its sessions"
+    return f"reached {principal_limits.setting_of(limit)}"
