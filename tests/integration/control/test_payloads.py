@@ -102,7 +102,7 @@ def test_pieces_that_are_not_what_was_stored_change_nothing(
     text = session.dump(session.build("run", details={"x": "y" * 200_000})).decode()
     named = stored(default, text)
     key = keys.Keys().payload("default", named.id)
-    assert 0 < client.pttl(key) <= 600_000  # type: ignore[operator]
+    assert 0 < client.pttl(key) <= 600_000
     with pytest.raises(errors.PayloadMissing, match="0 of 2 pieces"):
         open_with(bob, named)
     _, [first, _] = payload.split(named.id, text.replace("y", "z").encode())

@@ -25,7 +25,7 @@ TEXT_FIELDS: Final[dict[type, str]] = {
 """The field of a request that its payload stands in for."""
 
 
-class Payloads:
+class PayloadStore:
     """The payloads of all principals, which Redis holds."""
 
     def __init__(self, link: Link, config: settings.Settings) -> None:
