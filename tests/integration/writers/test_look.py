@@ -141,7 +141,7 @@ def test_a_list_follows_its_filters(client: redis.Redis, alice: rta_writers.Sess
 
 
 def test_a_list_of_many_comes_in_pages(alice: rta_writers.SessionClient) -> None:
-    """More sessions than a page has, then fewer that have more bytes; a large JSON is left out and named by nothing."""
+    """More sessions than a page has, then fewer that have more bytes; a large JSON is left out of the list."""
     documents: dict[str, dict[str, Any]] = {
         f"many-{number:03}": {"n": number} for number in range(session_queries.PAGE_SESSIONS * 2 + 5)
     }

@@ -2,6 +2,7 @@
 puts the text of a payload into the request that names it.
 """
 
+import math
 from typing import Final
 
 import anyio
@@ -42,7 +43,7 @@ class PayloadStore:
                 self._keys,
                 entry.principal,
                 piece,
-                ttl_ms=int(self._config.control.expire_s * 1000),
+                ttl_s=math.ceil(self._config.control.expire_s),
                 counts_bytes=max(PIECE_MIN_BYTES, len(piece.data)),
                 max_bytes=self._config.limits.payload_bytes,
             )
