@@ -9,9 +9,9 @@ from typing import Any, Final
 from rta_supervisor.control import expiry, server_functions
 from rta_supervisor.control.dead_letters import DeadLetterWriter
 from rta_supervisor.control.entry import ControlEntry
-from rta_supervisor.control.payloads import Payloads, payload_of
+from rta_supervisor.control.payloads.payload_store import PayloadStore, payload_of
+from rta_supervisor.control.payloads.unread_replies import PAGE_TTL_S, UnreadReplies
 from rta_supervisor.control.request_priority import RequestPriority
-from rta_supervisor.control.unread_replies import PAGE_TTL_S, UnreadReplies
 from rta_supervisor.control.waiting_requests import RequestInHand, Wait
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import now_ms
@@ -59,7 +59,7 @@ class RequestHandler:
         self._keys = config.keys
         self._config = config
         self._dead_letters = dead_letters
-        self._payloads = Payloads(link, config)
+        self._payloads = PayloadStore(link, config)
         self._unread_replies = UnreadReplies(link, config)
         self._services: dict[type, RequestService] = {**services, control_pb2.StorePiece: self._payloads.store}
         self._request_priority = request_priority or RequestPriority()

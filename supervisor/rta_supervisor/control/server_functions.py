@@ -53,13 +53,13 @@ def store_piece(
     principal: str,
     piece: control_pb2.StorePiece,
     *,
-    ttl_ms: int,
+    ttl_s: int,
     counts_bytes: int,
     max_bytes: int,
 ) -> commands.Command:
     """Store a piece of a payload. `counts_bytes`: what it takes of the `max_bytes` of its principal."""
     names_ = (names.payloads(principal), names.payload(principal, piece.payload_id))
-    arguments = (piece.payload_id, piece.number, payload.seal(piece), ttl_ms, counts_bytes, max_bytes)
+    arguments = (piece.payload_id, piece.number, payload.seal(piece), ttl_s, counts_bytes, max_bytes)
     return ("FCALL", "rtas_piece_store_1", 2, *names_, *arguments)
 
 

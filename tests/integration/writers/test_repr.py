@@ -81,7 +81,13 @@ def test_every_public_class_has_a_text_of_its_own() -> None:
     """Not an address in memory. Classes whose names nobody imports from here have theirs above and in tests/spark."""
     public = [getattr(rta_writers, name) for name in rta_writers.__all__]
     classes = [cls for cls in public if isinstance(cls, type)]
-    assert [cls.__name__ for cls in classes] == ["BurstWriter", "Session", "SessionClient", "SessionGroup"]
+    assert [cls.__name__ for cls in classes] == [
+        "BurstWriter",
+        "Session",
+        "SessionClient",
+        "SessionGroup",
+        "SessionInfo",
+    ]
     for cls in (*classes, ClosedSession):
         assert "__repr__" in vars(cls), cls
     assert not re.search("object at 0x", str(Totals()))

@@ -22,7 +22,7 @@ REPLY_MIN_BYTES: Final = 4 * limits.KIB
 """What a reply counts as, at least: it limits their number as well."""
 
 RECHECK_S: Final = 1.0
-"""How long it is taken for granted that unread replies are still there."""
+"""How long it is taken for granted that replies which were unread are so still."""
 
 
 class _UnreadReply(NamedTuple):
@@ -38,6 +38,8 @@ class _PrincipalReplies:
         self.replies: deque[_UnreadReply] = deque()
         self.size_bytes = 0
         self.checked_s = float("-inf")
+        self.unread_count = 0
+        """How many replies were unread when that was looked at last."""
 
     def add(self, reply: _UnreadReply) -> None:
         self.replies.append(reply)
@@ -46,6 +48,10 @@ class _PrincipalReplies:
     def keep(self, replies: deque[_UnreadReply]) -> None:
         self.replies = replies
         self.size_bytes = sum(reply.size_bytes for reply in replies)
+
+    def is_check_due(self, now_s: float) -> bool:
+        """Whether enough was written since the last check, or enough time passed, for another one to be worth it."""
+        return len(self.replies) >= 2 * self.unread_count or now_s >= self.checked_s + RECHECK_S
 
     def forget_expired(self, now_s: float) -> None:
         while self.replies and self.replies[0].expires_s <= now_s:
@@ -67,7 +73,7 @@ class UnreadReplies:
         unread.forget_expired(now_s)
         limit = self._config.limits.unread_reply_bytes
         counted_bytes = max(REPLY_MIN_BYTES, size_bytes)
-        if unread.size_bytes + counted_bytes > limit and now_s >= unread.checked_s + RECHECK_S:
+        if unread.size_bytes + counted_bytes > limit and unread.is_check_due(now_s):
             unread.checked_s = now_s
             await self._forget_read(unread)
         if unread.size_bytes + counted_bytes > limit:
@@ -88,3 +94,4 @@ class UnreadReplies:
         are_there = await map_pages(replies, lambda page: self._link.do_all([("EXISTS", reply.key) for reply in page]))
         read = {reply.key for reply, is_there in zip(replies, are_there, strict=True) if not is_there}
         unread.keep(deque(reply for reply in unread.replies if reply.key not in read))
+        unread.unread_count = len(unread.replies)

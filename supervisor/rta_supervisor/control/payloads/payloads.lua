@@ -3,7 +3,7 @@
 -- Payloads of requests that are too large for one message. KEYS[1] lists the payloads of a principal: the value of each
 -- is when it expires, in ms, and the bytes that it counts as. KEYS[2] has the pieces of one; both live in one slot.
 
--- Stores a piece. ARGV: payload id, number, piece, ttl_ms, bytes that the piece counts as, most bytes of all payloads
+-- Stores a piece. ARGV: payload id, number, piece, ttl_s, bytes that the piece counts as, most bytes of all payloads
 -- Gives 'stored', 'full' where the principal has too much, or 'other' where that piece is there and is another one.
 local function store(keys, args)
   local stored = redis.call('HGET', keys[2], args[2])
@@ -23,9 +23,9 @@ local function store(keys, args)
   end
   if total + args[5] > tonumber(args[6]) then return 'full' end
   redis.call('HSET', keys[2], args[2], args[3])
-  redis.call('PEXPIRE', keys[2], args[4])
-  redis.call('HSET', keys[1], args[1], string.format('%d %d', now_ms + args[4], own + args[5]))
-  redis.call('PEXPIRE', keys[1], args[4])
+  redis.call('EXPIRE', keys[2], args[4])
+  redis.call('HSET', keys[1], args[1], string.format('%d %d', now_ms + args[4] * 1000, own + args[5]))
+  redis.call('EXPIRE', keys[1], args[4])
   return 'stored'
 end
 

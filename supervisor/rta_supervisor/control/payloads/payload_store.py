@@ -2,6 +2,7 @@
 puts the text of a payload into the request that names it.
 """
 
+import math
 from typing import Final
 
 import anyio
@@ -25,7 +26,7 @@ TEXT_FIELDS: Final[dict[type, str]] = {
 """The field of a request that its payload stands in for."""
 
 
-class Payloads:
+class PayloadStore:
     """The payloads of all principals, which Redis holds."""
 
     def __init__(self, link: Link, config: settings.Settings) -> None:
@@ -42,7 +43,7 @@ class Payloads:
                 self._keys,
                 entry.principal,
                 piece,
-                ttl_ms=int(self._config.control.expire_s * 1000),
+                ttl_s=math.ceil(self._config.control.expire_s),
                 counts_bytes=max(PIECE_MIN_BYTES, len(piece.data)),
                 max_bytes=self._config.limits.payload_bytes,
             )
