@@ -5,7 +5,7 @@ import pytest
 import redis
 
 import rta_writers
-from rta_supervisor.retention import trim_request
+from rta_supervisor.retention.trim_requests import rules as trim_rules
 from rta_wire import day_streams, keys
 from tests.support import samples, supervisors
 from tests.support.commands import refused, rows, run
@@ -23,7 +23,7 @@ def test_a_stream_is_trimmed_on_request(
     write(client, session, 40)
     kept = run(url, "streams", "trim", "rig", "--keep", "5", "--yes")
     assert kept.out.startswith("rig: 0 entries removed, ")
-    assert trim_request.FOR_OPEN_SESSIONS in kept.out.replace("\n", " ")
+    assert trim_rules.FOR_OPEN_SESSIONS in kept.out.replace("\n", " ")
     session.close()
     wait_until(lambda: not client.zcard(NAMES.session_index()), what="a session that the catalogue has")
     before = client.xlen("stream:rig")
@@ -70,7 +70,7 @@ def test_the_days_of_a_source_are_trimmed_by_time(client: redis.Redis, url: str)
 
 def test_streams_are_sorted(client: redis.Redis, url: str) -> None:
     """By memory unless something else is asked for, in the table and as JSON."""
-    for name, entries, size in (("a-long", 50, 10), ("b-large", 2, 500_000), ("c-old", 1, 10)):
+    for name, entries, size in (("a-long", 50, 400), ("b-large", 2, 500_000), ("c-old", 1, 10)):
         for number in range(entries):
             at_ms = 1 if name == "c-old" else 2000 + len(name) + number
             client.xadd(keys.stream(name), {"id": "1", "data": b"x" * size}, id=f"{at_ms}-0")
