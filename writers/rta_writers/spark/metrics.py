@@ -49,13 +49,16 @@ class TaskMetricsParam(AccumulatorParam[tuple[TaskMetrics, ...]]):
 
 
 class Metrics:
-    """Counters of all writes through one registration. In tasks it can only be added to; the driver reads it."""
+    """Counters of all writes through one registration. In tasks it can only be added to; the driver reads it.
+
+    Without a Spark context, over Spark Connect, there are none.
+    """
 
     def __init__(self, context: Any, show: Callable[[int, TaskStats], None] | None = None) -> None:
         self._sum = TaskStats()
         self._show = show
         self._epochs: collections.OrderedDict[tuple[str, int], TaskStats] = collections.OrderedDict()
-        self._accumulator = context.accumulator((), TaskMetricsParam(self._add_task))
+        self._accumulator = context and context.accumulator((), TaskMetricsParam(self._add_task))
 
     def add(self, task: TaskMetrics) -> None:
         """Send the counters of a task to the driver."""
@@ -67,7 +70,7 @@ class Metrics:
 
     def as_dict(self) -> dict[str, float]:
         """Counters of all tasks so far by name, with the compression ratio."""
-        return stats_dict(self._sum)
+        return stats_dict(self._sum) if self._accumulator else {}
 
     def progress(self, query: Any) -> list[dict[str, Any]]:
         """The recent progress of a streaming query as Spark gives it, with the counters of each epoch as `rta`."""
