@@ -5,6 +5,7 @@ they can't, Spark's error names a module and nothing else. Functions and classes
 run without the package, and import what they use themselves.
 """
 
+import os
 import pickle
 from typing import Any, Final
 
@@ -13,13 +14,24 @@ from pyspark.sql.datasource import DataSource
 BY_VALUE: Final = "__main__"
 """Spark's pickler sends functions of this module as code, and those of others as names to import."""
 
+ARTIFACTS: Final = "SPARK_JOB_ARTIFACT_UUID"
+"""In processes that plan a query: the folder with the artifacts of its session."""
 
-def load(pickled: bytes) -> Any:
-    """Unpickle what needs `rta_writers`, in any Python process of Spark."""
-    import pickle  # noqa: PLC0415 - runs where this module can't be imported
+
+def load(pickled: bytes, artifacts: str = "") -> Any:
+    """Unpickle what needs `rta_writers`, in any Python process of Spark.
+
+    Tasks of a streaming query over Spark Connect have what was shipped, but not on their path: Spark 4.3 leaves out
+    the name of the folder, which is `artifacts`.
+    """
+    import os  # noqa: PLC0415 - runs where this module can't be imported
+    import pickle  # noqa: PLC0415
     import socket  # noqa: PLC0415
     import sys  # noqa: PLC0415
 
+    folders = [os.path.join(entry, artifacts) for entry in sys.path if artifacts]  # noqa: PTH118 - entries may be zips
+    for folder in filter(os.path.isdir, folders):
+        sys.path += [folder, os.path.join(folder, "rta_writers.zip")]  # noqa: PTH118
     try:
         return pickle.loads(pickled)  # noqa: S301 - from the driver, as all that Spark runs
     except ModuleNotFoundError as error:
@@ -32,9 +44,9 @@ def load(pickled: bytes) -> Any:
         ) from None
 
 
-def restore(pickled: bytes) -> Any:
+def restore(pickled: bytes, artifacts: str) -> Any:
     """An object of a class with base `Guarded`, in any Python process of Spark."""
-    made_class, state = load(pickled)
+    made_class, state = load(pickled, artifacts)
     restored = object.__new__(made_class)
     restored.__dict__.update(state)
     return restored
@@ -47,7 +59,7 @@ class Guarded:
     """Base of readers and writers, which Spark sends to tasks."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return restore, (pickle.dumps((type(self), vars(self))),)
+        return restore, (pickle.dumps((type(self), vars(self))), os.environ.get(ARTIFACTS, ""))
 
 
 def guarded_source(source_class: type[DataSource], **attributes: Any) -> type[DataSource]:
