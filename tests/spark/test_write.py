@@ -173,7 +173,7 @@ def test_the_source_is_found_without_registration(spark: SparkSession, sessions:
         for is_enabled in ("true", "false"):
             other.conf.set(rta_spark.FILTERS, is_enabled)
             third = other.read.format("rta").options(**options).load().where("channel = 3")
-            assert third.count() == 2
+            assert third.count() == 1
             plan = third._jdf.queryExecution().executedPlan().toString()
             assert ("Filter (" in plan) == (is_enabled == "false"), plan
     assert session.ended is not None

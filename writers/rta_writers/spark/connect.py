@@ -3,10 +3,12 @@
 import sys
 import weakref
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import PySparkException
-from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSource  # `ship` works on Sparks that have none too
 
 _SHIPPED: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 """Sessions that were sent packages and have no registration since: a registration notes what tasks can import."""
@@ -26,7 +28,7 @@ def send(spark: Any, code: Path, archive: str) -> None:
     _SHIPPED.add(spark)
 
 
-def register(spark: Any, source: type[DataSource]) -> None:
+def register(spark: Any, source: type["DataSource"]) -> None:
     """Register a data source with the server, unless that knows it: to replace one is a warning in its log."""
     if spark in _SHIPPED or not _is_known(spark, source.name()):
         spark.dataSource.register(source)
