@@ -199,6 +199,29 @@ class ForgottenSession(UnknownSession):
     exit_code = 66
 
 
+class UnknownExternalId(UnknownSession):
+    """There is no session with the external id {external_id!r} of {principals}. See: rta-supervisor sessions list"""
+
+    exit_code = 66
+
+
+class AmbiguousExternalId(RtaError):
+    """External id {external_id!r} stands for a session of each of the principals {principals}. Choose one with
+    --principal."""
+
+    exit_code = 64
+
+
+class ExternalIdEnded(RtaError):
+    """External id {external_id!r} stands for session {identity!r}, which is {state}, and is taken for another
+    {remaining_s} s. Open with another external id, or without one."""
+
+
+class ExternalIdUnsupported(RtaError):
+    """The supervisor that answered is older than this program and can't find a session by its external id. Upgrade it,
+    or name the identity of the session."""
+
+
 class OperatorsOnly(RtaError):
     """Principal {principal!r} can't ask for {what}: only operators can. They stand in control.operators."""
 
@@ -275,6 +298,14 @@ class NotInTime(RtaError):
 
 class ImplausibleReport(RtaError):
     """A report of unit {unit!r} for session {identity!r} can't be right: {reason}"""
+
+
+class SpoiltKey(RtaError):
+    """The key {key!r} can't be used: {reason}. `rta-supervisor doctor --repair {key}` says whether it can be mended."""
+
+
+class NotRepairable(Usage):
+    """{key} is left as it is: {reason}."""
 
 
 class PoisonousMessage(RtaError):

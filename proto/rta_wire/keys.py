@@ -39,8 +39,18 @@ PRINCIPAL: Final = "principal"
 VERSION: Final = "version"
 OPENED_MS: Final = "openedMs"
 TOTALS: Final = "totals"
+EXTERNAL_ID: Final = "externalId"
 LOST: Final = "lost"
 """That Redis lost data of the session."""
+
+SPOILT: Final = "spoilt"
+"""What of the session can't be read, as a sentence for people."""
+
+UNIT_COUNT: Final = "units"
+"""Fields with the prefix of units, absent in sessions of older supervisors."""
+
+PROPERTY_COUNT: Final = "properties"
+"""Fields with the prefix of properties, without the one of the state."""
 
 SAFE: Final = "safe"
 """The version that the catalogue has."""
@@ -154,8 +164,16 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.prefix}shown:{{{stream(stream_name)}}}:{stream_session_id}"
 
     def external(self, principal: str, external_id: str) -> str:
-        """String: the identity of the session that a principal opened first with an external id."""
-        return f"{self.prefix}ext:{principal}:{external_id}"
+        """String: the identity of the session that a principal opened first with an external id.
+
+        The principal is escaped up to the colon after it, so that no other principal and external id share the key.
+        """
+        escaped = principal.replace("%", "%25").replace(":", "%3A")
+        return f"{self.prefix}ext:{escaped}:{external_id}"
+
+    def external_created(self, principal: str, external_id: str) -> str:
+        """String: the stream session id of the session of an external id, from when it was created on."""
+        return f"{self.prefix}extmade:{{{self.external(principal, external_id)}}}"
 
     def state_channel(self, identity: str) -> str:
         """Channel on which changes of a session's state are published."""
@@ -296,6 +314,26 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def hook_tries(self, target: str) -> str:
         """Hash with a TTL: how often each delivery was tried."""
         return f"{self.prefix}hook:{{{target}}}:tries"
+
+    def hook_ready(self, target: str) -> str:
+        """Sorted set with a TTL: deliveries that may be taken, by principal and session."""
+        return f"{self.prefix}hook:{{{target}}}:ready"
+
+    def hook_later(self, target: str) -> str:
+        """Sorted set with a TTL: deliveries that are taken or failed, by when they are due in ms."""
+        return f"{self.prefix}hook:{{{target}}}:later"
+
+    def hook_order(self, target: str) -> str:
+        """Sorted set with a TTL: all deliveries, by principal and age."""
+        return f"{self.prefix}hook:{{{target}}}:order"
+
+    def hook_places(self, target: str) -> str:
+        """Hash with a TTL: the entry of each delivery in the sets above."""
+        return f"{self.prefix}hook:{{{target}}}:places"
+
+    def hook_turns(self, target: str) -> str:
+        """Hash with a TTL: the principal that was served last, and the session that was, for each principal."""
+        return f"{self.prefix}hook:{{{target}}}:turns"
 
     def hook_done(self, target: str, delivery_id: str) -> str:
         """String with a TTL: a delivery that was delivered or given up a moment ago."""

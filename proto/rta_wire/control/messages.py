@@ -78,14 +78,14 @@ def check(message: Message) -> Message:
     if isinstance(message, control_pb2.CancelRequest):
         name_checks.check_request_id(message.target_request_id, "Target request id")
         return message
-    name_checks.check_identity(message.identity)
+    if not (isinstance(message, control_pb2.UpdateSession) and message.external_id):
+        name_checks.check_identity(message.identity)
     if isinstance(message, control_pb2.OpenSession):
         name_checks.check_stream_name(message.stream)
         if message.external_id:
             name_checks.check_external_id(message.external_id)
     elif isinstance(message, control_pb2.UpdateSession):
-        if message.state not in ("", State.WAITING, State.OPEN):
-            raise errors.BadMessage(reason=f"a session can't be updated to be {_quoted(message.state)}")
+        _check_update(message)
     elif isinstance(message, control_pb2.CloseSession):
         if message.state not in FINAL_STATES:
             raise errors.BadMessage(reason=f"a session can't be closed as {_quoted(message.state)}")
@@ -95,6 +95,15 @@ def check(message: Message) -> Message:
     elif isinstance(message, control_pb2.Progress):
         _check_progress(message)
     return message
+
+
+def _check_update(message: control_pb2.UpdateSession) -> None:
+    if message.state not in ("", State.WAITING, State.OPEN):
+        raise errors.BadMessage(reason=f"a session can't be updated to be {_quoted(message.state)}")
+    if message.external_id:
+        name_checks.check_external_id(message.external_id)
+        if message.identity:
+            raise errors.BadMessage(reason="it names a session both by its identity and by an external id")
 
 
 def _quoted(value: str) -> str:

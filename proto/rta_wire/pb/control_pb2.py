@@ -14,7 +14,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19rta_wire/pb/control.proto\x12\x16rta.supervisor.control\"\xe7\x03\n\x07\x43ontrol\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x33\n\x04open\x18\x02 \x01(\x0b\x32#.rta.supervisor.control.OpenSessionH\x00\x12\x35\n\x05\x63lose\x18\x03 \x01(\x0b\x32$.rta.supervisor.control.CloseSessionH\x00\x12\x34\n\x08progress\x18\x04 \x01(\x0b\x32 .rta.supervisor.control.ProgressH\x00\x12\x36\n\theartbeat\x18\x05 \x01(\x0b\x32!.rta.supervisor.control.HeartbeatH\x00\x12\x37\n\x06update\x18\x06 \x01(\x0b\x32%.rta.supervisor.control.UpdateSessionH\x00\x12\x37\n\x06\x63\x61ncel\x18\x07 \x01(\x0b\x32%.rta.supervisor.control.CancelRequestH\x00\x12=\n\tresurrect\x18\x08 \x01(\x0b\x32(.rta.supervisor.control.ResurrectSessionH\x00\x12\x38\n\x08\x61rchived\x18\t \x01(\x0b\x32$.rta.supervisor.control.NoteArchivedH\x00\x42\x06\n\x04\x62ody\"n\n\x0bOpenSession\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0e\n\x06stream\x18\x03 \x01(\t\x12\x14\n\x0csession_json\x18\x04 \x01(\t\x12\x13\n\x0b\x65xternal_id\x18\x05 \x01(\t\"]\n\rUpdateSession\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x17\n\x0fproperties_json\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\">\n\rCancelRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x19\n\x11target_request_id\x18\x02 \x01(\t\"u\n\x0c\x43loseSession\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x30\n\x08\x65xpected\x18\x04 \x01(\x0b\x32\x1e.rta.supervisor.control.Totals\"8\n\x10ResurrectSession\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\"\xcc\x01\n\x0cNoteArchived\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x19\n\x11stream_session_id\x18\x03 \x01(\x04\x12\x0f\n\x07version\x18\x04 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x05 \x01(\t\x12\x10\n\x08location\x18\x06 \x01(\t\x12\x10\n\x08\x66irst_id\x18\x07 \x01(\t\x12\x0f\n\x07last_id\x18\x08 \x01(\t\x12\x0f\n\x07\x65ntries\x18\t \x01(\x04\x12\x12\n\nsize_bytes\x18\n \x01(\x04\"\xe8\x01\n\x06Totals\x12\x13\n\x06\x62ursts\x18\x01 \x01(\x06H\x00\x88\x01\x01\x12\x14\n\x07samples\x18\x02 \x01(\x06H\x01\x88\x01\x01\x12\x16\n\traw_bytes\x18\x03 \x01(\x06H\x02\x88\x01\x01\x12\x19\n\x0cstored_bytes\x18\x04 \x01(\x06H\x03\x88\x01\x01\x12\x17\n\nstart_time\x18\x05 \x01(\x10H\x04\x88\x01\x01\x12\x15\n\x08\x65nd_time\x18\x06 \x01(\x10H\x05\x88\x01\x01\x42\t\n\x07_burstsB\n\n\x08_samplesB\x0c\n\n_raw_bytesB\x0f\n\r_stored_bytesB\r\n\x0b_start_timeB\x0b\n\t_end_time\"u\n\x08Progress\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x19\n\x11stream_session_id\x18\x02 \x01(\x04\x12\x0c\n\x04unit\x18\x03 \x01(\t\x12.\n\x06totals\x18\x04 \x01(\x0b\x32\x1e.rta.supervisor.control.Totals\"8\n\tHeartbeat\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x19\n\x11stream_session_id\x18\x02 \x01(\x04\"\xa5\x01\n\x05Reply\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x37\n\x07session\x18\x03 \x01(\x0b\x32$.rta.supervisor.control.SessionReplyH\x00\x12\x33\n\x05\x65rror\x18\x04 \x01(\x0b\x32\".rta.supervisor.control.ErrorReplyH\x00\x42\t\n\x07outcome\"\xbb\x01\n\x0cSessionReply\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x19\n\x11stream_session_id\x18\x03 \x01(\x04\x12\r\n\x05state\x18\x04 \x01(\t\x12.\n\x06totals\x18\x05 \x01(\x0b\x32\x1e.rta.supervisor.control.Totals\x12/\n\x07missing\x18\x06 \x01(\x0b\x32\x1e.rta.supervisor.control.Totals\">\n\nErrorReply\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x11\n\tretriable\x18\x03 \x01(\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19rta_wire/pb/control.proto\x12\x16rta.supervisor.control\"\xe7\x03\n\x07\x43ontrol\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x33\n\x04open\x18\x02 \x01(\x0b\x32#.rta.supervisor.control.OpenSessionH\x00\x12\x35\n\x05\x63lose\x18\x03 \x01(\x0b\x32$.rta.supervisor.control.CloseSessionH\x00\x12\x34\n\x08progress\x18\x04 \x01(\x0b\x32 .rta.supervisor.control.ProgressH\x00\x12\x36\n\theartbeat\x18\x05 \x01(\x0b\x32!.rta.supervisor.control.HeartbeatH\x00\x12\x37\n\x06update\x18\x06 \x01(\x0b\x32%.rta.supervisor.control.UpdateSessionH\x00\x12\x37\n\x06\x63\x61ncel\x18\x07 \x01(\x0b\x32%.rta.supervisor.control.CancelRequestH\x00\x12=\n\tresurrect\x18\x08 \x01(\x0b\x32(.rta.supervisor.control.ResurrectSessionH\x00\x12\x38\n\x08\x61rchived\x18\t \x01(\x0b\x32$.rta.supervisor.control.NoteArchivedH\x00\x42\x06\n\x04\x62ody\"n\n\x0bOpenSession\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0e\n\x06stream\x18\x03 \x01(\t\x12\x14\n\x0csession_json\x18\x04 \x01(\t\x12\x13\n\x0b\x65xternal_id\x18\x05 \x01(\t\"r\n\rUpdateSession\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x17\n\x0fproperties_json\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x13\n\x0b\x65xternal_id\x18\x05 \x01(\t\">\n\rCancelRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x19\n\x11target_request_id\x18\x02 \x01(\t\"u\n\x0c\x43loseSession\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x30\n\x08\x65xpected\x18\x04 \x01(\x0b\x32\x1e.rta.supervisor.control.Totals\"8\n\x10ResurrectSession\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\"\xcc\x01\n\x0cNoteArchived\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x19\n\x11stream_session_id\x18\x03 \x01(\x04\x12\x0f\n\x07version\x18\x04 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x05 \x01(\t\x12\x10\n\x08location\x18\x06 \x01(\t\x12\x10\n\x08\x66irst_id\x18\x07 \x01(\t\x12\x0f\n\x07last_id\x18\x08 \x01(\t\x12\x0f\n\x07\x65ntries\x18\t \x01(\x04\x12\x12\n\nsize_bytes\x18\n \x01(\x04\"\xe8\x01\n\x06Totals\x12\x13\n\x06\x62ursts\x18\x01 \x01(\x06H\x00\x88\x01\x01\x12\x14\n\x07samples\x18\x02 \x01(\x06H\x01\x88\x01\x01\x12\x16\n\traw_bytes\x18\x03 \x01(\x06H\x02\x88\x01\x01\x12\x19\n\x0cstored_bytes\x18\x04 \x01(\x06H\x03\x88\x01\x01\x12\x17\n\nstart_time\x18\x05 \x01(\x10H\x04\x88\x01\x01\x12\x15\n\x08\x65nd_time\x18\x06 \x01(\x10H\x05\x88\x01\x01\x42\t\n\x07_burstsB\n\n\x08_samplesB\x0c\n\n_raw_bytesB\x0f\n\r_stored_bytesB\r\n\x0b_start_timeB\x0b\n\t_end_time\"u\n\x08Progress\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x19\n\x11stream_session_id\x18\x02 \x01(\x04\x12\x0c\n\x04unit\x18\x03 \x01(\t\x12.\n\x06totals\x18\x04 \x01(\x0b\x32\x1e.rta.supervisor.control.Totals\"8\n\tHeartbeat\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x19\n\x11stream_session_id\x18\x02 \x01(\x04\"\xa5\x01\n\x05Reply\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x37\n\x07session\x18\x03 \x01(\x0b\x32$.rta.supervisor.control.SessionReplyH\x00\x12\x33\n\x05\x65rror\x18\x04 \x01(\x0b\x32\".rta.supervisor.control.ErrorReplyH\x00\x42\t\n\x07outcome\"\xbb\x01\n\x0cSessionReply\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x19\n\x11stream_session_id\x18\x03 \x01(\x04\x12\r\n\x05state\x18\x04 \x01(\t\x12.\n\x06totals\x18\x05 \x01(\x0b\x32\x1e.rta.supervisor.control.Totals\x12/\n\x07missing\x18\x06 \x01(\x0b\x32\x1e.rta.supervisor.control.Totals\">\n\nErrorReply\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x11\n\tretriable\x18\x03 \x01(\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -26,25 +26,25 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_OPENSESSION']._serialized_start=543
   _globals['_OPENSESSION']._serialized_end=653
   _globals['_UPDATESESSION']._serialized_start=655
-  _globals['_UPDATESESSION']._serialized_end=748
-  _globals['_CANCELREQUEST']._serialized_start=750
-  _globals['_CANCELREQUEST']._serialized_end=812
-  _globals['_CLOSESESSION']._serialized_start=814
-  _globals['_CLOSESESSION']._serialized_end=931
-  _globals['_RESURRECTSESSION']._serialized_start=933
-  _globals['_RESURRECTSESSION']._serialized_end=989
-  _globals['_NOTEARCHIVED']._serialized_start=992
-  _globals['_NOTEARCHIVED']._serialized_end=1196
-  _globals['_TOTALS']._serialized_start=1199
-  _globals['_TOTALS']._serialized_end=1431
-  _globals['_PROGRESS']._serialized_start=1433
-  _globals['_PROGRESS']._serialized_end=1550
-  _globals['_HEARTBEAT']._serialized_start=1552
-  _globals['_HEARTBEAT']._serialized_end=1608
-  _globals['_REPLY']._serialized_start=1611
-  _globals['_REPLY']._serialized_end=1776
-  _globals['_SESSIONREPLY']._serialized_start=1779
-  _globals['_SESSIONREPLY']._serialized_end=1966
-  _globals['_ERRORREPLY']._serialized_start=1968
-  _globals['_ERRORREPLY']._serialized_end=2030
+  _globals['_UPDATESESSION']._serialized_end=769
+  _globals['_CANCELREQUEST']._serialized_start=771
+  _globals['_CANCELREQUEST']._serialized_end=833
+  _globals['_CLOSESESSION']._serialized_start=835
+  _globals['_CLOSESESSION']._serialized_end=952
+  _globals['_RESURRECTSESSION']._serialized_start=954
+  _globals['_RESURRECTSESSION']._serialized_end=1010
+  _globals['_NOTEARCHIVED']._serialized_start=1013
+  _globals['_NOTEARCHIVED']._serialized_end=1217
+  _globals['_TOTALS']._serialized_start=1220
+  _globals['_TOTALS']._serialized_end=1452
+  _globals['_PROGRESS']._serialized_start=1454
+  _globals['_PROGRESS']._serialized_end=1571
+  _globals['_HEARTBEAT']._serialized_start=1573
+  _globals['_HEARTBEAT']._serialized_end=1629
+  _globals['_REPLY']._serialized_start=1632
+  _globals['_REPLY']._serialized_end=1797
+  _globals['_SESSIONREPLY']._serialized_start=1800
+  _globals['_SESSIONREPLY']._serialized_end=1987
+  _globals['_ERRORREPLY']._serialized_start=1989
+  _globals['_ERRORREPLY']._serialized_end=2051
 # @@protoc_insertion_point(module_scope)

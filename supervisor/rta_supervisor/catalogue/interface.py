@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from rta_supervisor.catalogue.model import CatalogueRow, ProgressRow, Query, StorageLocation
+from rta_supervisor.catalogue.model import (
+    CatalogueExternalId,
+    CatalogueRow,
+    ProgressRow,
+    Query,
+    StorageLocation,
+)
 
 
 class Catalogue(Protocol):
@@ -28,6 +34,15 @@ class Catalogue(Protocol):
 
     async def get(self, identity: str) -> CatalogueRow | None:
         """The newest session of an identity."""
+
+    async def save_external_ids(self, external_ids: Sequence[CatalogueExternalId]) -> None:
+        """Save the external ids of sessions, all or none."""
+
+    async def external_ids(self, external_id: str) -> list[CatalogueExternalId]:
+        """Every session that some principal gave this external id, newest first."""
+
+    async def unfinished_external_ids(self) -> list[CatalogueExternalId]:
+        """The external ids of all sessions that are not closed."""
 
     async def closed(self, identities: Sequence[str]) -> list[CatalogueRow]:
         """Every closed session of these identities, of which there may be some hundred."""

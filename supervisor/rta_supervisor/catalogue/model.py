@@ -54,6 +54,19 @@ class CatalogueRow(msgspec.Struct, frozen=True):
         )
 
 
+class CatalogueExternalId(msgspec.Struct, frozen=True):
+    """The external id that a principal gave to a session."""
+
+    external_id: str
+    principal: str
+    identity: str
+    stream_session_id: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.identity, self.stream_session_id
+
+
 class StorageLocation(msgspec.Struct, frozen=True):
     """Where entries of a stream, or of one session of it, are kept."""
 
@@ -91,6 +104,9 @@ class Query(msgspec.Struct, frozen=True):
     since_ns: int | None = None
     until_ns: int | None = None
     """Sessions with data between the two times; of sessions without data those that were opened between them."""
+
+    external_id: str = ""
+    """The whole external id."""
 
     details: tuple[tuple[str, str], ...] = ()
     """Names and whole values of details. Those of `extDetails` are called `section.name`."""

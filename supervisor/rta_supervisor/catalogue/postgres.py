@@ -32,7 +32,9 @@ PAGE_ROWS: Final = 500
 
 READ_ONLY: Final = "default_transaction_read_only"
 
-_DIALECT: Final = sql_statements.Dialect(placeholder="%s", least="least", greatest="greatest", within="strpos")
+_DIALECT: Final = sql_statements.Dialect(
+    placeholder="%s", least="least", greatest="greatest", within="strpos", tables=postgres_schema.TABLES
+)
 
 _REASONS: Final = {
     "25006": "it is read-only",
@@ -148,7 +150,7 @@ class PostgresCatalogue(sql_catalogue.SqlCatalogue):
         version = postgres_schema.current_version(connection, schema)
         if version > postgres_schema.LATEST:
             raise errors.CatalogueTooNew(path=self.name, found=version, known=postgres_schema.LATEST)
-        if version == postgres_schema.LATEST:
+        if version == postgres_schema.LATEST and (self._read_only or postgres_schema.is_complete(connection, schema)):
             return
         if self._read_only:
             reason = f"there is no catalogue in its schema {schema!r}: a supervisor that is given the URL makes one"

@@ -7,6 +7,8 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
+from rta_supervisor.catalogue import sql_statements
+
 _FIRST: Final = (
     # Text is compared byte by byte, as in Python and SQLite: which of two rows wins must not depend on a locale.
     """CREATE TABLE sessions (
@@ -24,8 +26,13 @@ _FIRST: Final = (
         location TEXT NOT NULL, first_id TEXT NOT NULL, last_id TEXT NOT NULL, entries BIGINT NOT NULL,
         size_bytes BIGINT NOT NULL, noted_ms BIGINT NOT NULL, PRIMARY KEY (stream, stream_session_id, kind))""",
 )
+_EXTERNAL_IDS: Final = f"""CREATE TABLE IF NOT EXISTS {sql_statements.EXTERNAL_IDS} (
+    external_id TEXT COLLATE "C" NOT NULL, principal TEXT COLLATE "C" NOT NULL, identity TEXT COLLATE "C" NOT NULL,
+    stream_session_id BIGINT NOT NULL, PRIMARY KEY (external_id, stream_session_id, identity))"""
 _STEPS: Final = (_FIRST,)
 LATEST: Final = len(_STEPS)
+
+TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -48,9 +55,18 @@ def current_version(connection: Connection, schema: str) -> int:
     return int(number)
 
 
+def is_complete(connection: Connection, schema: str) -> bool:
+    """Whether a schema has the latest version and every table that is no part of a version."""
+    tables = connection.execute(TABLES).fetchall()
+    return current_version(connection, schema) == LATEST and (sql_statements.EXTERNAL_IDS,) in tables
+
+
 def migrate(connection: Connection, schema: str) -> None:
     """Bring a schema to the latest version. To be called in a transaction: of several hosts that do so at once, one
-    migrates, and the others wait and find it done."""
+    migrates, and the others wait and find it done.
+
+    Older supervisors use the schema too, and refuse a newer version: a table that they do not know is no part of it.
+    """
     connection.execute("SELECT pg_advisory_xact_lock(hashtext('rta-supervisor'), hashtext(%s))", (schema,))
     has_schema = connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone()
     if has_schema is None:
@@ -65,3 +81,4 @@ def migrate(connection: Connection, schema: str) -> None:
         connection.execute("INSERT INTO version VALUES (%s)", (LATEST,))
     else:
         connection.execute("UPDATE version SET number = %s", (LATEST,))
+    connection.execute(_EXTERNAL_IDS)

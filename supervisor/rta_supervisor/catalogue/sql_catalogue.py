@@ -9,7 +9,13 @@ from typing import Any
 import msgspec
 
 from rta_supervisor.catalogue import sql_statements
-from rta_supervisor.catalogue.model import CatalogueRow, ProgressRow, Query, StorageLocation
+from rta_supervisor.catalogue.model import (
+    CatalogueExternalId,
+    CatalogueRow,
+    ProgressRow,
+    Query,
+    StorageLocation,
+)
 
 
 class SqlCatalogue(abc.ABC):
@@ -39,6 +45,23 @@ class SqlCatalogue(abc.ABC):
         rows = await self._select(self._statements.newest, identity)
         return rows[0] if rows else None
 
+    async def save_external_ids(self, external_ids: Sequence[CatalogueExternalId]) -> None:
+        rows = sorted(msgspec.structs.astuple(external_id) for external_id in external_ids)
+        await self._write(self._statements.upsert_external_id, rows)
+
+    async def external_ids(self, external_id: str) -> list[CatalogueExternalId]:
+        if not await self._has_external_ids():
+            return []
+        rows = await self._read(self._statements.select_external_ids, external_id)
+        return [CatalogueExternalId(*row) for row in rows]
+
+    async def unfinished_external_ids(self) -> list[CatalogueExternalId]:
+        return [CatalogueExternalId(*row) for row in await self._read(self._statements.unfinished_external_ids)]
+
+    async def _has_external_ids(self) -> bool:
+        """Whether the table is there: a catalogue that only older supervisors wrote has none."""
+        return (sql_statements.EXTERNAL_IDS,) in await self._read(self._statements.tables)
+
     async def closed(self, identities: Sequence[str]) -> list[CatalogueRow]:
         return await self._select(self._statements.closed(len(identities)), *identities) if identities else []
 
@@ -46,6 +69,8 @@ class SqlCatalogue(abc.ABC):
         return await self._select(self._statements.unfinished)
 
     async def find(self, query: Query, *, limit: int, before: tuple[int, str] | None = None) -> list[CatalogueRow]:
+        if query.external_id and not await self._has_external_ids():
+            return []
         statement, values = self._statements.find(query, before, limit)
         return await self._select(statement, *values)
 

@@ -9,7 +9,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from rta_supervisor.catalogue import search_text
-from rta_supervisor.catalogue.model import CatalogueRow, ProgressRow, Query, StorageLocation
+from rta_supervisor.catalogue.model import (
+    CatalogueExternalId,
+    CatalogueRow,
+    ProgressRow,
+    Query,
+    StorageLocation,
+)
 from rta_wire import day_streams
 from rta_wire.control.totals import Totals
 from rta_wire.session import State
@@ -24,6 +30,11 @@ COLUMNS: Final = (
 )
 READ_COLUMNS: Final = COLUMNS[:-1]
 LOCATION_COLUMNS: Final = StorageLocation.__struct_fields__
+EXTERNAL_IDS: Final = "external_ids"
+"""The table of external ids. It is no part of a version of the schema, and older supervisors use the catalogue beside
+it: so it is created where it is missing."""
+
+EXTERNAL_ID_COLUMNS: Final = CatalogueExternalId.__struct_fields__
 _RANK: Final = ("closed", "version", "state", "json", "stream", "principal", "position")
 _CHOSEN: Final = ("stream", "principal", "state", "closed", "json", "version", "position", "words")
 _COUNTS: Final = ("bursts", "samples", "raw_bytes", "stored_bytes")
@@ -42,6 +53,8 @@ class Dialect(NamedTuple):
     """Functions that return the lowest and the highest of their arguments."""
     within: str
     """The function that returns the position of a text in another, 0 where it is not there."""
+    tables: str
+    """The statement that returns the names of all tables."""
 
 
 class Statements:
@@ -86,6 +99,20 @@ class Statements:
             f"SELECT {', '.join(LOCATION_COLUMNS)} FROM places WHERE stream = {mark} ORDER BY stream_session_id, kind"
         )
 
+        self.tables: Final = dialect.tables
+        self.upsert_external_id: Final = (
+            f"INSERT INTO {EXTERNAL_IDS} ({', '.join(EXTERNAL_ID_COLUMNS)}) "
+            f"VALUES ({self._marks(len(EXTERNAL_ID_COLUMNS))}) ON CONFLICT DO NOTHING"
+        )
+        self.select_external_ids: Final = (
+            f"SELECT {', '.join(EXTERNAL_ID_COLUMNS)} FROM {EXTERNAL_IDS} WHERE external_id = {mark} {_NEWEST}"
+        )
+
+        self.unfinished_external_ids: Final = (
+            f"SELECT {_qualified(EXTERNAL_IDS, EXTERNAL_ID_COLUMNS)} FROM {EXTERNAL_IDS} "
+            "JOIN sessions USING (identity, stream_session_id) WHERE sessions.closed = 0"
+        )
+
     def closed(self, count: int) -> str:
         """Closed sessions of so many identities."""
         return f"{self.select} WHERE closed = 1 AND identity IN ({self._marks(count)})"
@@ -114,6 +141,9 @@ class Statements:
             is_day = f"(length(stream) = {mark} AND substr(stream, 1, {mark}) = {mark})"
             day_values = [size + day_streams.SUFFIX_CHARS, size + 1, f"{query.stream}."]
             conditions.append((f"(stream = {mark} OR {is_day})", [query.stream, *day_values]))
+        if query.external_id:
+            named = f"SELECT identity, stream_session_id FROM {EXTERNAL_IDS} WHERE external_id = {mark}"
+            conditions.append((f"(identity, stream_session_id) IN ({named})", [query.external_id]))
         for column, sign, bound in (("end_ns", ">=", query.since_ns), ("start_ns", "<=", query.until_ns)):
             if bound is not None:
                 condition = f"(({column} {sign} {mark}) OR ({column} IS NULL AND opened_ms {sign} {mark}))"

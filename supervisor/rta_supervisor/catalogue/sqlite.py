@@ -23,7 +23,9 @@ T = TypeVar("T")
 BUSY_TIMEOUT_S: Final = 3.0
 BUSY_PAUSE_S: Final = 0.02
 
-_DIALECT: Final = sql_statements.Dialect(placeholder="?", least="min", greatest="max", within="instr")
+_DIALECT: Final = sql_statements.Dialect(
+    placeholder="?", least="min", greatest="max", within="instr", tables="SELECT name FROM sqlite_master"
+)
 
 _REASONS: Final = {
     sqlite3.SQLITE_BUSY: "another process has locked it",
@@ -154,6 +156,7 @@ class SqliteCatalogue(sql_catalogue.SqlCatalogue):
         if self._schema_version(connection) < sqlite_schema.LATEST:
             with _transaction(connection):
                 sqlite_schema.migrate(connection)
+        sqlite_schema.add_tables(connection)
 
     def _schema_version(self, connection: sqlite3.Connection) -> int:
         """The version of the schema. Raises `CatalogueTooNew` where this program does not know it."""

@@ -3,7 +3,7 @@
 import sqlite3
 from typing import Final
 
-from rta_supervisor.catalogue import search_text
+from rta_supervisor.catalogue import search_text, sql_statements
 
 _FIRST: Final = (
     """CREATE TABLE sessions (
@@ -28,6 +28,9 @@ _SECOND: Final = (
         first_id TEXT NOT NULL, last_id TEXT NOT NULL, entries INTEGER NOT NULL, size_bytes INTEGER NOT NULL,
         noted_ms INTEGER NOT NULL, PRIMARY KEY (stream, stream_session_id, kind)) WITHOUT ROWID""",
 )
+_EXTERNAL_IDS: Final = f"""CREATE TABLE IF NOT EXISTS {sql_statements.EXTERNAL_IDS} (
+    external_id TEXT NOT NULL, principal TEXT NOT NULL, identity TEXT NOT NULL, stream_session_id INTEGER NOT NULL,
+    PRIMARY KEY (external_id, stream_session_id, identity)) WITHOUT ROWID"""
 _STEPS: Final = (_FIRST, _SECOND)
 LATEST: Final = len(_STEPS)
 
@@ -45,3 +48,8 @@ def migrate(connection: sqlite3.Connection) -> None:
         for statement in step:
             connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {LATEST}")
+
+
+def add_tables(connection: sqlite3.Connection) -> None:
+    """Create tables that are no part of a version: older supervisors use the file too, and refuse a newer version."""
+    connection.execute(_EXTERNAL_IDS)

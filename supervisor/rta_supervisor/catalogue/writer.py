@@ -6,7 +6,7 @@ from typing import Final
 import anyio
 
 from rta_supervisor.catalogue.interface import Catalogue
-from rta_supervisor.catalogue.model import CatalogueRow
+from rta_supervisor.catalogue.model import CatalogueExternalId, CatalogueRow
 from rta_supervisor.diagnostics import log
 from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
@@ -15,9 +15,9 @@ from rta_supervisor.retention.unarchived_session import JSON_ONLY, UnarchivedSes
 from rta_supervisor.session import model as session_model
 from rta_supervisor.session.model import Published, SessionRef
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.failures import RETRIABLE_ERRORS
+from rta_supervisor.transport.failures import RETRIABLE_ERRORS, classify, is_key_specific
 from rta_supervisor.transport.link import Link
-from rta_wire import entry_ids, errors, keys
+from rta_wire import entry_ids, errors, keys, redis_errors
 from rta_wire.session import State
 
 PAGE_ROWS: Final = 500
@@ -29,6 +29,7 @@ ROW_FIELDS: Final = (
     keys.VERSION,
     keys.OPENED_MS,
     keys.TOTALS,
+    keys.EXTERNAL_ID,
 )
 
 
@@ -97,13 +98,14 @@ class CatalogueWriter:
                 self._log.info("catalogue_caught_up")
 
     async def _write_page(self, identities: list[str]) -> None:
-        rows = await self._read_rows(identities)
+        rows, external_ids = await self._read_rows(identities)
+        await self._catalogue.save_external_ids(external_ids)
         await self._catalogue.save(rows)
         await self._release_closed([row for row in rows if row.state.is_closed])
 
-    async def _read_rows(self, identities: Sequence[str]) -> list[CatalogueRow]:
-        """The rows of sessions that exist, from no more fields than a row has."""
-        replies = await self._link.do_all(
+    async def _read_rows(self, identities: Sequence[str]) -> tuple[list[CatalogueRow], list[CatalogueExternalId]]:
+        """The rows and the external ids of sessions that exist, from no more fields than they have."""
+        replies = await self._link.try_all(
             [
                 command
                 for identity in identities
@@ -114,11 +116,22 @@ class CatalogueWriter:
             ]
         )
         at_ms = now_ms()
-        return [
-            row_from_redis(identity, state_fields, hash_fields, at_ms)
-            for identity, state_fields, hash_fields in zip(identities, replies[::2], replies[1::2], strict=True)
-            if state_fields[0] is not None
-        ]
+        rows: list[CatalogueRow] = []
+        external_ids: list[CatalogueExternalId] = []
+        for identity, state_reply, hash_fields in zip(identities, replies[::2], replies[1::2], strict=True):
+            if error := next((reply for reply in (state_reply, hash_fields) if isinstance(reply, Exception)), None):
+                # Somebody has put something else in place of a hash: that keeps no other session from being written.
+                if not is_key_specific(error):
+                    raise classify(error)
+                self._log.error("session_spoilt", session=identity, reason=redis_errors.first_line(error))
+                continue
+            *state_fields, external_id = state_reply
+            if state_fields[0] is None:
+                continue
+            rows.append(row := row_from_redis(identity, state_fields, hash_fields, at_ms))
+            if external_id:
+                external_ids.append(CatalogueExternalId(external_id.decode(), row.principal, *row.key))
+        return rows, external_ids
 
     async def _release_closed(self, rows: list[CatalogueRow]) -> None:
         """Let closed sessions expire that the catalogue has, or keep them until the archive has them.
@@ -170,7 +183,8 @@ def row_from_redis(
 ) -> CatalogueRow:
     """The row of a session as it is in Redis.
 
-    `state_fields`: the values of `ROW_FIELDS`. `hash_fields`: Session JSON and position in the stream.
+    `state_fields`: the values of `ROW_FIELDS`, without the external id. `hash_fields`: Session JSON and position in the
+    stream.
     """
     document, position = hash_fields
     stream, number, principal, state, version, opened_ms, totals = state_fields

@@ -5,7 +5,7 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -73,6 +73,72 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*arguments, config=loaded, **options)
 
     return wrapped
+
+
+class SessionNames(NamedTuple):
+    """The sessions that a command is about. An argument is always an identity, never an external id."""
+
+    identities: tuple[str, ...]
+    external_ids: tuple[str, ...]
+    principal: str
+    """Whose external ids they are; empty: of any principal."""
+
+
+def external_ids(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command `external_ids` and `principal`: see `SessionNames`."""
+    command = click.option(
+        "--principal",
+        default="",
+        metavar="NAME",
+        help="Whose external ids they are, where several principals use them.",
+    )(command)
+    return click.option(
+        "--external-id",
+        "external_ids",
+        multiple=True,
+        metavar="ID",
+        help="The session with this external id, as its writer opened it; may be repeated where several are.",
+    )(command)
+
+
+def named_session(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command `names`: one session, by the argument IDENTITY or by `--external-id`."""
+
+    @click.argument("identity", required=False)
+    @external_ids
+    @functools.wraps(command)
+    def wrapped(
+        *arguments: Any, identity: str | None, external_ids: tuple[str, ...], principal: str, **rest: Any
+    ) -> Any:
+        names = SessionNames(() if identity is None else (identity,), external_ids, principal)
+        if len(names.identities) + len(names.external_ids) != 1:
+            raise errors.Usage(reason="Name one session: IDENTITY or --external-id ID.")
+        return command(*arguments, names=check_names(names), **rest)
+
+    return wrapped
+
+
+def named_sessions(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command `names`: some sessions, by arguments IDENTITY or by `--external-id`."""
+
+    @click.argument("identities", metavar="[IDENTITY]...", nargs=-1)
+    @external_ids
+    @functools.wraps(command)
+    def wrapped(
+        *arguments: Any, identities: tuple[str, ...], external_ids: tuple[str, ...], principal: str, **rest: Any
+    ) -> Any:
+        if not identities and not external_ids:
+            raise errors.Usage(reason="Name a session: IDENTITY or --external-id ID.")
+        return command(*arguments, names=check_names(SessionNames(identities, external_ids, principal)), **rest)
+
+    return wrapped
+
+
+def check_names(names: SessionNames) -> SessionNames:
+    """The names themselves, if the options make sense together."""
+    if names.principal and not names.external_ids:
+        raise errors.Usage(reason="--principal goes with --external-id: an identity names one session by itself.")
+    return names
 
 
 def confirm(question: str, *, yes: bool) -> None:

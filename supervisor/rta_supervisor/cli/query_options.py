@@ -114,6 +114,7 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Sessions in this state; may be repeated.",
     )
     @click.option("--stream", default="", metavar="NAME", help="Sessions of one stream, or of all days of a source.")
+    @click.option("--external-id", default="", metavar="ID", help="Sessions with this external id, of any principal.")
     @click.option(
         "--detail",
         "details",
@@ -126,7 +127,9 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @time_option("--until", "Sessions with data at or before")
     @functools.wraps(command)
     def wrapped(*arguments: Any, states: tuple[str, ...], **options: Any) -> Any:
-        criteria = {name: options.pop(name) for name in ("text", "stream", "details", "since_ns", "until_ns")}
+        criteria = {
+            name: options.pop(name) for name in ("text", "stream", "external_id", "details", "since_ns", "until_ns")
+        }
         return command(*arguments, query=Query(states=tuple(map(State, states)), **criteria), **options)
 
     return wrapped

@@ -17,7 +17,7 @@ from rta_supervisor.settings import settings
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 
 EXTENSIONS_PER_LIFETIME: Final = 100
-"""How often gates and closed sessions are kept from expiring, within the lifetime of an open session."""
+"""How often gates, external ids and closed sessions are kept from expiring, within the shortest of their lifetimes."""
 
 IDLE_PASSES: Final = 2.2
 """Passes over idle sessions in the time within which each has to be refreshed. A pass leaves out what was refreshed
@@ -97,7 +97,7 @@ class Refresher:
         await self._extend_lifetimes([*idle, *refreshed], closed)
         # A supervisor that was killed while it closed these has left them.
         for record in await self._sessions.read_all([ref.identity for ref in closed]):
-            if record is not None:
+            if isinstance(record, SessionRecord):
                 await self._complete_close(record)
 
     async def _complete_close(self, record: SessionRecord) -> None:
@@ -107,19 +107,22 @@ class Refresher:
             self._sessions.log_spoilt_or_raise(record.ref.identity, error)
 
     async def _extend_lifetimes(self, open_refs: Sequence[SessionRef], closed_refs: Sequence[SessionRef]) -> None:
-        """Keep the gates of open sessions from expiring, and closed sessions that the catalogue does not have yet.
+        """Keep the gates and external ids of open sessions from expiring, and closed sessions that the catalogue does
+        not have yet.
 
         Seldom, because each costs a call.
         """
         if anyio.current_time() >= self._next_extension_s:
-            pause_s = self._config.session.open_ttl_s / EXTENSIONS_PER_LIFETIME
-            self._next_extension_s = anyio.current_time() + pause_s
+            lifetime_s = min(self._config.session.open_ttl_s, self._config.session.external_id_ttl_s)
+            self._next_extension_s = anyio.current_time() + lifetime_s / EXTENSIONS_PER_LIFETIME
             await self._sessions.extend_gates(open_refs)
+            await self._service.external_ids.extend(open_refs)
             await self._sessions.extend_closed(closed_refs)
 
     async def fold_all_marks(self) -> None:
         """Fold the marks of all open sessions: reports may be lost, marks are not."""
         open_refs, _ = await self._sessions.open_and_closed()
         for ref in open_refs:
-            if await self._sessions.fold_marks(ref):
+            loop_watch.report_alive()
+            if (await self._sessions.fold_marks(ref)).is_changed:
                 self.mark_changed(ref)

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import anyio
 import msgspec
+import psycopg
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from psycopg import sql
 
 from rta_supervisor.catalogue import factory
 from rta_supervisor.catalogue.interface import Catalogue
-from rta_supervisor.catalogue.model import CatalogueRow, Query
+from rta_supervisor.catalogue.model import CatalogueExternalId, CatalogueRow, Query
 from rta_supervisor.settings import settings
 from rta_wire import errors
 from rta_wire.control.totals import Totals
@@ -390,3 +392,46 @@ async def test_a_read_only_catalogue(catalogue: Catalogue, catalogue_settings: s
         await reader.save([numbered_row(3)])
     await reader.close()
     assert len(await catalogue.unfinished()) == 2
+
+
+async def test_sessions_are_found_by_their_external_ids(catalogue: Catalogue) -> None:
+    """Every principal's, newest first; saving one again changes nothing."""
+    rows = [numbered_row(number) for number in (1, 2, 3)]
+    external_ids = [
+        CatalogueExternalId("job", "p", "run-1", 1),
+        CatalogueExternalId("job", "q", "run-2", 2),
+        CatalogueExternalId("other", "p", "run-3", 3),
+    ]
+    await catalogue.save(rows)
+    assert await catalogue.external_ids("job") == []
+    for _ in range(2):
+        await catalogue.save_external_ids(external_ids)
+    assert await catalogue.external_ids("job") == external_ids[1::-1]
+    found = await catalogue.find(Query(external_id="job"), limit=10)
+    assert [row.identity for row in found] == ["run-2", "run-1"]
+    assert await catalogue.find(Query(external_id="job", text="run-3"), limit=10) == []
+
+
+async def test_a_catalogue_of_an_older_supervisor_has_no_external_ids(
+    catalogue: Catalogue, catalogue_settings: settings.CatalogueSettings
+) -> None:
+    """One that is only read is searched in vain; one that is written to gets the table, and its version stays."""
+    await catalogue.save([ROW])
+    await catalogue.close()
+    drop_table(catalogue_settings, "external_ids")
+    reading = factory.create_read_only(settings.Settings(catalogue=catalogue_settings))
+    assert await reading.get(ROW.identity) == ROW
+    assert await reading.external_ids("job") == []
+    assert await reading.find(Query(external_id="job"), limit=10) == []
+    await reading.close()
+    await catalogue.save_external_ids([CatalogueExternalId("job", "p", "run-1", 1)])
+    assert len(await catalogue.external_ids("job")) == 1
+
+
+def drop_table(config: settings.CatalogueSettings, name: str) -> None:
+    if config.url:
+        with psycopg.connect(config.url, autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP TABLE {}.{}").format(sql.Identifier(config.schema), sql.Identifier(name)))
+    else:
+        with contextlib.closing(sqlite3.connect(config.path)) as connection:
+            connection.execute(f"DROP TABLE {name}")

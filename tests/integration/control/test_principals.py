@@ -103,3 +103,23 @@ def test_sessions_begin_in_streams_of_ones_own(
         bob.open("run", stream="rig")
     bob.open("run", stream="bob.rig").close()
     alice.open("other", stream="rig").close()
+
+
+def test_an_external_id_never_gives_the_session_of_another(
+    client: redis.Redis, alice: rta_writers.SessionClient, bob: rta_writers.SessionClient
+) -> None:
+    """Bob opens alice's identity with an external id, is refused, and opens another with it: his samples are his."""
+    theirs = alice.open("run", stream="bob.rig")
+    with pytest.raises(errors.SessionConflict, match="'alice', not 'bob'"):
+        bob.open("run", stream="bob.rig", external_id="job")
+    mine = bob.open("run-2", stream="bob.rig", external_id="job")
+    assert mine.identity == "run-2"
+    with rta_writers.BurstWriter(mine.options) as writer:
+        writer.samples([1] * 1000, [samples.START_NS + at for at in range(1000)], [0.5] * 1000)
+    assert (mine.close().totals.samples, theirs.close().totals.samples) == (1000, 0)
+    assert support.folded(client, "run").samples == 0
+    with pytest.raises(errors.ExternalIdEnded, match="'run-2', which is closed, and is taken for another"):
+        bob.open("run-3", stream="bob.rig", external_id="job")
+    assert alice.open("run-4", stream="rig", external_id="job").identity == "run-4"
+    with pytest.raises(errors.UnknownExternalId, match="principal 'bob'"):
+        bob.update(external_id="unknown")

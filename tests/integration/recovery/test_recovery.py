@@ -1,7 +1,5 @@
 """What a start and a loss put right, step by step, on a real server: what is whole stays as it is."""
 
-import anyio
-import anyio.lowlevel
 import pytest
 import redis
 
@@ -94,15 +92,7 @@ async def test_a_closed_session_gets_newer_json_where_somebody_asks(world: World
     await world.save(json=newer)
     resurrection = Resurrection(world.link, world.sessions, world.restorer, world.catalogue, settings.Settings())
     request = control_pb2.ResurrectSession(request_id="one", identity="run-1")
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(resurrection.run)
-        reply = None
-        with anyio.fail_after(10):
-            while reply is None:
-                await anyio.lowlevel.checkpoint()
-                reply = await resurrection.serve(control_entry("operator"), request)
-        tasks.cancel_scope.cancel()
-    assert reply is not None
+    reply = await resurrection.serve(control_entry("operator"), request)
     assert reply.state == "closed"
     assert session.parse((await world.record()).document) == session.parse(newer)
 
@@ -143,3 +133,19 @@ def test_ids_of_sessions_go_on_after_a_loss(url: str, client: redis.Redis) -> No
         session = rta_writers.SessionClient(url, timeout_s=20).open("run", stream="rig")
         assert session.target.stream_session_id == 42
         session.close()
+
+
+async def test_an_external_id_stands_for_its_session_after_a_loss(client: redis.Redis, world: World) -> None:
+    """The session and both keys of its id are gone: the id gives the session that was restored, and no second one."""
+    text = session.dump(session.build("run-1")).decode()
+    request = control_pb2.OpenSession(identity="run-1", stream="rig", session_json=text, external_id="job")
+    opened = await world.service.open(control_entry(), request)
+    await world.catalogue_writer.flush()
+    forget(client)
+    client.delete(NAMES.external("default", "job"), NAMES.external_created("default", "job"))
+    assert await world.recovery.restore() == (1, 0)
+    again = control_pb2.OpenSession(
+        identity="run-2", stream="rig", session_json=session.dump(session.build("run-2")).decode(), external_id="job"
+    )
+    reply = await world.service.open(control_entry(), again)
+    assert (reply.identity, reply.stream_session_id) == ("run-1", opened.stream_session_id)

@@ -1,5 +1,6 @@
 """Updates, pauses, external ids and implausible reports, on a running supervisor."""
 
+import threading
 from typing import Any
 
 import pytest
@@ -126,6 +127,57 @@ def test_an_external_id_gives_the_first_session_again(client: redis.Redis, sessi
     assert 0 < int(str(client.ttl("rtas:ext:default:job 7"))) <= 2 * 24 * 3600
     for identity in ("run-1", "run-3"):
         sessions.close(identity)
+
+
+def test_a_session_is_updated_waited_for_and_closed_by_its_external_id(
+    client: redis.Redis, sessions: rta_writers.SessionClient
+) -> None:
+    """Wherever an identity works, and never in place of one."""
+    sessions.session("run-1", stream="rig", external_id="job 7")
+    sessions.update(external_id="job 7", group="g")
+    assert document(client, "run-1")["group"] == "g"
+    with pytest.raises(errors.UnknownSession):
+        sessions.update("job 7", group="h")
+    sessions.wait(state="open", external_id="job 7", timeout_s=5)
+    assert sessions.close(external_id="job 7").identity == "run-1"
+    assert sessions.update(external_id="job 7", identifier="Better name") == "closed"
+    with pytest.raises(errors.UnknownExternalId, match="'job 8' of principal 'default'"):
+        sessions.close(external_id="job 8")
+    with pytest.raises(errors.Usage, match="say one of them"):
+        sessions.close()
+    with pytest.raises(errors.Usage, match="say one of them"):
+        sessions.close("run-1", external_id="job 7")
+    for wrong in ("", "a\n", "x" * 300):
+        with pytest.raises(errors.BadName, match="External id"):
+            sessions.update(external_id=wrong)
+    for wrong_type in (b"job 7", 7):
+        with pytest.raises(errors.Usage, match="external_id"):
+            sessions.update(external_id=wrong_type)  # type: ignore[arg-type]
+
+
+def test_an_older_supervisor_that_knows_no_external_ids_in_requests(url: str, client: redis.Redis) -> None:
+    """It refuses the empty identity: the client says what that means."""
+    client.zadd("rtas:nodes", {"old": 2**50})
+    client.hset("rtas:node:old", mapping={"version": "0.1.0", "seenMs": 1})
+    client.expire("rtas:node:old", 60)
+
+    def answer() -> None:
+        entries: Any = wait_until(lambda: client.xrange("rtas:req:default"), what="the request")
+        request = messages.unpack(entries[0][1][b"m"])
+        assert isinstance(request, control_pb2.UpdateSession)
+        refusal = errors.BadName(
+            what="Identity", value=request.identity, reason="it has 0 bytes of UTF-8, not 1 to 256"
+        )
+        key = f"rtas:reply:{request.request_id}"
+        client.rpush(key, messages.pack_reply(request.request_id, refusal))
+        client.expire(key, 60)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    with pytest.raises(errors.ExternalIdUnsupported, match="older than this program"):
+        rta_writers.SessionClient(url, timeout_s=20).close(external_id="job")
+    thread.join()
+    client.flushdb()
 
 
 def test_implausible_reports_change_nothing(client: redis.Redis, sessions: rta_writers.SessionClient) -> None:

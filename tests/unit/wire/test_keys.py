@@ -1,5 +1,7 @@
 """Names in Redis: which share a cluster slot, and slots of keys."""
 
+import itertools
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -125,3 +127,13 @@ def test_keys_that_are_not_refused_have_names_of_their_own(
     }
     assert not protocol & own
     assert ours.session(identity) not in protocol | own
+
+
+def test_no_two_external_ids_share_a_key() -> None:
+    """Whatever stands in the name of a principal. Both keys of an id live in one slot."""
+    names = keys.Keys()
+    pairs = list(itertools.product(("a", "a:b", "a%3Ab", "a%253Ab", "a%"), ("c", "b:c", "3Ab:c", ":c")))
+    assert len({names.external(*pair) for pair in pairs}) == len(pairs)
+    assert names.external("rig-4", "job: 7") == "rtas:ext:rig-4:job: 7", "the key that version 0.1.0 has"
+    for pair in pairs:
+        assert keys.key_slot(names.external(*pair)) == keys.key_slot(names.external_created(*pair))

@@ -1,18 +1,19 @@
 """Many sessions of one job, named by its rows. Tasks open them; the driver keeps them alive and closes them."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, cast
 
 import msgspec
 
-from rta_wire import errors, keys, name_checks
+from rta_wire import errors, keys, name_checks, session
 from rta_wire.pb import control_pb2
-from rta_wire.session import State
+from rta_wire.session import FINAL_STATES, State
 from rta_writers.connection import redis_client
 from rta_writers.control import client
 from rta_writers.control import session as control_session
+from rta_writers.options import arguments
 
 
 class SessionGroup:
@@ -21,11 +22,11 @@ class SessionGroup:
     As a context manager it closes every session that was opened in the block, as failed if the block raised.
     """
 
-    def __init__(self, sessions: client.SessionClient, *, stream: str, **properties: Any) -> None:
+    def __init__(self, sessions: client.SessionClient, stream: str, properties: Mapping[str, Any]) -> None:
         self.name = uuid.uuid4().hex
         self.ended: dict[str, control_session.ClosedSession] = {}
         self._sessions = sessions
-        self._stream = name_checks.check_stream_name(stream)
+        self._stream = name_checks.check_stream_name(arguments.text("stream", stream))
         self._keys = sessions.registered_keys()
         self._properties = properties
         self._stream_session_ids: dict[str, int] = {}
@@ -36,6 +37,10 @@ class SessionGroup:
             label=f"heartbeats of group {self.name}",
             thread_name=f"rta-heartbeats-{stream}",
         )
+
+    def __repr__(self) -> str:
+        state = f"{len(self.ended)} sessions ended" if self._heartbeats.is_stopping else "open"
+        return f"SessionGroup({self.name!r}, stream={self._stream!r}, {state})"
 
     @property
     def options(self) -> dict[str, str]:
@@ -57,6 +62,7 @@ class SessionGroup:
 
     def close(self, *, state: str = State.CLOSED) -> dict[str, control_session.ClosedSession]:
         """End all sessions of the group. Calling it again returns the same results."""
+        arguments.one_of("state", state, sorted(FINAL_STATES))
         if not self._heartbeats.is_stopping:
             outcomes = self._sessions.close_all(self.identities(), state=state)
             self.ended |= {
@@ -92,6 +98,11 @@ class SessionGroup:
 
 def sessions(sessions: client.SessionClient, *, stream: str, **properties: Any) -> SessionGroup:
     """Sessions that rows name, in one stream. `properties` go into the JSON of each."""
-    if "identifier" in properties:
-        raise errors.Usage(reason="Each session of a group is called what its rows call it: leave 'identifier' out")
-    return SessionGroup(sessions, stream=stream, **properties)
+    if not isinstance(sessions, client.SessionClient):
+        raise arguments.refuse("sessions", sessions, "a SessionClient")
+    for name in ("identifier", "identity"):
+        if name in properties:
+            raise errors.Usage(reason=f"Each session of a group is called what its rows call it: leave {name!r} out")
+    document = arguments.json_object(properties)
+    session.dump(session.build("an identity", **document))
+    return SessionGroup(sessions, stream, document)

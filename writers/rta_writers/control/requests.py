@@ -34,7 +34,12 @@ class _PendingRequest:
 
     @property
     def identity(self) -> str:
-        return "" if isinstance(self.request, control_pb2.CancelRequest) else self.request.identity
+        """What the request names its session by; empty where it is about none."""
+        if isinstance(self.request, control_pb2.CancelRequest):
+            return ""
+        if isinstance(self.request, control_pb2.UpdateSession) and self.request.external_id:
+            return self.request.external_id
+        return self.request.identity
 
 
 class RequestSender:

@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import PySparkException
 
+from rta_writers.options import arguments
+
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource  # `ship` works on Sparks that have none too
 
 _SHIPPED: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 """Sessions that were sent packages and have no registration since: a registration notes what tasks can import."""
+
+
+def check_session(spark: Any) -> None:
+    """Raise where something is no Spark session, of either kind: Spark Connect has a class of its own."""
+    if not (hasattr(spark, "conf") and hasattr(spark, "newSession")):
+        raise arguments.refuse("spark", spark, "a SparkSession")
 
 
 def is_remote(spark: Any) -> bool:

@@ -1,7 +1,7 @@
 """What a driver calls on its Spark session: register the source, tune Spark, make a frame deterministic."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.utils import to_str
 
 from rta_wire import errors
+from rta_writers.options import arguments
 from rta_writers.options.write import GROUP_ROWS
 from rta_writers.spark import connect, import_guard
 from rta_writers.spark.metrics import Metrics
@@ -29,6 +30,10 @@ BATCH_ROWS_MIN: Final = 2_048
 BATCH_VALUES: Final = 1_650_000
 """Values in a batch, at most about 13 MiB of doubles: both Spark and Python hold a whole batch in memory."""
 
+COLUMNS_MAX: Final = 1_000_000
+PARTITIONS_MAX: Final = 2**31 - 1
+"""What Spark takes."""
+
 CODEGEN_FIELDS: Final = "spark.sql.codegen.maxFields"
 CODEGEN_FIELDS_DEFAULT: Final = 100
 """Frames of more columns are computed by an interpreter, several times slower."""
@@ -42,6 +47,8 @@ def register(spark: SparkSession, *, tune_spark: bool = True) -> Metrics:
 
     Over Spark Connect nothing is counted.
     """
+    connect.check_session(spark)
+    arguments.boolean("tune_spark", tune_spark)
     if tune_spark:
         tune(spark)
     if connect.is_remote(spark):
@@ -63,7 +70,9 @@ def tune(spark: SparkSession, *, columns: int = 3) -> dict[str, str]:
 
     What a user has set stays. Gives what was set, and logs it.
     """
-    rows = min(BATCH_ROWS, max(BATCH_ROWS_MIN, BATCH_VALUES // max(1, columns)))
+    connect.check_session(spark)
+    columns = arguments.whole_number("columns", columns, 1, COLUMNS_MAX)
+    rows = min(BATCH_ROWS, max(BATCH_ROWS_MIN, BATCH_VALUES // columns))
     settings = {BYTES_PER_BATCH: UNBOUNDED, ROWS_PER_BATCH: str(rows), FILTERS: "true"}
     if columns > CODEGEN_FIELDS_DEFAULT // 2:
         settings[CODEGEN_FIELDS] = str(2 * columns)
@@ -84,17 +93,21 @@ def check(frame: DataFrame, **options: Any) -> None:
 
     Spark asks for the writer of a streaming query in the thread of the query, after `start()` has returned.
     """
+    _check_frame(frame)
     RtaDataSource({name: to_str(value) or "" for name, value in options.items()}).write_options(frame.schema)
 
 
-def deterministic(frame: DataFrame, *, partitions: int, by: tuple[str, ...] = ("time",)) -> DataFrame:
+def deterministic(frame: DataFrame, *, partitions: int, by: str | Sequence[str] = ("time",)) -> DataFrame:
     """A frame with the same rows in the same partitions and order each time that it is computed.
 
     Rows go to one of `partitions` by a hash of the columns `by`, and are sorted by all columns within it. Spark does
     not sort streaming frames: there each partition of a micro-batch is sorted in the memory of its task.
     """
-    if partitions < 1:
-        raise errors.Usage(reason=f"{partitions} partitions are too few")
+    _check_frame(frame)
+    partitions = arguments.whole_number("partitions", partitions, 1, PARTITIONS_MAX)
+    by = (by,) if isinstance(by, str) else by
+    if not isinstance(by, (list, tuple)) or not by or not all(isinstance(name, str) for name in by):
+        raise arguments.refuse("by", by, "names of columns, such as ('time', 'channel')")
     missing = [name for name in by if name not in frame.columns]
     if missing:
         raise errors.Usage(reason=f"There is no column {missing[0]!r} to divide the rows by: pass by=(…)")
@@ -102,6 +115,11 @@ def deterministic(frame: DataFrame, *, partitions: int, by: tuple[str, ...] = ("
     if not frame.isStreaming:
         return repartitioned.sortWithinPartitions(*frame.columns)
     return repartitioned.mapInArrow(sort_partition, frame.schema)
+
+
+def _check_frame(frame: Any) -> None:
+    if not isinstance(frame, DataFrame):
+        raise arguments.refuse("frame", frame, "a DataFrame of Spark")
 
 
 def sort_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

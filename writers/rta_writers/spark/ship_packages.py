@@ -19,6 +19,7 @@ from typing import Any, Final
 from pyspark import SparkFiles
 
 from rta_wire import errors
+from rta_writers.options import arguments
 from rta_writers.spark import connect, shipped_path
 
 log: Final = logging.getLogger("rta_writers")
@@ -31,6 +32,7 @@ COMPILED: Final = ("hiredis", "lz4", "msgspec", "protobuf", "redis")
 
 def ship(spark: Any) -> None:
     """Send the packages to every executor of a Spark session, once. To be called before `register`."""
+    connect.check_session(spark)
     if connect.is_remote(spark):
         with tempfile.TemporaryDirectory(prefix="rta-ship-") as folder:
             # Spark looks for modules like pyspark_rta once, for all sessions of a server: others don't have the zip.
@@ -51,6 +53,8 @@ def pack(folder: Path, packages: Iterable[str] = PACKAGES) -> tuple[Path, Path]:
 
     Both have the same bytes each time: Spark Connect refuses another file under a name that it knows.
     """
+    if not hasattr(folder, "is_dir") or not folder.is_dir():
+        raise arguments.refuse("folder", folder, "a Path of a folder that exists")
     code = folder / "rta_writers.zip"
     with zipfile.ZipFile(code, "w", zipfile.ZIP_DEFLATED) as code_zip:
         for package in packages:

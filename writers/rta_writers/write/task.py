@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from rta_wire import errors
+from rta_wire import errors, name_checks
 from rta_wire.codec.burst import Burst
 from rta_wire.codec.columns import RowBatcher
 from rta_wire.control.totals import Totals
@@ -59,6 +59,17 @@ class Task:
         """Outputs that may have a connection, the one that was used last at the end."""
         self._reported_s = time.monotonic()
         self._flushed_s = time.monotonic()
+
+    def check(self, batch: pa.RecordBatch) -> None:
+        """Refuse rows that can't be encoded, before any of them is taken. `write` finds them too, but later."""
+        if self._options.session is None:
+            for identity in session_names(batch).dictionary.to_pylist():
+                name_checks.check_identity(identity)
+        self._encoder.check_rows(batch)
+
+    def are_plain(self, channels: pa.Array, times: pa.Array) -> bool:
+        """Whether samples of these columns are in order by what a few microseconds show. Else `check` tells."""
+        return isinstance(self._encoder, frames.LongEncoder) and self._encoder.are_plain(channels, times)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take more rows. They are sent when a group is full, or when they have waited for a second."""
@@ -188,15 +199,19 @@ class Task:
         )
 
 
-def by_session(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Rows by the session that they name, in their order within each session and without that column."""
-    index = batch.schema.get_field_index(frames.SESSION)
-    names = batch.column(index)
+def session_names(batch: pa.RecordBatch) -> pa.DictionaryArray:
+    """The session that each row names."""
+    names = batch.column(batch.schema.get_field_index(frames.SESSION))
     if names.null_count:
         row = int(np.argmax(names.is_null().to_numpy(zero_copy_only=False)))
         raise errors.BadSamples(reason=f"row {row} of a batch: the session is null", row=row)
-    rows = batch.remove_column(index)
-    encoded = names.dictionary_encode()
+    return names.dictionary_encode()
+
+
+def by_session(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Rows by the session that they name, in their order within each session and without that column."""
+    encoded = session_names(batch)
+    rows = batch.remove_column(batch.schema.get_field_index(frames.SESSION))
     identities: Sequence[Any] = encoded.dictionary.to_pylist()
     if len(identities) == 1:
         yield identities[0], rows

@@ -3,10 +3,11 @@
 Rows that are tried again under the same unit and epoch are the same rows: that is what makes them appear once.
 """
 
+import operator
 import uuid
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, SupportsIndex
 
-from rta_wire import errors
+from rta_wire import errors, limits, name_checks, quoting
 from rta_writers.options.write import WriteOptions
 
 QUERY_ID: Final = "sql.streaming.queryId"
@@ -37,9 +38,23 @@ def job_name(options: WriteOptions) -> str:
     return options.job or uuid.uuid4().hex
 
 
-def program_unit(name: str | None) -> str:
+def program_unit(name: object) -> str:
     """The unit of a program that is no Spark task, by its own name or a new one."""
-    return unit_of(name or uuid.uuid4().hex, 0)
+    if name is None:
+        return unit_of(uuid.uuid4().hex, 0)
+    if not isinstance(name, str) or not name:
+        quoted = quoting.cut(str(name), quoting.NAME_MAX_CHARS)
+        raise errors.BadName(what="Unit", value=quoted, reason="it is text that is not empty, or None for a new unit")
+    return name_checks.check_unit(unit_of(name, 0))
+
+
+def check_epoch(epoch: object) -> int:
+    """The number of an epoch, if it is one. A mark with any other can't be read again."""
+    number = operator.index(epoch) if isinstance(epoch, SupportsIndex) and not isinstance(epoch, bool) else -1
+    if not 0 <= number <= limits.EPOCH_MAX:
+        quoted = quoting.cut(repr(epoch), quoting.NAME_MAX_CHARS)
+        raise errors.Usage(reason=f"epoch is {quoted}: it is a whole number between 0 and {limits.EPOCH_MAX}")
+    return number
 
 
 def batch_unit(job: str, options: WriteOptions) -> TaskUnit:

@@ -13,7 +13,7 @@ from rta_supervisor.archive import candidates as archive_candidates
 from rta_supervisor.archive import run as archive_run
 from rta_supervisor.archive.plan import ArchiveCandidate, ArchiveFilter
 from rta_supervisor.archive.run import ArchivedSession
-from rta_supervisor.cli import options, output, query_options
+from rta_supervisor.cli import options, output, query_options, session_lookup
 from rta_supervisor.control import client as control_client
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
@@ -49,6 +49,7 @@ class PlannedSession(msgspec.Struct, frozen=True):
 @click.option(
     "--session", "identities", multiple=True, metavar="IDENTITY", help="Only these sessions; may be repeated."
 )
+@options.external_ids
 @click.option(
     "--stream", "streams", multiple=True, metavar="NAME", help="Only sessions of these streams; may be repeated."
 )
@@ -93,8 +94,11 @@ def command(config: settings.Settings, path: Path | None, since_ns: int | None, 
                rta-supervisor archive --session run-17 --json | jq .sessions[].folder
                rta-supervisor archive --master spark://spark.example.com:7077
     """
+    names = options.check_names(
+        options.SessionNames(arguments["identities"], arguments["external_ids"], arguments["principal"])
+    )
     archive_filter = ArchiveFilter(
-        identities=arguments["identities"],
+        identities=tuple(one_shot.run(config, lambda link: session_lookup.resolve(link, config, names))),
         streams=arguments["streams"],
         sources=arguments["sources"],
         since_ms=(since_ns or 0) // MS_NS,

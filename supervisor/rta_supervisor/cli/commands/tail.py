@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from rta_supervisor.cli import options, output, session_lookup
+from rta_supervisor.cli.options import SessionNames
 from rta_supervisor.observe import queries
 from rta_supervisor.observe import tail as observe_tail
 from rta_supervisor.settings import settings
@@ -34,7 +35,7 @@ class TailOptions(msgspec.Struct, frozen=True):
 
 
 @click.command("tail")
-@click.argument("identity")
+@options.named_session
 @click.option(
     "--from-start",
     is_flag=True,
@@ -65,7 +66,7 @@ class TailOptions(msgspec.Struct, frozen=True):
 @options.with_settings
 def command(  # noqa: PLR0917 - an option of the command line each
     config: settings.Settings,
-    identity: str,
+    names: SessionNames,
     from_start: bool,
     channels: tuple[int, ...],
     sample_types: tuple[str, ...],
@@ -82,7 +83,7 @@ def command(  # noqa: PLR0917 - an option of the command line each
                rta-supervisor tail run-17 --sample-type float --sample-type 17=int16
     """
     tail_options = TailOptions(frozenset(channels), _parse_layouts(sample_types), burst.Framing(framing), as_json)
-    return one_shot.run(config, lambda link: _follow(link, config, identity, tail_options, from_start=from_start))
+    return one_shot.run(config, lambda link: _follow(link, config, names, tail_options, from_start=from_start))
 
 
 def _parse_layouts(texts: tuple[str, ...]) -> codec_layout.Plan:
@@ -104,9 +105,10 @@ def _parse_layouts(texts: tuple[str, ...]) -> codec_layout.Plan:
 
 
 async def _follow(
-    link: Link, config: settings.Settings, identity: str, tail_options: TailOptions, *, from_start: bool
+    link: Link, config: settings.Settings, names: SessionNames, tail_options: TailOptions, *, from_start: bool
 ) -> int:
     """Prints a session until it is closed, and gives the exit code."""
+    identity = await session_lookup.resolve_one(link, config, names)
     summary = await session_lookup.require_session(queries.RedisQueries(link, config), identity)
     if summary.state.is_closed and not from_start:
         _warn(f"{identity} is {summary.state}: nothing more will come. --from-start shows what is in the stream")

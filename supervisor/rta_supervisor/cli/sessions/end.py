@@ -9,6 +9,7 @@ from rich.progress import track
 from rich.text import Text
 
 from rta_supervisor.cli import options, output, session_lookup
+from rta_supervisor.cli.options import SessionNames
 from rta_supervisor.control import client as control_client
 from rta_supervisor.observe import queries
 from rta_supervisor.settings import settings
@@ -31,7 +32,7 @@ class EndedSession(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.argument("identities", metavar="IDENTITY...", nargs=-1, required=True)
+@options.named_sessions
 @click.option(
     "--state",
     type=click.Choice([State.CLOSED.value, State.TRUNCATED.value, State.FAILED.value]),
@@ -54,7 +55,7 @@ def close(state: str, **arguments: Any) -> None:
 
 
 @click.command()
-@click.argument("identities", metavar="IDENTITY...", nargs=-1, required=True)
+@options.named_sessions
 @options.timeout
 @options.yes
 @options.as_json
@@ -63,17 +64,18 @@ def abandon(**arguments: Any) -> None:
     """End sessions whose writers are gone, without waiting for the watchdog. Closed is final.
 
     \b
-    Example:  rta-supervisor sessions abandon run-17
+    Examples:  rta-supervisor sessions abandon run-17
+               rta-supervisor sessions abandon --external-id job-4711 --principal rig-4
     """
     _end(State.ABANDONED, **arguments)
 
 
 def _end(
-    state: State, *, config: settings.Settings, identities: Sequence[str], timeout_s: float, yes: bool, as_json: bool
+    state: State, *, config: settings.Settings, names: SessionNames, timeout_s: float, yes: bool, as_json: bool
 ) -> None:
-    one_shot.run(config, lambda link: _check_all(link, config, identities))
-    names = ", ".join(map(output.escape, identities))
-    options.confirm(f"End {names} as {state}? Closed is final.", yes=yes)
+    identities = one_shot.run(config, lambda link: _check_all(link, config, names))
+    listed = ", ".join(map(output.escape, identities))
+    options.confirm(f"End {listed} as {state}? Closed is final.", yes=yes)
     sessions = one_shot.run(config, lambda link: _end_all(link, config, identities, state, timeout_s=timeout_s))
     if as_json:
         output.print_json({"sessions": sessions})
@@ -85,12 +87,15 @@ def _end(
         console.print(sentence + f", {session.samples:,} samples")
 
 
-async def _check_all(link: Link, config: settings.Settings, identities: Sequence[str]) -> None:
-    """Raises before any session is ended where one of them does not exist, or no supervisor would serve the request."""
+async def _check_all(link: Link, config: settings.Settings, names: SessionNames) -> list[str]:
+    """The identities of all sessions. Raises before any is ended where one of them does not exist, or no supervisor
+    would serve the request."""
+    identities = await session_lookup.resolve(link, config, names)
     redis_queries = queries.RedisQueries(link, config)
     for identity in identities:
         await session_lookup.require_session(redis_queries, identity)
     await control_client.OperatorClient(link, config).check_is_served()
+    return identities
 
 
 async def _end_all(

@@ -11,6 +11,7 @@ from rich.text import Text
 from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.catalogue.model import CatalogueRow, StorageLocation
 from rta_supervisor.cli import catalogue_access, options, output, session_lookup
+from rta_supervisor.cli.options import SessionNames
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries, summaries
 from rta_supervisor.session import store as session_store
@@ -41,23 +42,28 @@ class SessionDetails(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.argument("identity")
+@options.named_session
 @options.as_json
 @options.with_settings
-def show(config: settings.Settings, identity: str, as_json: bool) -> None:
+def show(config: settings.Settings, names: SessionNames, as_json: bool) -> None:
     """Show one session: its JSON, its time range, who wrote how much, where its data is.
 
     One that Redis has forgotten is looked up in the catalogue.
 
     \b
     Examples:  rta-supervisor sessions show run-17
+               rta-supervisor sessions show --external-id job-4711
                rta-supervisor sessions show run-17 --json | jq .document.details
     """
-    details = one_shot.run(config, lambda link: load_details(link, config, identity))
+    details = one_shot.run(config, lambda link: _load_named(link, config, names))
     if as_json:
         output.print_json(details)
     else:
         output.console().print(_page(details))
+
+
+async def _load_named(link: Link, config: settings.Settings, names: SessionNames) -> SessionDetails:
+    return await load_details(link, config, await session_lookup.resolve_one(link, config, names))
 
 
 async def load_details(link: Link, config: settings.Settings, identity: str) -> SessionDetails:
@@ -84,12 +90,12 @@ async def load_details(link: Link, config: settings.Settings, identity: str) -> 
             catalogue_error=catalogue_error,
         )
     summary = await session_lookup.require_session(redis_queries, identity)
-    record = await session_store.SessionStore(link, config).read(identity)
-    unit_totals = {} if record is None else record.unit_totals
+    store = session_store.SessionStore(link, config)
+    record = await store.read(identity)
     return SessionDetails(
         session=summary,
         document=msgspec.Raw(record.document if record is not None and record.document else b"null"),
-        units={unit: Totals.from_strings(totals.split(" ")) for unit, totals in sorted(unit_totals.items())},
+        units=dict(sorted((await store.all_unit_totals(identity)).items())),
         expires_s=await link.do("TTL", config.keys.session(identity)),
         places=[*await _redis_locations(link, config, summary.stream), *locations],
         catalogue_error=catalogue_error,
@@ -173,6 +179,7 @@ def _page(details: SessionDetails) -> Group:
     raw_document = bytes(details.document)
     document = msgspec.json.decode(raw_document) or {}
     lost_data = " (Redis lost data of it)" if session.lost_data else ""
+    spoilt = [("spoilt", Text(output.escape(session.spoilt), style="red"))] if session.spoilt else []
     facts: list[tuple[str, Text | str]] = [
         ("session", output.escape(session.identity)),
         ("identifier", output.escape(str(document.get("identifier", output.EMPTY_CELL)))),
@@ -186,6 +193,7 @@ def _page(details: SessionDetails) -> Group:
         ("samples", f"{output.count(session.samples)} in {output.count(session.bursts)} bursts"),
         ("bytes", f"{output.size(session.stored_bytes)}, {output.size(session.raw_bytes)} before compression"),
         ("expires", _expiry(details.expires_s)),
+        *spoilt,
         ("data", output.escape(details.catalogue_error) if details.catalogue_error else _kinds(details.places)),
     ]
     parts: list[RenderableType] = [output.key_value_table(facts), ""]

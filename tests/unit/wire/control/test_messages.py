@@ -39,6 +39,8 @@ def test_a_control_message_survives_the_wire(message: Any) -> None:
         control_pb2.CancelRequest(request_id="r", target_request_id="a b"),
         control_pb2.ResurrectSession(request_id="r", identity="i{}"),
         control_pb2.OpenSession(request_id="r", identity="i", stream="s", external_id="x\n"),
+        control_pb2.UpdateSession(request_id="r", external_id="x\n"),
+        control_pb2.UpdateSession(request_id="r", identity="i", external_id="x"),
         control_pb2.Progress(identity="i", unit=""),
         control_pb2.Progress(identity="i", unit="u", totals=control_pb2.Totals(start_time=2, end_time=1)),
         control_pb2.Heartbeat(identity=""),
