@@ -21,7 +21,7 @@ def main() -> None:
     rta_writers.ship(spark)
     rta_writers.ship(spark)
     metrics = rta_writers.register(spark)
-    report: dict[str, Any] = {"metrics": metrics.as_dict(), "tuned": rta_writers.tune(spark)}
+    report: dict[str, Any] = {"metrics": [metrics.as_dict(), str(metrics)], "tuned": rta_writers.tune(spark)}
     frame = spark.range(0, ROWS, 1, 2).selectExpr("cast(id % 7 as int) channel", "id * 1000 time", "id / 4D value")
     with rta_writers.SessionClient(url).session("run-1", stream="rig") as session:
         rta_writers.check(frame, **session.options)
