@@ -18,6 +18,7 @@ shipped_path.activate()
 
 from rta_writers.control.client import SessionClient  # noqa: E402 - shipped packages have to be on the path
 from rta_writers.control.session import Session  # noqa: E402 - shipped packages have to be on the path
+from rta_writers.control.session_info import SessionInfo  # noqa: E402 - shipped packages have to be on the path
 
 if TYPE_CHECKING:
     from rta_writers.control.group import SessionGroup, sessions
@@ -30,6 +31,7 @@ __all__ = [
     "Session",
     "SessionClient",
     "SessionGroup",
+    "SessionInfo",
     "check",
     "deterministic",
     "register",
