@@ -22,7 +22,7 @@ from rta_writers.control.session_info import SessionInfo  # noqa: E402 - shipped
 
 if TYPE_CHECKING:
     from rta_writers.control.group import SessionGroup, sessions
-    from rta_writers.spark.driver import deterministic, register, tune
+    from rta_writers.spark.driver import check, deterministic, register, tune
     from rta_writers.spark.ship_packages import ship
     from rta_writers.write.burst_writer import BurstWriter, write_partition
 
@@ -32,6 +32,7 @@ __all__ = [
     "SessionClient",
     "SessionGroup",
     "SessionInfo",
+    "check",
     "deterministic",
     "register",
     "sessions",
@@ -42,6 +43,7 @@ __all__ = [
 
 _MODULES: Final = {
     "register": "rta_writers.spark.driver",
+    "check": "rta_writers.spark.driver",
     "tune": "rta_writers.spark.driver",
     "deterministic": "rta_writers.spark.driver",
     "ship": "rta_writers.spark.ship_packages",
