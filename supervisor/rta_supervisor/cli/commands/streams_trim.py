@@ -107,12 +107,20 @@ async def _trim_all(
     operator = control_client.OperatorClient(link, config, timeout_s=timeout_s)
     trimmed: list[TrimmedStream] = []
     for request in requests:
-        removed = 0
-        while True:
-            request.request_id = messages.new_request_id()
-            reply = await operator.trim(request)
-            removed += reply.removed_entries
-            if not reply.is_partial or not reply.removed_entries:
-                break
-        trimmed.append(TrimmedStream(request.stream, removed, reply.entries, reply.kept_because))
+        try:
+            trimmed.append(await _trim_stream(operator, request))
+        except errors.UnknownStream:
+            # A day may be removed meanwhile.
+            if len(requests) == 1:
+                raise
     return trimmed
+
+
+async def _trim_stream(operator: control_client.OperatorClient, request: control_pb2.TrimStream) -> TrimmedStream:
+    removed = 0
+    while True:
+        request.request_id = messages.new_request_id()
+        reply = await operator.trim(request)
+        removed += reply.removed_entries
+        if not reply.is_partial or not reply.removed_entries:
+            return TrimmedStream(request.stream, removed, reply.entries, reply.kept_because)

@@ -55,7 +55,7 @@ def test_a_supervisor_that_can_not_trim_is_named(
 
 def test_the_days_of_a_source_are_trimmed_by_time(client: redis.Redis, url: str) -> None:
     """All of them; by number a stream has to be named."""
-    with supervisors.running(url):
+    with supervisors.running(url, {"RTA_TRIM__IDLE_STREAM_S": "0", "RTA_DAYS__KEEP_DAYS": "0"}):
         for day in (day_streams.Day("rig", number) for number in (20_000, 20_001)):
             for number in range(10):
                 client.xadd(keys.stream(day.stream), {"id": "1", "data": b"x"}, id=f"{day.start_ms + number}-0")
