@@ -82,3 +82,13 @@ def test_the_role_of_an_operator_permits_nothing_else() -> None:
         ):  # fmt: skip
             with pytest.raises(redis.exceptions.NoPermissionError):
                 client.execute_command(*command.split())
+
+
+def test_an_older_file_of_the_role_is_enough_for_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without SSCAN `doctor` says what it can't look at."""
+    with acl.running() as embedded, redis.Redis(unix_socket_path=str(embedded.socket_path)) as admin:
+        admin.execute_command("ACL", "SETUSER", "operator", "-sscan")
+        monkeypatch.setenv("RTA_REDIS__URL", f"unix://operator:{acl.PASSWORD}@{embedded.socket_path}")
+        out = run("", "doctor", "--scan-keys", "10").out
+        assert "other producers  can't be looked at" in out
+        assert out.count("can't be looked at") == 1
