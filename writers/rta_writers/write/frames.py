@@ -15,6 +15,7 @@ from rta_wire.arrays import U32
 from rta_wire.codec import columns, encode, event_messages, layout, wide
 from rta_wire.codec.burst import Burst
 from rta_writers.options import parse as options_parse
+from rta_writers.options.stream_template import STREAM_COLUMN
 from rta_writers.options.write import Form, WriteOptions
 from rta_writers.write import column_types
 from rta_writers.write.column_types import ColumnType
@@ -50,6 +51,10 @@ class FrameEncoder(ABC):
         """Columns that may be in the frame."""
         return {}
 
+    def has_column(self, name: str) -> bool:
+        """Whether a column is one of the form, and not only of the session and its stream."""
+        return name in self.required_columns() or name in self.optional_columns()
+
     @abstractmethod
     def bursts(self, batch: pa.RecordBatch) -> Iterator[Burst]:
         """The bursts of a batch of rows."""
@@ -57,7 +62,10 @@ class FrameEncoder(ABC):
     def check(self, schema: pa.Schema) -> None:
         """Refuse columns that can't be written."""
         required = dict(self.required_columns())
+        optional = dict(self.optional_columns())
         if self.options.session is None:
+            optional[STREAM_COLUMN] = column_types.NAME_PART
+            required |= dict.fromkeys(self.options.stream_template.columns, column_types.NAME_PART)
             required[SESSION] = column_types.TEXT
         for name in required:
             if name not in schema.names:
@@ -65,7 +73,7 @@ class FrameEncoder(ABC):
                     reason=f"Format 'rta' needs a column {name!r}; the frame has {', '.join(schema.names) or 'none'}."
                     f"{_nearest_column(name, schema.names)}"
                 )
-        types = {**required, **self.optional_columns()}
+        types = {**optional, **required}
         for field in schema:
             if field.name not in types:
                 raise errors.Usage(
