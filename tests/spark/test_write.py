@@ -171,6 +171,10 @@ def test_spark_is_tuned_where_its_user_has_not(spark: SparkSession) -> None:
     assert set(rta_writers.tune(other)) == {rta_spark.BYTES_PER_BATCH, rta_spark.FILTERS}
     assert other.conf.get(rta_spark.ROWS_PER_BATCH) == "1234"
     assert rta_writers.tune(spark, columns=101)[rta_spark.ROWS_PER_BATCH] == "16336"
+    assert spark.conf.get(rta_spark.CODEGEN_FIELDS) == "202"
+    assert rta_writers.tune(spark, columns=5001)[rta_spark.ROWS_PER_BATCH] == "512"
+    # One method for so many columns takes more than the heap.
+    assert spark.conf.get(rta_spark.CODEGEN_FIELDS) == "100"
     assert rta_writers.tune(spark)[rta_spark.ROWS_PER_BATCH] == "131072"
 
 

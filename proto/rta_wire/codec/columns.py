@@ -133,6 +133,15 @@ def get_column(batch: pa.RecordBatch, name: str) -> pa.Array:
         raise errors.BadSamples(reason=f"there is no single column {name!r} among {batch.schema.names}") from error
 
 
+def get_columns(batch: pa.RecordBatch, names: Iterable[str]) -> list[pa.Array]:
+    """The columns of these names, each of which exactly one column must have. Faster than one by one."""
+    arrays = batch.columns
+    indices = {name: index for index, name in enumerate(batch.schema.names)}
+    if len(indices) < len(arrays):
+        return [get_column(batch, name) for name in names]
+    return [arrays[indices[name]] if name in indices else get_column(batch, name) for name in names]
+
+
 def times_ns(source: Any, first_row: int = 0) -> I64:
     """Nanoseconds since the Unix epoch from integers (taken as such) or timestamps of any unit."""
     values, valid = column(source, "time")

@@ -28,8 +28,9 @@ EVENT_DEFINITION_ID: Final = "event_definition_id"
 CHANNELS: Final = "channels"
 VALUES: Final = "values"
 
-GROUP_BYTES_MAX: Final = 8 * limits.MIB
-"""Rows that are encoded and sent together take at most about so much, however wide they are."""
+GROUP_BYTES_MAX: Final = 16 * limits.MIB
+"""Rows that are encoded and sent together take at most about so much, however wide they are. Each column of a group has
+a fixed cost: with half of this, 5,000 columns take 1.6 times as long."""
 
 
 class FrameEncoder(ABC):
@@ -67,11 +68,12 @@ class FrameEncoder(ABC):
             optional[STREAM_COLUMN] = column_types.NAME_PART
             required |= dict.fromkeys(self.options.stream_template.columns, column_types.NAME_PART)
             required[SESSION] = column_types.TEXT
+        names = dict.fromkeys(schema.names)
         for name in required:
-            if name not in schema.names:
+            if name not in names:
                 raise errors.Usage(
-                    reason=f"Format 'rta' needs a column {name!r}; the frame has {', '.join(schema.names) or 'none'}."
-                    f"{_nearest_column(name, schema.names)}"
+                    reason=f"Format 'rta' needs a column {name!r}; the frame has {', '.join(names) or 'none'}."
+                    f"{_nearest_column(name, list(names))}"
                 )
         types = {**optional, **required}
         for field in schema:
@@ -165,11 +167,9 @@ class WideEncoder(FrameEncoder):
         )
 
     def bursts(self, batch: pa.RecordBatch) -> Iterator[Burst]:
-        values = {
-            channel: decimals_to_doubles(columns.get_column(batch, name))
-            for name, channel in self.options.channels.items()
-        }
-        return self.encoder.table(columns.get_column(batch, TIME), values)
+        channels = self.options.channels
+        arrays = map(decimals_to_doubles, columns.get_columns(batch, channels))
+        return self.encoder.table(columns.get_column(batch, TIME), dict(zip(channels.values(), arrays, strict=True)))
 
 
 class EventsEncoder(FrameEncoder):
