@@ -300,6 +300,14 @@ class ImplausibleReport(RtaError):
     """A report of unit {unit!r} for session {identity!r} can't be right: {reason}"""
 
 
+class SpoiltKey(RtaError):
+    """The key {key!r} can't be used: {reason}. `rta-supervisor doctor --repair {key}` says whether it can be mended."""
+
+
+class NotRepairable(Usage):
+    """{key} is left as it is: {reason}."""
+
+
 class PoisonousMessage(RtaError):
     """A control message can't be handled: {reason}"""
 

@@ -50,7 +50,7 @@ OWNERS: Final = {
         keys=("STREAMS", "streams_used", "days", "unarchived"),
         fields=("SAFE", "ARCHIVED", "ARCHIVED_VERSION", "CUT"),
         functions=(
-            *("rtas_trim_1", "rtas_remove_1", "rtas_unlist_1", "rtas_forget_1"),
+            *("rtas_trim_2", "rtas_remove_2", "rtas_unlist_1", "rtas_forget_1"),
             *("rtas_day_choose_1", "rtas_day_keep_1", "rtas_day_drop_1", "rtas_day_remove_1"),
             *("rtas_put_away_1", "rtas_archived_1", "rtas_hold_for_archive_1", "rtas_note_cut_1"),
         ),
@@ -63,15 +63,16 @@ OWNERS: Final = {
         fields=(
             *("STREAM_SESSION_ID", "STREAM_NAME", "STREAM_POSITION", "LAST_UPDATED", "JSON", "T_START", "T_END"),
             *("STATE", "PRINCIPAL", "VERSION", "OPENED_MS", "EXTERNAL_ID", "TOTALS", "LOST"),
+            *("SPOILT", "UNIT_COUNT", "PROPERTY_COUNT"),
             *("UNIT_PREFIX", "PROPERTY_PREFIX", "CHANGE_PREFIX"),
             *("unit_field", "property_field", "change_field"),
         ),
         functions=(
-            *("rtas_open_1", "rtas_fold_2", "rtas_refresh_3", "rtas_put_json_1", "rtas_note_loss_1"),
-            *("rtas_raise_floor_1", "rtas_hold_1"),
+            *("rtas_open_2", "rtas_fold_3", "rtas_refresh_4", "rtas_put_json_2", "rtas_note_1"),
+            *("rtas_raise_floor_2", "rtas_hold_2"),
             *("rtas_external_bound_1", "rtas_external_claim_1", "rtas_external_confirm_1"),
             *("rtas_external_keep_1", "rtas_external_release_1", "rtas_external_note_1"),
-            *("rtas_announce_2", "rtas_tell_2", "rtas_show_3", "rtas_seal_1", "rtas_finish_2", "rtas_keep_1"),
+            *("rtas_announce_3", "rtas_tell_3", "rtas_show_4", "rtas_seal_2", "rtas_finish_3", "rtas_keep_2"),
         ),
     ),
     "rta_supervisor.compaction": OwnedNames(
@@ -79,10 +80,13 @@ OWNERS: Final = {
         fields=("COLD_FIELD",),
         functions=("rtas_freeze_1", "rtas_take_out_1", "rtas_switch_1", "rtas_shed_1"),
     ),
-    "rta_supervisor.recovery": OwnedNames(keys=("loss_counter",), functions=("rtas_resurrect_1",)),
+    "rta_supervisor.recovery": OwnedNames(keys=("loss_counter",), functions=("rtas_resurrect_2",)),
     "rta_supervisor.webhooks": OwnedNames(
-        keys=("hook_due", "hook_bodies", "hook_tries", "hook_done"),
-        functions=("rtas_hook_add_1", "rtas_hook_take_1", "rtas_hook_put_back_1", "rtas_hook_settle_1"),
+        keys=(
+            *("hook_due", "hook_bodies", "hook_tries", "hook_done"),
+            *("hook_ready", "hook_later", "hook_order", "hook_places", "hook_turns"),
+        ),
+        functions=("rtas_hook_add_2", "rtas_hook_take_2", "rtas_hook_put_back_2", "rtas_hook_settle_2"),
     ),
     "rta_supervisor.observe": OwnedNames(
         keys=("history_slot", "limits_reached"), functions=("rtas_first_id_1", "rtas_count_1")

@@ -43,6 +43,15 @@ EXTERNAL_ID: Final = "externalId"
 LOST: Final = "lost"
 """That Redis lost data of the session."""
 
+SPOILT: Final = "spoilt"
+"""What of the session can't be read, as a sentence for people."""
+
+UNIT_COUNT: Final = "units"
+"""Fields with the prefix of units, absent in sessions of older supervisors."""
+
+PROPERTY_COUNT: Final = "properties"
+"""Fields with the prefix of properties, without the one of the state."""
+
 SAFE: Final = "safe"
 """The version that the catalogue has."""
 
@@ -305,6 +314,26 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def hook_tries(self, target: str) -> str:
         """Hash with a TTL: how often each delivery was tried."""
         return f"{self.prefix}hook:{{{target}}}:tries"
+
+    def hook_ready(self, target: str) -> str:
+        """Sorted set with a TTL: deliveries that may be taken, by principal and session."""
+        return f"{self.prefix}hook:{{{target}}}:ready"
+
+    def hook_later(self, target: str) -> str:
+        """Sorted set with a TTL: deliveries that are taken or failed, by when they are due in ms."""
+        return f"{self.prefix}hook:{{{target}}}:later"
+
+    def hook_order(self, target: str) -> str:
+        """Sorted set with a TTL: all deliveries, by principal and age."""
+        return f"{self.prefix}hook:{{{target}}}:order"
+
+    def hook_places(self, target: str) -> str:
+        """Hash with a TTL: the entry of each delivery in the sets above."""
+        return f"{self.prefix}hook:{{{target}}}:places"
+
+    def hook_turns(self, target: str) -> str:
+        """Hash with a TTL: the principal that was served last, and the session that was, for each principal."""
+        return f"{self.prefix}hook:{{{target}}}:turns"
 
     def hook_done(self, target: str, delivery_id: str) -> str:
         """String with a TTL: a delivery that was delivered or given up a moment ago."""

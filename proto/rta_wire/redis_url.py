@@ -54,6 +54,11 @@ def parse(url: str, *, where: str = "Redis URL") -> RedisUrl:
     scheme, separator, rest = url.partition("://")
     if not separator:
         raise _bad(where, url, "it has no scheme; it begins with redis://, rediss://, unix:// or redis+sentinel://")
+    if scheme in ("redis", "rediss"):
+        database = rest.partition("?")[0].rpartition("@")[2].partition("/")[2].strip("/")
+        if database and not database.isdecimal():
+            # redis-py would take database 0.
+            raise _bad(where, url, "its database, after the '/', is not a number")
     if scheme in ("redis", "rediss", "unix"):
         return RedisUrl(RedisMode.SINGLE, url)
     plain, _, mode = scheme.partition("+")
@@ -117,5 +122,8 @@ def redact(url: str) -> str:
 
 def bad_url(url: str, error: ValueError) -> errors.BadConfiguration:
     """The error for a URL that redis-py refuses. Where there is a password, redis-py's own message may quote it."""
-    reason = "it is no URL of a Redis. Write '/', '@', '?' and '#' in a password as %2F, %40, %3F and %23"
+    reason = (
+        "it is no URL of a Redis, or its query has an option or a value that redis-py does not take. "
+        "Write '/', '@', '?' and '#' in a password as %2F, %40, %3F and %23"
+    )
     return errors.BadConfiguration(where=f"Redis URL {redact(url)!r}", reason=reason if "@" in url else str(error))

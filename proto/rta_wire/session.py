@@ -94,7 +94,7 @@ def build(identity: str, *, identifier: str | None = None, details: Json | None 
         "identity": identity,
         "state": State.OPEN.value,
         "timestamp": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
-        "identifier": identifier or identity,
+        "identifier": identity if identifier in (None, "") else identifier,
     }
     if details is not None:
         document["details"] = details
@@ -143,7 +143,17 @@ def _loads(text: str | bytes) -> Any:
 
 def dump(document: Json) -> bytes:
     """A document to JSON text without spaces, after a check."""
-    check(document)
+    return _dumps(check(document))
+
+
+def dump_properties(properties: Json) -> str:
+    """The properties of an update to JSON text, after the checks that don't need the rest of the document."""
+    text = _dumps(properties).decode()
+    parse_properties(text)
+    return text
+
+
+def _dumps(document: Json) -> bytes:
     try:
         raw = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (ValueError, TypeError, RecursionError) as error:

@@ -17,7 +17,7 @@ from rta_supervisor.transport import pipeline as transport_pipeline
 from rta_supervisor.transport.link import Link
 
 NOT_ABOUT_SESSIONS = (
-    *("rtas_begin_1", "rtas_missing_1", "rtas_raise_floor_1"),
+    *("rtas_begin_1", "rtas_missing_1", "rtas_raise_floor_2"),
     *("rtas_take_1", "rtas_release_1", "rtas_retire_1"),
 )
 EFFECTS = ("FCALL", "XADD", "SADD", "ZADD", "INCRBY", "HSET", "SET")

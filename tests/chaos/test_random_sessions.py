@@ -15,7 +15,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from rta_supervisor.control.waiting_requests import Wait
 from rta_supervisor.embedded import server
+from rta_supervisor.session.progress_reader import SessionProgress
 from rta_supervisor.session.silence_watchdog import SilenceWatchdog
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
@@ -248,7 +250,8 @@ class Lives(RuleBasedStateMachine):
         if not modelled.is_closed:
             is_complete = modelled.totals.samples >= expected
             if not is_complete and not is_late:
-                assert reply is None
+                assert isinstance(reply, Wait)
+                assert not reply.is_met(SessionProgress(is_closed=False, totals=modelled.totals))
                 return
             modelled.state = state if is_complete or state != "closed" else "truncated"
         assert reply.state == modelled.state

@@ -12,8 +12,8 @@ from rta_supervisor.recovery.recovery import Recovery
 from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.session.effects import SessionEffects
-from rta_supervisor.session.external_ids import ExternalIds
 from rta_supervisor.session.model import SessionRecord, SessionRef
+from rta_supervisor.session.opening.external_ids import ExternalIds
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
@@ -38,17 +38,21 @@ def service(
     sessions: SessionStore,
     on_change: Callable[[str], None] = lambda _: None,
     clock: Clock = now_ms,
+    remove_hash: Callable[[str, str], None] = lambda _key, _prefix: None,
 ) -> SessionService:
     """What serves requests about sessions, with its effects."""
-    effects = SessionEffects(link, settings_, sessions, on_change, clock=clock)
+    effects = SessionEffects(link, settings_, sessions, on_change, remove_hash=remove_hash, clock=clock)
     external_ids = ExternalIds(link, settings_, sessions)
     return SessionService(settings_, sessions, effects, external_ids, DayIndex(link, settings_, clock), clock=clock)
 
 
-async def opened(link: Link, identity: str = "run-1") -> tuple[SessionStore, SessionService]:
+async def opened(
+    link: Link, identity: str = "run-1", settings_: settings.Settings | None = None, **parts: Any
+) -> tuple[SessionStore, SessionService]:
     """A store of sessions and a service, with one session in `rig` that is open."""
-    sessions = SessionStore(link, config())
-    session_service = service(link, config(), sessions)
+    settings_ = settings_ or config()
+    sessions = SessionStore(link, settings_)
+    session_service = service(link, settings_, sessions, **parts)
     text = session.dump(session.build(identity)).decode()
     request = control_pb2.OpenSession(identity=identity, stream="rig", session_json=text)
     await session_service.open(control_entry(), request)

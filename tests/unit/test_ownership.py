@@ -17,10 +17,10 @@ NO_NAMES_IN_REDIS = {"DEFAULT_PRINCIPAL", "DEFAULT_OPERATOR"}
 
 LUA_OF_ANOTHER_PACKAGE = {
     # Both work on the stream of a session, and the library is whole in one file.
-    "rtas_trim_1": "rta_supervisor/session/stream.lua",
-    "rtas_remove_1": "rta_supervisor/session/stream.lua",
+    "rtas_trim_2": "rta_supervisor/session/stream.lua",
+    "rtas_remove_2": "rta_supervisor/session/stream.lua",
     # It writes both hashes of a session; what is put back is decided by recovery.
-    "rtas_resurrect_1": "rta_supervisor/session/resurrected_sessions.lua",
+    "rtas_resurrect_2": "rta_supervisor/session/resurrected_sessions.lua",
 }
 """Functions that their owner calls and that stand in the file of the package that owns their keys."""
 

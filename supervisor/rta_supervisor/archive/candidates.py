@@ -7,7 +7,7 @@ from rta_supervisor.archive.plan import ArchiveCandidate, ArchiveFilter
 from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.session import model as session_model
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import paging
+from rta_supervisor.transport import paging, scanning
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, errors, keys
 from rta_wire.session import State
@@ -30,7 +30,7 @@ async def find(link: Link, config: settings.Settings, archive_filter: ArchiveFil
     """The sessions to archive: unarchived ones that the filter selects, or those that it names."""
     if archive_filter.identities:
         return archive_filter.select(await _read_named(link, config, archive_filter.identities))
-    members = await link.do("ZRANGE", config.keys.unarchived(), 0, -1)
+    members = await scanning.read_sorted_set(link, config.keys.unarchived())
     unarchived = [UnarchivedSession.parse(member) for member in members]
     candidates = await read(link, config, [session.identity for session in unarchived])
     by_session_id = {candidate.stream_session_id: candidate for candidate in candidates.values()}

@@ -15,9 +15,9 @@ from rta_supervisor.retention.unarchived_session import JSON_ONLY, UnarchivedSes
 from rta_supervisor.session import model as session_model
 from rta_supervisor.session.model import Published, SessionRef
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.failures import RETRIABLE_ERRORS
+from rta_supervisor.transport.failures import RETRIABLE_ERRORS, classify, is_key_specific
 from rta_supervisor.transport.link import Link
-from rta_wire import entry_ids, errors, keys
+from rta_wire import entry_ids, errors, keys, redis_errors
 from rta_wire.session import State
 
 PAGE_ROWS: Final = 500
@@ -105,7 +105,7 @@ class CatalogueWriter:
 
     async def _read_rows(self, identities: Sequence[str]) -> tuple[list[CatalogueRow], list[CatalogueExternalId]]:
         """The rows and the external ids of sessions that exist, from no more fields than they have."""
-        replies = await self._link.do_all(
+        replies = await self._link.try_all(
             [
                 command
                 for identity in identities
@@ -118,9 +118,14 @@ class CatalogueWriter:
         at_ms = now_ms()
         rows: list[CatalogueRow] = []
         external_ids: list[CatalogueExternalId] = []
-        for identity, (*state_fields, external_id), hash_fields in zip(
-            identities, replies[::2], replies[1::2], strict=True
-        ):
+        for identity, state_reply, hash_fields in zip(identities, replies[::2], replies[1::2], strict=True):
+            if error := next((reply for reply in (state_reply, hash_fields) if isinstance(reply, Exception)), None):
+                # Somebody has put something else in place of a hash: that keeps no other session from being written.
+                if not is_key_specific(error):
+                    raise classify(error)
+                self._log.error("session_spoilt", session=identity, reason=redis_errors.first_line(error))
+                continue
+            *state_fields, external_id = state_reply
             if state_fields[0] is None:
                 continue
             rows.append(row := row_from_redis(identity, state_fields, hash_fields, at_ms))

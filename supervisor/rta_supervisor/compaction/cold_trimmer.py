@@ -14,8 +14,8 @@ from rta_supervisor.retention import archive_floor
 from rta_supervisor.retention.archive_floor import ArchiveFloor
 from rta_supervisor.retention.archive_floor_store import ArchiveFloorStore
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import scanning
 from rta_supervisor.transport.link import Link
-from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import entry_ids, errors
 from rta_wire.stream import cold_index
 from rta_wire.stream.cold_index import ColdExtent
@@ -32,7 +32,7 @@ class ColdTrimmer:
 
     async def sweep(self, until_ms: int) -> None:
         """Trim the cold part of every stream, also where compaction is switched off."""
-        index = pairs_to_dict(await self._link.do("HGETALL", self._config.keys.cold_index()))
+        index = await scanning.read_hash(self._link, self._config.keys.cold_index())
         if not index:
             return
         floors = await self._floors.read()

@@ -23,9 +23,8 @@ from rta_supervisor.nodes import leases, periodic
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands
+from rta_supervisor.transport import commands, scanning
 from rta_supervisor.transport.link import Link
-from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import entry_ids, errors, keys
 
 PAUSE_MAX_S: Final = 10.0
@@ -152,10 +151,11 @@ class Compactor:
     async def _unused_streams(self) -> list[str]:
         """Streams without an open session that no session used for `after_s`, longest unused first."""
         before_ms = now_ms() - int(self._config.compact.after_s * 1000)
-        streams = await self._link.do("ZRANGEBYSCORE", self._config.keys.streams_used(), "-inf", before_ms)
+        last_use_ms = await scanning.read_sorted_set(self._link, self._config.keys.streams_used())
         open_refs, _ = await self._sessions.open_and_closed()
         busy = {ref.stream for ref in open_refs}
-        return [stream for stream in map(bytes.decode, streams) if stream not in busy]
+        unused = (raw.decode() for raw, used_ms in last_use_ms.items() if float(used_ms) <= before_ms)
+        return [stream for stream in unused if stream not in busy]
 
     async def _last_id_to_move(self, store: CompactionStore) -> str | None:
         """Up to which entry a stream is to be moved. None: it is empty, or its last entry is too young."""
@@ -169,8 +169,8 @@ class Compactor:
 
     async def _index_unindexed(self) -> None:
         """Index cold streams that are in no index: Redis lost the index entry and not the stream."""
-        used = [raw.decode() for raw in await self._link.do("ZRANGE", self._config.keys.streams_used(), 0, -1)]
-        index = pairs_to_dict(await self._link.do("HGETALL", self._config.keys.cold_index()))
+        used = [raw.decode() for raw in await scanning.read_sorted_set(self._link, self._config.keys.streams_used())]
+        index = await scanning.read_hash(self._link, self._config.keys.cold_index())
         indexed = {name.decode() for name in index}
         unindexed = [stream for stream in used if stream not in indexed]
         replies = await self._link.do_all([("EXISTS", keys.cold_stream(stream)) for stream in unindexed])

@@ -1,12 +1,11 @@
-"""An entry of a control stream, what becomes of a batch of entries, and who handles them."""
+"""An entry of a control stream, and who handles a batch of them. Pure."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
 
-from rta_supervisor.transport.replies import pairs_to_dict
-from rta_wire import entry_ids, errors, keys
+from rta_wire import entry_ids, errors
 
 
 class ControlEntry(msgspec.Struct, frozen=True):
@@ -21,32 +20,27 @@ class ControlEntry(msgspec.Struct, frozen=True):
     """The message; None where the entry has none."""
 
     is_first_delivery: bool
-    """Whether it was never read before. Otherwise it was deferred, or a supervisor read it and did not finish."""
+    """Whether it was never read before. Otherwise it had to wait, or a supervisor read it and did not finish."""
+
+    read_ms: int = entry_ids.PART_MAX
+    """When it was read, by the server's clock."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of its message."""
+        return len(self.raw or b"")
 
     @property
     def sent_ms(self) -> int:
-        return entry_ids.ms_of(self.id)
+        """When it was sent: the time in its id, which a client can choose, but never later than it was read."""
+        return min(entry_ids.ms_of(self.id), self.read_ms)
 
 
-class BatchResult(msgspec.Struct, frozen=True):
-    """What became of a batch: entries to acknowledge, and entries to handle again later."""
-
-    handled: Sequence[ControlEntry]
-    deferred: Sequence[ControlEntry] = ()
-
-
-class Handler(Protocol):
+class BatchHandler(Protocol):
     """Handles the messages of a kind of control stream."""
 
-    async def handle(self, entries: Sequence[ControlEntry]) -> BatchResult:
-        """Do what the messages of a batch ask for, and return which are done and which to handle again later."""
+    async def handle(self, entries: Sequence[ControlEntry]) -> None:
+        """Do what the messages of a batch ask for."""
 
     async def refuse(self, entry: ControlEntry, error: errors.RtaError) -> None:
-        """Add a message that can't be handled to the dead letters, and reply to it where it wants a reply."""
-
-
-def message_in(fields: Sequence[bytes] | None) -> bytes | None:
-    """The message in the fields of an entry; None where it has none, as an entry that was deleted meanwhile."""
-    if fields is not None and len(fields) == 2 and fields[0] == keys.CONTROL_FIELD:
-        return fields[1]
-    return pairs_to_dict(fields or ()).get(keys.CONTROL_FIELD)
+        """Add a message that can't be handled to the dead letters."""

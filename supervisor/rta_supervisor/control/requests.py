@@ -1,5 +1,6 @@
-"""Serves requests: each is decoded, checked against its deadline, given to the service of its type, and answered with
-one reply. Knows no session: the services come from the wiring, one for each type of request.
+"""Serves one request: checks it against its deadline, gives it to the service of its type, and answers it with one
+reply. Cancellations are served many at a time. Knows no session: the services come from the wiring, one for each type
+of request. Which request is served when is decided in `request_consumer`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -7,11 +8,13 @@ from typing import Any, Final
 
 from rta_supervisor.control import expiry, server_functions
 from rta_supervisor.control.dead_letters import DeadLetterWriter
-from rta_supervisor.control.entry import BatchResult, ControlEntry
+from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.control.request_priority import RequestPriority
+from rta_supervisor.control.waiting_requests import RequestInHand, Wait
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import commands
 from rta_supervisor.transport.failures import DataLost
 from rta_supervisor.transport.link import Link
 from rta_wire import errors
@@ -20,11 +23,8 @@ from rta_wire.pb import control_pb2
 
 RequestOutcome = control_pb2.SessionReply | errors.RtaError
 
-RequestService = Callable[[ControlEntry, Any], Awaitable[control_pb2.SessionReply | None]]
-"""Serves one type of request. Gives None while the request has to wait for something."""
-
-DecodedEntry = tuple[ControlEntry, messages.Message | errors.RtaError]
-"""An entry with its message, or with the error that says why it has none."""
+RequestService = Callable[[ControlEntry, Any], Awaitable[control_pb2.SessionReply | Wait]]
+"""Serves one type of request. Gives what the request has to wait for where it can't be answered yet."""
 
 KINDS: Final[dict[type, str]] = {
     control_pb2.OpenSession: "open",
@@ -38,7 +38,7 @@ KINDS: Final[dict[type, str]] = {
 
 
 class RequestHandler:
-    """Serves requests one by one, in order, each with one reply."""
+    """Serves requests, each with one reply."""
 
     def __init__(
         self,
@@ -57,57 +57,88 @@ class RequestHandler:
         self._request_priority = request_priority or RequestPriority()
         self._log = log.get()
 
-    async def handle(self, entries: Sequence[ControlEntry]) -> BatchResult:
-        """Serve a batch, cancellations before the requests that they cancel. Reports wait meanwhile."""
+    async def serve(self, request: RequestInHand) -> Wait | None:
+        """Serve a request. Gives what it has to wait for; None where it is done with. Reports wait meanwhile."""
         with self._request_priority.serving():
-            decoded = [_decode(entry) for entry in entries]
-            decoded.sort(key=lambda pair: not isinstance(pair[1], control_pb2.CancelRequest))
-            deferred = [entry for entry, message in decoded if not await self._serve(entry, message)]
-        return BatchResult([entry for entry in entries if entry not in deferred], deferred)
+            return await self._serve(request.entry, request.message)
 
-    async def refuse(self, entry: ControlEntry, error: errors.RtaError) -> None:
+    async def _serve(self, entry: ControlEntry, message: messages.Message | errors.RtaError) -> Wait | None:
+        if isinstance(message, errors.RtaError):
+            await self._dead_letters.add(entry, message)
+            return None
+        if not isinstance(message, messages.Request):
+            await self._dead_letters.add(entry, errors.BadMessage(reason="a report came in the lane of requests"))
+            return None
+        if isinstance(message, control_pb2.CancelRequest):
+            await self.cancel([(entry, message)])
+            return None
+        if await self._link.do("EXISTS", self._keys.reply(message.request_id)):
+            return None
+        expired = self._expired(entry)
+        if expired is not None:
+            await self._refuse(entry, message, expired)
+            return None
+        with log.bound(request=message.request_id, principal=entry.principal, session=message.identity):
+            outcome = await self._outcome(entry, message)
+        if isinstance(outcome, Wait):
+            return outcome
+        await self.answer(message, outcome)
+        return None
+
+    async def cancel(self, cancellations: Sequence[tuple[ControlEntry, control_pb2.CancelRequest]]) -> None:
+        """Serve cancellations: reply to their targets that they are cancelled, then to themselves. A request that has a
+        reply is not served."""
+        valid: list[control_pb2.CancelRequest] = []
+        for entry, request in cancellations:
+            if (expired := self._expired(entry)) is not None:
+                await self._refuse(entry, request, expired)
+                continue
+            try:
+                messages.check(request)
+            except errors.RtaError as error:
+                await self.answer(request, error)
+            else:
+                valid.append(request)
+        are_first = await self._link.do_all(
+            [self._reply_command(request.target_request_id, errors.RequestCancelled()) for request in valid]
+        )
+        outcomes: list[RequestOutcome] = [
+            control_pb2.SessionReply() if is_first else errors.RequestAnswered(request=request.target_request_id)
+            for request, is_first in zip(valid, are_first, strict=True)
+        ]
+        await self._link.do_all(
+            [self._reply_command(request.request_id, outcome) for request, outcome in zip(valid, outcomes, strict=True)]
+        )
+        for request, outcome in zip(valid, outcomes, strict=True):
+            _count(request, outcome)
+        if count := sum(are_first):
+            self._log.info("request_cancelled", target=valid[0].target_request_id, count=count)
+
+    async def refuse(self, request: RequestInHand, error: errors.RtaError) -> None:
         """Add a message that can't be handled to the dead letters, and reply to a request with the error."""
-        await self._refuse(*_decode(entry), error)
+        await self._refuse(request.entry, request.message, error)
 
     async def _refuse(
         self, entry: ControlEntry, message: messages.Message | errors.RtaError, error: errors.RtaError
     ) -> None:
         await self._dead_letters.add(entry, error)
         if isinstance(message, messages.Request):
-            await self._reply(message.request_id, error)
-            _count(message, error)
+            await self.answer(message, error)
 
-    async def _serve(self, entry: ControlEntry, message: messages.Message | errors.RtaError) -> bool:
-        """Serve one message. Whether it is done with; otherwise it has to wait for something."""
-        if isinstance(message, errors.RtaError):
-            await self._dead_letters.add(entry, message)
-            return True
-        if not isinstance(message, messages.Request):
-            await self._dead_letters.add(entry, errors.BadMessage(reason="a report came in the lane of requests"))
-            return True
-        if await self._link.do("EXISTS", self._keys.reply(message.request_id)):
-            return True
-        expired = expiry.expired_request(
+    async def answer(self, request: messages.Request, outcome: RequestOutcome) -> None:
+        """Reply to a request, unless it has a reply."""
+        await self._link.do(*self._reply_command(request.request_id, outcome))
+        _count(request, outcome)
+
+    def _expired(self, entry: ControlEntry) -> errors.RequestExpired | None:
+        return expiry.expired_request(
             entry.sent_ms, now_ms(), is_first_delivery=entry.is_first_delivery, config=self._config.control
         )
-        if expired is not None:
-            await self._refuse(entry, message, expired)
-            return True
-        session = getattr(message, "identity", None)
-        with log.bound(request=message.request_id, principal=entry.principal, session=session):
-            outcome = await self._outcome(entry, message)
-        if outcome is None:
-            return False
-        await self._reply(message.request_id, outcome)
-        _count(message, outcome)
-        return True
 
-    async def _outcome(self, entry: ControlEntry, request: messages.Request) -> RequestOutcome | None:
-        """What a request is to be answered with; None while it has to wait for something."""
+    async def _outcome(self, entry: ControlEntry, request: messages.Request) -> RequestOutcome | Wait:
+        """What a request is to be answered with, or what it has to wait for."""
         try:
             messages.check(request)
-            if isinstance(request, control_pb2.CancelRequest):
-                return await self._cancel(request)
             return await self._services[type(request)](entry, request)
         except errors.UnknownSession as error:
             if not await self._link.do("XRANGE", entry.key, entry.id, entry.id):
@@ -118,30 +149,13 @@ class RequestHandler:
             self._log.warning("request_refused", reason=str(error))
             return error
 
-    async def _cancel(self, request: control_pb2.CancelRequest) -> RequestOutcome:
-        """Reply to another request that it is cancelled: a request that has a reply is not served."""
-        target = request.target_request_id
-        if await self._reply(target, errors.RequestCancelled()):
-            self._log.info("request_cancelled", target=target)
-            return control_pb2.SessionReply()
-        return errors.RequestAnswered(request=target)
-
-    async def _reply(self, request_id: str, outcome: RequestOutcome) -> bool:
-        """Reply, unless there is a reply. Whether it is the first one."""
+    def _reply_command(self, request_id: str, outcome: RequestOutcome) -> commands.Command:
+        """The command that replies to a request, unless it has a reply. It gives whether this is the first one."""
         raw = messages.pack_reply(request_id, outcome)
-        ttl_s = self._config.control.reply_ttl_s
-        return bool(await self._link.do(*server_functions.reply(self._keys, request_id, raw, ttl_s=ttl_s)))
+        return server_functions.reply(self._keys, request_id, raw, ttl_s=self._config.control.reply_ttl_s)
 
 
 def _count(request: messages.Request, outcome: RequestOutcome) -> None:
     """Count a request by type, and by its error."""
     result = type(outcome).__name__ if isinstance(outcome, errors.RtaError) else "done"
     counters.counts.requests[KINDS[type(request)], result] += 1
-
-
-def _decode(entry: ControlEntry) -> DecodedEntry:
-    try:
-        return entry, messages.unpack(entry.raw)
-    except errors.RtaError as error:
-        # Without the traceback, which holds the decoded message for as long as the error is kept.
-        return entry, error.with_traceback(None)

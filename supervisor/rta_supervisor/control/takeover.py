@@ -2,7 +2,7 @@
 those that were not acknowledged for long. Removes dead supervisors from the consumer group once they have none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import redis.exceptions
@@ -33,33 +33,37 @@ class Takeover:
         self._lease_s = config.node.lease_s
         self._log = log.get(lane=kind)
 
-    async def claim_idle(self) -> None:
-        """Claim what was not acknowledged for `control.retry_s`, whichever supervisor has read it."""
-        for key in self._control_streams:
-            await self._claim_idle(key)
+    async def claim_idle(self, is_in_hand: Callable[[str, str], bool] = lambda _key, _id: False) -> list[str]:
+        """Claim what was not acknowledged for `control.retry_s`, whichever supervisor has read it.
 
-    async def _claim_idle(self, key: str) -> None:
+        `is_in_hand`: whether this supervisor has an entry of a control stream in hand. Gives the control streams with
+        entries that it has not.
+        """
+        return [key for key in self._control_streams if await self._claim_idle(key, is_in_hand)]
+
+    async def _claim_idle(self, key: str, is_in_hand: Callable[[str, str], bool]) -> int:
         idle_ms = int(self._config.control.retry_s * 1000)
         start: str | bytes = "0-0"
+        count = 0
         while True:
             start, claimed, *_ = await self._link.do(
                 *("XAUTOCLAIM", key, keys.CONTROL_GROUP, self._consumer, idle_ms, start),
                 *("COUNT", self._config.control.batch, "JUSTID"),
             )
-            if claimed:
-                counters.counts.redelivered += len(claimed)
-                self._log.info("messages_claimed", stream=key, count=len(claimed))
+            left = sum(not is_in_hand(key, entry_id.decode()) for entry_id in claimed)
+            if left:
+                count += left
+                counters.counts.redelivered += left
+                self._log.info("messages_claimed", stream=key, count=left)
             if start == b"0-0":
-                return
+                return count
 
-    async def claim_from_dead(self) -> bool:
-        """Claim what dead supervisors have read and not acknowledged. Whether there was anything."""
-        count = 0
-        for key in self._control_streams:
-            count += await self._claim_from_dead(key)
-        if count:
-            self._log.info("messages_inherited", count=count)
-        return count > 0
+    async def claim_from_dead(self) -> list[str]:
+        """Claim what dead supervisors have read and not acknowledged. Gives the control streams where there was any."""
+        counts = {key: await self._claim_from_dead(key) for key in self._control_streams}
+        if any(counts.values()):
+            self._log.info("messages_inherited", count=sum(counts.values()))
+        return [key for key, count in counts.items() if count]
 
     async def _claim_from_dead(self, key: str) -> int:
         try:

@@ -64,6 +64,8 @@ class Counts:
         """Tries by target and outcome."""
         self.limits_reached: dict[tuple[str, str], int] = defaultdict(int)
         """By principal and limit."""
+        self.http_closed: dict[str, int] = defaultdict(int)
+        """Connections that were refused or closed by a limit, by reason."""
         self.redelivered = 0
         self.evicted = 0
         self.data_losses = 0

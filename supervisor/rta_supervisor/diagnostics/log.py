@@ -55,6 +55,13 @@ def configure(settings: settings_.LogSettings, secrets: Sequence[str] = ()) -> N
     logging.basicConfig(level=logging.WARNING, handlers=[_LibraryHandler()], force=True)
 
 
+def configure_for_command() -> None:
+    """Set up the log of a command line, unless a log is set up already: what parts of the supervisor log in it goes to
+    standard error. Standard output is what the command prints."""
+    if not structlog.is_configured():
+        structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
+
+
 def get(**fields: Any) -> Log:
     """A logger whose events have these fields."""
     log: Log = structlog.get_logger(**fields)

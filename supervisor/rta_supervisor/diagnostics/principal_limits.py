@@ -1,6 +1,11 @@
 """Notes that a principal has reached a limit: counted for metrics and the doctor, and logged."""
 
+from typing import Final
+
 from rta_supervisor.diagnostics import counters, log
+
+SPOILT_KEYS: Final = "spoilt_keys"
+"""In place of a limit: keys of its sessions hold something else than they should."""
 
 
 def note_reached(principal: str, limit: str, *, count: int = 1) -> None:
@@ -8,6 +13,11 @@ def note_reached(principal: str, limit: str, *, count: int = 1) -> None:
     with its section where it stands in another."""
     counters.counts.limits_reached[principal, limit] += count
     log.get().warning("limit_reached", principal=principal, limit=setting_of(limit), count=count)
+
+
+def note_spoilt(principal: str) -> None:
+    """Count a session of a principal with a key that can't be read or written. Whoever finds it logs it."""
+    counters.counts.limits_reached[principal, SPOILT_KEYS] += 1
 
 
 def setting_of(limit: str) -> str:

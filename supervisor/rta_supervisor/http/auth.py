@@ -7,9 +7,8 @@ choice (DNS rebinding); hence the check of the host name.
 
 import hmac
 from typing import Final
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
-from starlette.datastructures import URL
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -40,7 +39,7 @@ class AuthMiddleware:
                 return None
             return PlainTextResponse("Ask for localhost, or set http.token.\n", 421)
         if (token := request.query_params.get(QUERY)) is not None and self._is_right(token):
-            return self._redirect_with_cookie(request.url)
+            return self._redirect_with_cookie(request)
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         token = bearer.strip() if scheme.lower() == "bearer" else request.cookies.get(COOKIE, "")
         if self._is_right(token):
@@ -50,9 +49,14 @@ class AuthMiddleware:
     def _is_right(self, token: str) -> bool:
         return hmac.compare_digest(token.encode(errors="surrogateescape"), self._token)
 
-    def _redirect_with_cookie(self, url: URL) -> Response:
+    def _redirect_with_cookie(self, request: HTTPConnection) -> Response:
         """Moves the token from `?token=` to a cookie: the address that people see and share is clean."""
-        query = urlencode([(name, value) for name, value in parse_qsl(url.query) if name != QUERY])
-        response = RedirectResponse(url.path + (f"?{query}" if query else ""), 303)
+        response = RedirectResponse(location_without_token(request.scope["path"], request.url.query), 303)
         response.set_cookie(COOKIE, self._token.decode(), httponly=True, samesite="strict")
         return response
+
+
+def location_without_token(path: str, query: str) -> str:
+    """Where to ask again without the token: on this host. A path that began with two slashes would name another one."""
+    rest = urlencode([(name, value) for name, value in parse_qsl(query) if name != QUERY])
+    return "/" + quote(path.lstrip("/\\")) + (f"?{rest}" if rest else "")

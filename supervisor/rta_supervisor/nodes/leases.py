@@ -18,7 +18,7 @@ from rta_supervisor.transport.link import Link
 LOOKS_PER_LEASE: Final = 10
 """How often within the length of a lease it is renewed, and other supervisors are looked at."""
 
-DUTIES: Final = ("trim", "watchdog", "idle_refresh", "compact")
+DUTIES: Final = ("trim", "watchdog", "idle_refresh", "compact", "sweep")
 """Duties that one supervisor does at a time: parts of keys in Redis."""
 
 

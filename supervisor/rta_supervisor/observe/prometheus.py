@@ -94,6 +94,8 @@ def _incidents(counts: counters.Counts) -> Iterator[Metric]:
     yield _counter(
         "rta_limits_reached", "Times that a limit held back a principal.", counts.limits_reached, "principal", "limit"
     )
+    closed = {(reason,): count for reason, count in counts.http_closed.items()}
+    yield _counter("rta_http_connections_closed", "HTTP connections that a limit closed or refused.", closed, "reason")
     yield _counter("rta_webhook_tries", "Posts to webhooks, and those given up.", counts.webhooks, "target", "outcome")
     for name, text, count in (
         ("rta_redelivered_messages", "Messages that another supervisor left.", counts.redelivered),

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from rta_supervisor.nodes import registry
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe.summaries import (
     ControlStreamSummary,
     NodeSummary,
@@ -18,7 +19,8 @@ from rta_supervisor.observe.summaries import (
 )
 from rta_supervisor.session import model as session_model
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import paging, replies
+from rta_supervisor.transport import paging, replies, scanning
+from rta_supervisor.transport.failures import classify, is_key_specific
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict, parse_info
 from rta_wire import day_streams, entry_ids, keys
@@ -32,6 +34,7 @@ _SESSION_FIELDS: Final = (
     keys.STATE,
     keys.OPENED_MS,
     keys.LOST,
+    keys.SPOILT,
     keys.TOTALS,
 )
 
@@ -47,8 +50,8 @@ class RedisQueries:
     async def identities(self) -> dict[str, int]:
         """Identities in the index of live sessions, each with the time in ms at which its writer was last heard of.
         The latest comes first."""
-        flat = await self._link.do("ZRANGE", self._keys.session_index(), 0, -1, "REV", "WITHSCORES")
-        return {identity.decode(): int(float(score)) for identity, score in pairs_to_dict(flat).items()}
+        scores = await scanning.read_sorted_set(self._link, self._keys.session_index())
+        return {identity.decode(): int(float(score)) for identity, score in reversed(scores.items())}
 
     async def session(self, identity: str) -> SessionSummary | None:
         """One session, live or closed, as long as Redis has it."""
@@ -90,19 +93,21 @@ class RedisQueries:
         """The sessions of these identities that Redis has, in their order. `heard_ms`: see `identities`."""
         sessions: list[SessionSummary] = []
         for page in paging.pages(list(identities), paging.PAGE_SIZE):
-            field_lists = await self._link.do_all(
+            field_lists = await self._link.try_all(
                 [("HMGET", self._keys.session_state(identity), *_SESSION_FIELDS) for identity in page]
             )
-            sessions += [
-                _parse_session(identity, fields, heard_ms.get(identity))
-                for identity, fields in zip(page, field_lists, strict=True)
-                if fields[0] is not None
-            ]
+            for identity, fields in zip(page, field_lists, strict=True):
+                if isinstance(fields, Exception):
+                    # Somebody has put something else in place of a state: `doctor` names it.
+                    if not is_key_specific(fields):
+                        raise classify(fields)
+                elif fields[0] is not None:
+                    sessions.append(_parse_session(identity, fields, heard_ms.get(identity)))
         return sessions
 
     async def streams(self, sessions: Iterable[SessionSummary]) -> list[StreamSummary]:
         """All streams of data that sessions used, the largest first. `sessions`: live ones, to count those in each."""
-        names = sorted(raw.decode() for raw in await self._link.do("ZRANGE", self._keys.streams_used(), 0, -1))
+        names = sorted(raw.decode() for raw in await scanning.read_sorted_set(self._link, self._keys.streams_used()))
         open_sessions: dict[str, int] = {}
         for session in sessions:
             if not session.state.is_closed:
@@ -122,7 +127,7 @@ class RedisQueries:
         return sorted(streams, key=lambda stream: (-(stream.memory_bytes or 0) - stream.cold_bytes, stream.stream))
 
     async def _cold_extents(self) -> dict[str, cold_index.ColdExtent | None]:
-        index = pairs_to_dict(await self._link.do("HGETALL", self._keys.cold_index()))
+        index = await scanning.read_hash(self._link, self._keys.cold_index())
         return {name.decode(): cold_index.parse(raw) for name, raw in index.items()}
 
     def _parse_stream(
@@ -211,7 +216,9 @@ class RedisQueries:
 
 def _parse_session(identity: str, fields: Sequence[bytes | None], heard_ms: int | None) -> SessionSummary:
     """`fields`: the values of `_SESSION_FIELDS`."""
-    stream, number, principal, state, opened_ms, lost = ("" if raw is None else raw.decode() for raw in fields[:-1])
+    stream, number, principal, state, opened_ms, lost, spoilt = (
+        "" if raw is None else raw.decode() for raw in fields[:-1]
+    )
     return SessionSummary(
         identity=identity,
         state=State(state),
@@ -222,6 +229,7 @@ def _parse_session(identity: str, fields: Sequence[bytes | None], heard_ms: int 
         heard_ms=heard_ms,
         **msgspec.structs.asdict(session_model.parse_totals(fields[-1])),
         lost_data=bool(lost),
+        spoilt=spoilt,
     )
 
 
@@ -233,6 +241,7 @@ def _parse_control_stream(
     parsed_groups = [] if isinstance(groups, Exception) else [pairs_to_dict(flat) for flat in groups]
     control_groups = [group for group in parsed_groups if group[b"name"] == keys.CONTROL_GROUP.encode()]
     unacknowledged = sum(int(group[b"pending"]) for group in control_groups)
+    oldest_ms = _first_entry_ms(fields)
     return ControlStreamSummary(
         key=key,
         principal=principal,
@@ -240,9 +249,10 @@ def _parse_control_stream(
         # Handled messages are deleted: what is there is being handled or waits.
         waiting=max(fields.get(b"length", 0) - unacknowledged, 0),
         unacknowledged=unacknowledged,
-        oldest_ms=_first_entry_ms(fields),
+        oldest_ms=None if oldest_ms is None else min(oldest_ms, now_ms()),
         evicted=int(evicted or 0),
         is_read=bool(control_groups),
+        last_id=replies.last_generated_id(fields or None),
     )
 
 

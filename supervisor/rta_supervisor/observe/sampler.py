@@ -2,6 +2,7 @@
 asking for those costs Redis nothing.
 """
 
+import sys
 from typing import Any, Final
 
 import msgspec
@@ -12,8 +13,9 @@ from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries, server_functions, summaries
 from rta_supervisor.retention import session_index
+from rta_supervisor.session.opening.open_sessions import OpenSessions
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import paging
+from rta_supervisor.transport import paging, scanning
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, keys
 from rta_wire.session import State
@@ -51,9 +53,10 @@ class Observation(msgspec.Struct, frozen=True):
 class Sampler:
     """Makes an observation every `metrics.survey_s`, and keeps the latest."""
 
-    def __init__(self, link: Link, config: settings.Settings) -> None:
+    def __init__(self, link: Link, config: settings.Settings, open_sessions: OpenSessions | None = None) -> None:
         self._link = link
         self._config = config
+        self._open_sessions = open_sessions or OpenSessions(config)
         self._queries = queries.RedisQueries(link, config)
         self._log = log.get(duty="survey")
         self.latest = Observation()
@@ -88,20 +91,29 @@ class Sampler:
         return self.latest
 
     async def _count_by_state(self) -> dict[str, int]:
-        """Live sessions by state. Reads their states alone, which is less than their summaries need."""
+        """Live sessions by state; the open ones are counted by principal too. Reads states and principals alone, which
+        is less than their summaries need."""
         names = self._config.keys
+        self._open_sessions.begin_count()
         identities = await session_index.live_identities(self._link, names)
         counts = dict.fromkeys((state.value for state in (State.WAITING, State.OPEN)), 0)
+        principals: dict[str, str] = {}
         for page in paging.pages(identities, paging.PAGE_SIZE):
-            states = await self._link.do_all([("HGET", names.session_state(identity), keys.STATE) for identity in page])
-            for state in states:
+            rows = await self._link.do_all(
+                [("HMGET", names.session_state(identity), keys.STATE, keys.PRINCIPAL) for identity in page]
+            )
+            for identity, (state, principal) in zip(page, rows, strict=True):
                 if state is not None:
                     counts[state.decode()] = counts.get(state.decode(), 0) + 1
+                    if principal is not None and not State(state.decode()).is_closed:
+                        # One text for all sessions of a principal.
+                        principals[identity] = sys.intern(principal.decode())
+        self._open_sessions.finish_count(principals)
         return counts
 
     async def _observe_streams(self) -> tuple[tuple[StreamObservation, ...], int]:
         """The longest streams, and how many streams there are."""
-        names = [raw.decode() for raw in await self._link.do("ZRANGE", self._config.keys.streams_used(), 0, -1)]
+        names = [raw.decode() for raw in await scanning.read_sorted_set(self._link, self._config.keys.streams_used())]
         counters.counts.merge_gone_streams(names)
         lengths = await self._link.try_all([("XLEN", keys.stream(name)) for name in names])
         longest = sorted(

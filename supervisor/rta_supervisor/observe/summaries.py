@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import msgspec
 
 from rta_supervisor.nodes.server_clock import now_ms
+from rta_wire import entry_ids
 from rta_wire.session import State
 
 
@@ -30,6 +31,8 @@ class SessionSummary(msgspec.Struct, frozen=True):
     start_ns: int | None
     end_ns: int | None
     lost_data: bool
+    spoilt: str = ""
+    """What of the session can't be read or written; empty where everything can."""
 
 
 class StreamSummary(msgspec.Struct, frozen=True):
@@ -67,9 +70,17 @@ class ControlStreamSummary(msgspec.Struct, frozen=True):
     """Messages that no supervisor has read yet."""
     unacknowledged: int
     oldest_ms: int | None
+    """When its first message was sent, but never later than now: clients can choose entry ids from the future."""
     evicted: int
     is_read: bool
     """Whether it has the consumer group of the supervisors."""
+    last_id: str = entry_ids.MIN
+    """The highest entry id that it ever had."""
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether nothing can be appended any more: there is no higher id."""
+        return self.last_id == entry_ids.MAX
 
 
 class NodeSummary(msgspec.Struct, frozen=True):
@@ -107,8 +118,15 @@ def count_by_state(sessions: Iterable[SessionSummary]) -> dict[str, int]:
     return counts
 
 
+def oldest_stream(control_streams: Iterable[ControlStreamSummary]) -> ControlStreamSummary | None:
+    """The control stream with the oldest message; None if there is no message."""
+    streams = [stream for stream in control_streams if stream.oldest_ms is not None]
+    return min(streams, key=lambda stream: stream.oldest_ms or 0, default=None)
+
+
 def oldest_age_s(control_streams: Iterable[ControlStreamSummary], at_ms: int | None = None) -> float:
     """How long the oldest message of any control stream has been there; 0 if there is none. `at_ms`: None is now."""
-    at_ms = now_ms() if at_ms is None else at_ms
-    ages_s = ((at_ms - stream.oldest_ms) / 1000 for stream in control_streams if stream.oldest_ms is not None)
-    return max(ages_s, default=0.0)
+    stream = oldest_stream(control_streams)
+    if stream is None or stream.oldest_ms is None:
+        return 0.0
+    return max(0, (now_ms() if at_ms is None else at_ms) - stream.oldest_ms) / 1000

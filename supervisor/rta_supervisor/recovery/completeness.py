@@ -16,11 +16,8 @@ def is_complete(record: SessionRecord | None, row: CatalogueRow) -> bool:
     return record.version >= row.version and not record.lost_data and record.totals.missing_from(row.totals) is None
 
 
-def misses_reported(record: SessionRecord, units: Mapping[str, Totals]) -> bool:
-    """Whether an open session without a noted loss has less than its units have reported."""
+def misses_reported(record: SessionRecord, folded: Mapping[str, Totals], units: Mapping[str, Totals]) -> bool:
+    """Whether an open session without a noted loss has less than its units have reported. `folded`: what it has."""
     if record.state.is_closed or record.lost_data:
         return False
-    folded = {
-        unit: Totals.from_strings(record.unit_totals[unit].split()) for unit in units if unit in record.unit_totals
-    }
     return any(unit not in folded or not folded[unit].has_arrived(totals) for unit, totals in units.items())

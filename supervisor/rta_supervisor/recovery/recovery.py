@@ -23,11 +23,10 @@ from rta_supervisor.session import server_functions as session_functions
 from rta_supervisor.session.model import SessionRef
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import function_loader
+from rta_supervisor.transport import function_loader, scanning
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS, classify, is_key_specific
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.paging import PAGE_SIZE, pages
-from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import errors, keys, redis_url
 from rta_wire.session import State
 from rta_wire.stream import cold_index
@@ -123,9 +122,9 @@ class Recovery:
                 try:
                     restored += await self._restorer.restore(row, external_id=external_ids.get(row.key, ""))
                     lossy += await self._restorer.mark_loss(row)
-                except (errors.BadSessionJson, redis.exceptions.ResponseError) as error:
+                except (errors.BadSessionJson, errors.SpoiltKey, redis.exceptions.ResponseError) as error:
                     # One spoilt row keeps no other session from being restored.
-                    if not (isinstance(error, errors.BadSessionJson) or is_key_specific(error)):
+                    if isinstance(error, redis.exceptions.ResponseError) and not is_key_specific(error):
                         raise
                     self._log.error("session_not_restored", session=row.identity, reason=str(error))
         return restored, lossy + await self._restorer.mark_recent_losses()
@@ -139,11 +138,11 @@ class Recovery:
         for ref in open_refs if rows else ():
             if (row := rows.get((ref.identity, ref.stream_session_id))) is None:
                 continue
-            if (record := await self._sessions.read(ref.identity)) is not None and not record.state.is_closed:
-                try:
+            try:
+                if (record := await self._sessions.read(ref.identity)) is not None and not record.state.is_closed:
                     await self._restorer.close_as_in_catalogue(record, row)
-                except redis.exceptions.ResponseError as error:
-                    self._sessions.log_spoilt_or_raise(ref.identity, error)
+            except (errors.SpoiltKey, redis.exceptions.ResponseError) as error:
+                self._sessions.log_spoilt_or_raise(ref.identity, error)
 
     async def _incomplete(self, rows: Sequence[CatalogueRow], *, ended_through: int) -> list[CatalogueRow]:
         """Sessions of which Redis has less than the catalogue: usually none of many.
@@ -159,6 +158,8 @@ class Recovery:
         incomplete: list[CatalogueRow] = []
         ended: list[CatalogueRow] = []
         for row, record, is_registered in zip(rows, records, are_registered, strict=True):
+            if isinstance(record, errors.SpoiltKey):
+                continue
             if record is None and row.stream_session_id <= ended_through:
                 ended.append(row)
             elif not (is_registered and completeness.is_complete(record, row)):
@@ -183,7 +184,7 @@ class Recovery:
     async def _raise_floor(self, floor: int) -> None:
         """Raise the counter of session ids to the highest that was ever used: ids never repeat, not even those of
         sessions of which only entries in streams are left."""
-        streams = [raw.decode() for raw in await self._link.do("SMEMBERS", keys.STREAMS)]
+        streams = [raw.decode() for raw in await scanning.read_set(self._link, keys.STREAMS)]
         tails = await self._link.try_all([("XREVRANGE", keys.stream(name), "+", "-", "COUNT", 1) for name in streams])
         used = [_session_id_in(stream, tail) for stream, tail in zip(streams, tails, strict=True)]
         highest = max([floor, await self._highest_cold_session_id(), *used])
@@ -196,7 +197,7 @@ class Recovery:
 
     async def _highest_cold_session_id(self) -> int:
         """The highest stream session id in the index of cold streams."""
-        extents = pairs_to_dict(await self._link.do("HGETALL", self._config.keys.cold_index()))
+        extents = await scanning.read_hash(self._link, self._config.keys.cold_index())
         highest = 0
         for stream, raw in extents.items():
             try:

@@ -1,17 +1,9 @@
-"""Publishes sessions again that Redis does not have any more, from the catalogue, where an operator asks for one.
-
-The catalogue may be slow or away, and requests are served one by one: so it is asked in a task of its own, and the
-request is deferred until its answer is there.
-"""
-
-from typing import Final
-
-import anyio
+"""Publishes sessions again that Redis does not have any more, from the catalogue, where an operator asks for one."""
 
 from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.catalogue.model import CatalogueRow
 from rta_supervisor.control.entry import ControlEntry
-from rta_supervisor.diagnostics import log, loop_watch
+from rta_supervisor.diagnostics import log
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.session import service as session_service
@@ -21,11 +13,6 @@ from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, errors, keys
 from rta_wire.pb import control_pb2
-
-ANSWERS_MAX: Final = 1000
-"""Answers of the catalogue that are kept: a request may be cancelled, or served by another supervisor."""
-
-CatalogueAnswer = CatalogueRow | None | errors.CatalogueUnavailable
 
 
 class Resurrection:
@@ -49,42 +36,13 @@ class Resurrection:
         self._config = config
         self._operators = config.control.operators
         self._clock = clock
-        self._questions: dict[str, str] = {}
-        """Identities to look up in the catalogue, by request id."""
-        self._answers: dict[str, CatalogueAnswer] = {}
-        """Answers of the catalogue, by request id."""
-        self._has_questions = anyio.Event()
         self._log = log.get()
 
-    async def run(self) -> None:
-        """Look up sessions in the catalogue until cancelled."""
-        while True:
-            loop_watch.report_waiting()
-            await self._has_questions.wait()
-            self._has_questions = anyio.Event()
-            while self._questions:
-                loop_watch.report_alive()
-                request_id, identity = self._questions.popitem()
-                try:
-                    self._answers[request_id] = await self._catalogue.get(identity)
-                except errors.CatalogueUnavailable as error:
-                    self._answers[request_id] = error
-            while len(self._answers) > ANSWERS_MAX:
-                del self._answers[next(iter(self._answers))]
-
-    async def serve(
-        self, entry: ControlEntry, request: control_pb2.ResurrectSession
-    ) -> control_pb2.SessionReply | None:
-        """Publish a session again, and give it as it stands then; None while the catalogue has not answered."""
+    async def serve(self, entry: ControlEntry, request: control_pb2.ResurrectSession) -> control_pb2.SessionReply:
+        """Publish a session again, and give it as it stands then."""
         if entry.principal not in self._operators:
             raise errors.OperatorsOnly(principal=entry.principal, what="a session that Redis forgot")
-        if request.request_id not in self._answers:
-            self._questions[request.request_id] = request.identity
-            self._has_questions.set()
-            return None
-        row = self._answers.pop(request.request_id)
-        if isinstance(row, errors.CatalogueUnavailable):
-            raise row
+        row = await self._catalogue.get(request.identity)
         if row is not None:
             await self._publish(row, by=entry.principal)
         record = await self._sessions.read(request.identity)
@@ -140,4 +98,4 @@ def resurrect_closed(
     }
     hash_fields: list[commands.Argument] = [row.stream_session_id, row.stream, position, row.json, now_ms, *totals[-2:]]
     arguments = (argument for field in state_fields.items() for argument in field)
-    return ("FCALL", "rtas_resurrect_1", 2, *keys.session_hashes(names, row.identity), *hash_fields, ttl_s, *arguments)
+    return ("FCALL", "rtas_resurrect_2", 2, *keys.session_hashes(names, row.identity), *hash_fields, ttl_s, *arguments)

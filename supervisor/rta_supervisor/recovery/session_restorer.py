@@ -9,8 +9,8 @@ from rta_supervisor.diagnostics import log
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.recovery import completeness
 from rta_supervisor.session import state_machine
-from rta_supervisor.session.external_ids import ExternalId
 from rta_supervisor.session.model import SessionRecord, SessionRef
+from rta_supervisor.session.opening.external_ids import ExternalId
 from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore
@@ -86,20 +86,24 @@ class SessionRestorer:
         for page in pages(list(self._recent_reports.latest_totals().items()), PAGE_SIZE):
             records = await self._sessions.read_all([identity for (identity, _), _ in page])
             for ((_, stream_session_id), units), record in zip(page, records, strict=True):
-                if record is not None and record.ref.stream_session_id == stream_session_id:
+                if isinstance(record, SessionRecord) and record.ref.stream_session_id == stream_session_id:
                     count += await self._mark_recent_loss(record, units)
         return count
 
     async def _mark_recent_loss(self, record: SessionRecord, units: Mapping[str, Totals]) -> bool:
-        if not completeness.misses_reported(record, units):
+        if not await self._misses_reported(record, units):
             return False
         # Reports may be lost while the data is there: the marks say what stands in the stream.
         await self._sessions.fold_marks(record.ref)
         record = await self._sessions.read(record.ref.identity) or record
-        if not completeness.misses_reported(record, units):
+        if not await self._misses_reported(record, units):
             return False
         await self._note_loss(record, samples_reported=sum(totals.samples for totals in units.values()))
         return True
+
+    async def _misses_reported(self, record: SessionRecord, units: Mapping[str, Totals]) -> bool:
+        folded = await self._sessions.unit_totals(record.ref.identity, list(units))
+        return completeness.misses_reported(record, folded, units)
 
     async def _note_loss(self, record: SessionRecord, *, samples_reported: int) -> None:
         await self._sessions.note_loss(record.ref)

@@ -14,7 +14,7 @@ from rta_supervisor.retention import server_functions, session_index
 from rta_supervisor.retention.archive_floor import ArchiveFloor, floors_by_stream
 from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import paging
+from rta_supervisor.transport import paging, scanning
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, keys
 
@@ -56,7 +56,7 @@ class ArchiveFloorStore:
 
     async def _closed_sessions(self) -> list[UnarchivedSession]:
         """Closed sessions whose entries the archive does not have."""
-        members = await self._link.do("ZRANGE", self._keys.unarchived(), 0, -1)
+        members = await scanning.read_sorted_set(self._link, self._keys.unarchived())
         return [session for session in map(UnarchivedSession.parse, members) if session.needs_entries]
 
     async def is_over_limit(self, stream: str, floor: ArchiveFloor) -> bool:
@@ -107,8 +107,9 @@ class ArchiveFloorStore:
     async def renew_unarchived(self) -> None:
         """Keep closed sessions that the archive does not have from expiring, and unlist those that have expired."""
         due_ms = now_ms() - min(self._config.session.open_ttl_s, self._config.session.closed_ttl_s) * 500
-        members: list[bytes] = await self._link.do("ZRANGEBYSCORE", self._keys.unarchived(), "-inf", due_ms)
-        for page in paging.pages(members, READ_MAX_SESSIONS):
+        limit = ("LIMIT", 0, READ_MAX_SESSIONS)
+        # Each page leaves that range: a session is renewed or unlisted.
+        while page := await self._link.do("ZRANGEBYSCORE", self._keys.unarchived(), "-inf", due_ms, *limit):
             await self._renew_page([UnarchivedSession.parse(member) for member in page])
 
     async def _renew_page(self, page: Sequence[UnarchivedSession]) -> None:

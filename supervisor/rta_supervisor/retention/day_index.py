@@ -11,6 +11,7 @@ from rta_supervisor.diagnostics import log
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.retention import server_functions
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import scanning
 from rta_supervisor.transport.link import Link
 from rta_wire import day_streams, errors, keys
 
@@ -69,7 +70,7 @@ class DayIndex:
         """
         if not self._config.days.is_used:
             return
-        present = self._days_among(raw.decode() for raw in await self._link.do("SMEMBERS", keys.STREAMS))
+        present = self._days_among(raw.decode() for raw in await scanning.read_set(self._link, keys.STREAMS))
         try:
             catalogued = self._days_among(await read_streams())
         except errors.CatalogueUnavailable as error:

@@ -1,8 +1,8 @@
 """Calls of the server functions that trim and remove streams, keep the index of days, and keep closed sessions until
 the archive has them.
 
-The limits of a stream by number, bytes and age go to `rtas_trim_1` as arguments. They are applied in
-`session/stream.lua`, which also has `rtas_remove_1`; the other functions are in the .lua files of this package.
+The limits of a stream by number, bytes and age go to `rtas_trim_2` as arguments. They are applied in
+`session/stream.lua`, which also has `rtas_remove_2`; the other functions are in the .lua files of this package.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ def trim(stream: str, limits: settings.TrimLimits, below: str, *, until_ms: int 
     """
     arguments = (limits.max_entries, limits.max_bytes, int(limits.max_age_s * 1000))
     return (
-        *("FCALL", "rtas_trim_1", 1, keys.stream(stream), *arguments),
+        *("FCALL", "rtas_trim_2", 1, keys.stream(stream), *arguments),
         *(below, CALL_MAX_ENTRIES, int(limits.exact), until_ms),
     )
 
@@ -38,7 +38,7 @@ def remove_if_idle(key: str, limits: settings.TrimLimits) -> commands.Command:
 
     The reply is 0 if the key is gone, else the time of its last entry in ms.
     """
-    return ("FCALL", "rtas_remove_1", 1, key, int(limits.idle_stream_s * 1000))
+    return ("FCALL", "rtas_remove_2", 1, key, int(limits.idle_stream_s * 1000))
 
 
 def remove_if_old(key: str, cutoff: DayCutoff, *, until_ms: int) -> commands.Command:

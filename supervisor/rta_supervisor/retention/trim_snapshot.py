@@ -1,7 +1,7 @@
 """What a sweep of the trimming duty has read, which streams may be removed after that, and which entries the archive
 needs. Pure.
 
-The limits by number, bytes and age are applied inside Redis, by the server function `rtas_trim_1` in
+The limits by number, bytes and age are applied inside Redis, by the server function `rtas_trim_2` in
 `session/stream.lua`.
 """
 

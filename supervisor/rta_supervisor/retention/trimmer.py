@@ -25,7 +25,7 @@ from rta_supervisor.retention.seen_ids import SeenIds
 from rta_supervisor.retention.stream_removal import StreamRemover
 from rta_supervisor.retention.trim_snapshot import TrimSnapshot
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands, paging, replies
+from rta_supervisor.transport import commands, paging, replies, scanning
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, keys
 
@@ -96,8 +96,8 @@ class Trimmer:
         return TrimResult(trimmed, tuple(removed))
 
     async def _read_snapshot(self) -> TrimSnapshot:
-        used = await self._link.do("ZRANGE", self._keys.streams_used(), 0, -1, "WITHSCORES")
-        last_use_ms = {name.decode(): float(score) for name, score in zip(used[::2], used[1::2], strict=True)}
+        used = await scanning.read_sorted_set(self._link, self._keys.streams_used())
+        last_use_ms = {name.decode(): float(score) for name, score in used.items()}
         # Before the sessions are read: what is added later may be of a session that is not among them.
         last_ids = (
             {stream: await self._last_id(stream) for stream in last_use_ms} if self._config.archive.required else {}

@@ -11,7 +11,7 @@ from typing import Final
 import anyio
 import redis.exceptions
 
-from rta_supervisor.control.consumer import ConsumerCallbacks
+from rta_supervisor.control.control_streams import ConsumerCallbacks
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.http import server
 from rta_supervisor.observe import health as observe_health
@@ -91,7 +91,7 @@ class Daemon:
             *(self._health, registry, closing),
         )
         with server.listen(self._config.http) as listener:
-            http_server = server.Server(app.build(context), listener, closing)
+            http_server = server.Server(app.build(context), listener, closing, self._config.http)
             self._log.info("http_listening", address=http_server.address)
             async with anyio.create_task_group() as serving:
                 serving.start_soon(http_server.run, name="http")
@@ -162,12 +162,11 @@ class Daemon:
                 background.start_soon(watched(name, duty), name=name)
             async with anyio.create_task_group() as consumers:
                 self._consumers_scope = consumers.cancel_scope
-                for consumer, handler in (
-                    (parts.control.requests, parts.handlers.requests),
-                    (parts.control.reports, parts.handlers.reports),
+                for name, run, handler in (
+                    ("requests", parts.control.requests.run, parts.handlers.requests),
+                    ("reports", parts.control.reports.run, parts.handlers.reports),
                 ):
-                    run = watched(consumer.kind, consumer.run)
-                    consumers.start_soon(run, handler, callbacks, self._stopping, name=consumer.kind)
+                    consumers.start_soon(watched(name, run), handler, callbacks, self._stopping, name=name)
             if consumers.cancel_scope.cancelled_caught:
                 self._log.error("drain_incomplete", drain_s=self._config.node.drain_s)
             # The control streams are drained: nothing new comes, and what was folded is published by `_stop`.

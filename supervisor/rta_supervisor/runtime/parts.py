@@ -6,8 +6,9 @@ from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.catalogue.sync import CatalogueSync
 from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.compaction.compactor import Compactor
-from rta_supervisor.control.consumer import ControlConsumer
 from rta_supervisor.control.dead_letters import DeadLetterWriter
+from rta_supervisor.control.report_consumer import ReportConsumer
+from rta_supervisor.control.request_consumer import RequestConsumer
 from rta_supervisor.control.request_priority import RequestPriority
 from rta_supervisor.control.requests import RequestHandler
 from rta_supervisor.diagnostics.loop_watch import LoopWatch
@@ -22,7 +23,9 @@ from rta_supervisor.recovery.loss_detector import LossDetector
 from rta_supervisor.recovery.recovery import Recovery
 from rta_supervisor.recovery.resurrection import Resurrection
 from rta_supervisor.retention.day_index import DayIndex
+from rta_supervisor.retention.key_sweep import KeySweep
 from rta_supervisor.retention.trimmer import Trimmer
+from rta_supervisor.session.opening.open_sessions import OpenSessions
 from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.refresher import Refresher
 from rta_supervisor.session.reports import ReportHandler
@@ -44,8 +47,8 @@ class NodeParts(NamedTuple):
 class ControlParts(NamedTuple):
     """The consumers of both kinds of control streams, where their dead letters go, and which of them goes first."""
 
-    requests: ControlConsumer
-    reports: ControlConsumer
+    requests: RequestConsumer
+    reports: ReportConsumer
     request_letters: DeadLetterWriter
     report_letters: DeadLetterWriter
     request_priority: RequestPriority
@@ -56,6 +59,7 @@ class RetentionParts(NamedTuple):
 
     trimmer: Trimmer
     days: DayIndex
+    key_sweep: KeySweep
 
 
 class CatalogueParts(NamedTuple):
@@ -69,6 +73,7 @@ class SessionParts(NamedTuple):
     """What serves, publishes and abandons sessions."""
 
     store: SessionStore
+    open_sessions: OpenSessions
     service: SessionService
     refresher: Refresher
     watchdog: SilenceWatchdog

@@ -25,17 +25,17 @@ def notify(state: str) -> bool:
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return False
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
-        # A full socket must not block the event loop.
-        channel.setblocking(False)
-        try:
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            # A full socket must not block the event loop.
+            channel.setblocking(False)
             channel.connect("\0" + address[1:] if address.startswith("@") else address)
             channel.sendall(state.encode())
-        except OSError as error:
-            if address not in _failed_sockets:
-                log.get().warning("notify_failed", state=state, error=str(error))
-            _failed_sockets.add(address)
-            return False
+    except OSError as error:
+        if address not in _failed_sockets:
+            log.get().warning("notify_failed", state=state, error=str(error))
+        _failed_sockets.add(address)
+        return False
     _failed_sockets.discard(address)
     return True
 

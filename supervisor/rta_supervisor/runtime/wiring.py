@@ -10,8 +10,10 @@ from rta_supervisor.catalogue import factory
 from rta_supervisor.catalogue.sync import CatalogueSync
 from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.compaction.compactor import Compactor
-from rta_supervisor.control.consumer import ControlConsumer
+from rta_supervisor.control.control_streams import ControlStreams
 from rta_supervisor.control.dead_letters import DeadLetterWriter
+from rta_supervisor.control.report_consumer import ReportConsumer
+from rta_supervisor.control.request_consumer import RequestConsumer
 from rta_supervisor.control.request_priority import RequestPriority
 from rta_supervisor.control.requests import RequestHandler, RequestService
 from rta_supervisor.diagnostics import counters
@@ -30,6 +32,7 @@ from rta_supervisor.recovery.recovery import Recovery
 from rta_supervisor.recovery.resurrection import Resurrection
 from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.retention.day_index import DayIndex
+from rta_supervisor.retention.key_sweep import KeySweep
 from rta_supervisor.retention.trimmer import Trimmer
 from rta_supervisor.runtime.parts import (
     CatalogueParts,
@@ -43,7 +46,9 @@ from rta_supervisor.runtime.parts import (
     SupervisorParts,
 )
 from rta_supervisor.session.effects import SessionEffects
-from rta_supervisor.session.external_ids import ExternalIds
+from rta_supervisor.session.opening.external_ids import ExternalIds
+from rta_supervisor.session.opening.open_sessions import OpenSessions
+from rta_supervisor.session.progress_reader import ProgressReader
 from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.refresher import Refresher
 from rta_supervisor.session.reports import ReportHandler
@@ -51,12 +56,10 @@ from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.silence_watchdog import SilenceWatchdog
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings.settings import Settings
+from rta_supervisor.transport.coalescing_link import CoalescingLink
 from rta_supervisor.transport.link import Link
 from rta_supervisor.webhooks.webhooks import Webhooks
 from rta_wire.pb import control_pb2
-
-GATHER_REPORTS: Final = 5
-"""Batches of reports that are handled as one: those of a unit are merged, so the more at once, the less they cost."""
 
 CATALOGUE_SYNC_DUTY: Final = "follow"
 """The lease for syncing a catalogue that supervisors share: one at a time looks for what none has written to it."""
@@ -71,7 +74,7 @@ def build(settings: Settings) -> SupervisorParts:
     nodes = build_nodes(link, settings, shares_catalogue=catalogue.repository.is_shared)
     control = build_control(link, settings, nodes)
     retention = build_retention(link, settings)
-    webhooks = Webhooks(link, settings)
+    webhooks = Webhooks(CoalescingLink(link), settings)
     sessions = build_sessions(
         link, settings, control=control, retention=retention, catalogue=catalogue, webhooks=webhooks
     )
@@ -91,7 +94,7 @@ def build(settings: Settings) -> SupervisorParts:
         handlers=build_handlers(
             link, settings, control=control, catalogue=catalogue, sessions=sessions, recovery=recovery
         ),
-        observers=build_observers(link, settings),
+        observers=build_observers(link, settings, sessions),
     )
 
 
@@ -115,8 +118,13 @@ def build_control(link: Link, settings: Settings, nodes: NodeParts) -> ControlPa
     reports = {settings.keys.reports(principal): principal for principal in settings.control.principals}
     consumer = nodes.node.id
     return ControlParts(
-        requests=ControlConsumer("requests", requests, link, settings, consumer),
-        reports=ControlConsumer("reports", reports, link, settings, consumer, gather_batches=GATHER_REPORTS),
+        requests=RequestConsumer(
+            ControlStreams("requests", requests, link, settings, consumer),
+            settings,
+            link.outage_log,
+            ProgressReader(link, settings.keys).read_all,
+        ),
+        reports=ReportConsumer(ControlStreams("reports", reports, link, settings, consumer), settings, link.outage_log),
         request_letters=DeadLetterWriter(link, settings, kind="requests"),
         report_letters=DeadLetterWriter(link, settings, kind="reports"),
         request_priority=RequestPriority(),
@@ -124,7 +132,9 @@ def build_control(link: Link, settings: Settings, nodes: NodeParts) -> ControlPa
 
 
 def build_retention(link: Link, settings: Settings) -> RetentionParts:
-    return RetentionParts(trimmer=Trimmer(link, settings), days=DayIndex(link, settings))
+    return RetentionParts(
+        trimmer=Trimmer(link, settings), days=DayIndex(link, settings), key_sweep=KeySweep(link, settings)
+    )
 
 
 def build_sessions(
@@ -137,10 +147,29 @@ def build_sessions(
     webhooks: Webhooks,
 ) -> SessionParts:
     store = SessionStore(link, settings)
-    effects = SessionEffects(link, settings, store, catalogue.writer.mark_changed, outbox=webhooks.outbox)
-    service = SessionService(settings, store, effects, ExternalIds(link, settings, store), retention.days)
+    # Requests of many sessions are served at the same time: their commands share round trips.
+    shared = CoalescingLink(link)
+    shared_store = SessionStore(shared, settings)
+    effects = SessionEffects(
+        shared,
+        settings,
+        shared_store,
+        catalogue.writer.mark_changed,
+        outbox=webhooks.outbox,
+        remove_hash=retention.key_sweep.remove_later,
+    )
+    open_sessions = OpenSessions(settings)
+    service = SessionService(
+        settings,
+        shared_store,
+        effects,
+        ExternalIds(shared, settings, shared_store),
+        DayIndex(shared, settings),
+        open_sessions=open_sessions,
+    )
     return SessionParts(
         store=store,
+        open_sessions=open_sessions,
         service=service,
         refresher=Refresher(store, service, settings, catalogue.writer.record_progress),
         watchdog=SilenceWatchdog(
@@ -169,8 +198,8 @@ def build_recovery(
         repository,
         config=settings,
         prepare=(
-            control.requests.create_groups,
-            control.reports.create_groups,
+            control.requests.streams.create_groups,
+            control.reports.streams.create_groups,
             nodes.node.register,
             nodes.leases.renew,
             # The progress that only this process knows: losses are found by comparing with the catalogue.
@@ -211,7 +240,9 @@ def build_handlers(
         control_pb2.NoteArchived: ArchiveRecorder(link, settings, sessions.store, catalogue.repository).record,
     }
     return HandlerParts(
-        requests=RequestHandler(link, settings, control.request_letters, services, control.request_priority),
+        requests=RequestHandler(
+            CoalescingLink(link), settings, control.request_letters, services, control.request_priority
+        ),
         reports=ReportHandler(
             control.report_letters,
             sessions.store,
@@ -219,16 +250,17 @@ def build_handlers(
             settings,
             control.request_priority,
             recent_reports=sessions.recent_reports,
+            on_changed=control.requests.note_changed,
         ),
     )
 
 
-def build_observers(link: Link, settings: Settings) -> ObserverParts:
+def build_observers(link: Link, settings: Settings, sessions: SessionParts) -> ObserverParts:
     loops = LoopWatch()
     return ObserverParts(
         loops=loops,
         health=Health(settings.redis, loops.stuck),
-        sampler=Sampler(link, settings),
+        sampler=Sampler(link, settings, sessions.open_sessions),
         history=HistoryRecorder(link, settings.keys, counters.counts),
         limits=LimitRecorder(link, settings.keys, counters.counts),
     )
@@ -249,8 +281,8 @@ def duties(parts: SupervisorParts, settings: Settings) -> dict[str, Duty]:
         "watchdog": lambda: sessions.watchdog.run(turns("watchdog")),
         "archivist": parts.catalogue.writer.run,
         "follower": lambda: recovery.catalogue_sync.run(sync_turns),
-        "resurrection": recovery.resurrection.run,
         "trim": lambda: retention.trimmer.run(turns("trim")),
+        "sweep": lambda: retention.key_sweep.run(turns("sweep")),
         "compact": lambda: parts.compactor.run(turns("compact")),
         "survey": parts.observers.sampler.run,
         "limits": parts.observers.limits.run,

@@ -3,7 +3,8 @@ Redis; sends nothing.
 """
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -24,7 +25,7 @@ class SessionRef(msgspec.Struct, frozen=True):
 
 
 class SessionRecord(msgspec.Struct, frozen=True):
-    """Everything that Redis holds about a session, but for its marks and what was published in its stream."""
+    """What Redis holds about a session and what does not grow with its units: neither their totals nor their marks."""
 
     ref: SessionRef
     state: State
@@ -38,17 +39,24 @@ class SessionRecord(msgspec.Struct, frozen=True):
 
     totals: Totals = Totals()
     property_entry_ids: dict[str, str] = {}
-    """For each property that was updated, the entry id of the request that set it last."""
+    """The entry id of the request that set a property last, for those properties that were asked for and updated."""
 
     lost_data: bool = False
     external_id: str = ""
     """The external id that it was opened with; empty where there is none, or an older supervisor opened it."""
 
-    unit_totals: dict[str, str] = {}
-    """Totals of each unit, as the text that stands in Redis."""
-
     unqueued_changes: dict[str, str] = {}
-    """Changes of state that are not in the queues of webhooks yet, by version, as the text that stands in Redis."""
+    """Changes of state of a new session that are not in the queues of webhooks yet, by version, as the text that stands
+    in Redis."""
+
+    unit_count: int = 0
+    """How many units have reported or left a mark; 0 where an older supervisor opened the session: it counts none."""
+
+    property_count: int = 0
+    """How many properties were ever updated."""
+
+    spoilt: str = ""
+    """What of the session can't be read, as a sentence; empty where everything can."""
 
 
 class FoldOutcome(enum.StrEnum):
@@ -65,6 +73,9 @@ class FoldOutcome(enum.StrEnum):
     FOREIGN = "foreign"
     """The session belongs to another principal than the one that reported."""
 
+    SPOILT = "spoilt"
+    """Something else stands in place of the folded state."""
+
     @property
     def is_accepted(self) -> bool:
         """Whether the reports are in the folded state now."""
@@ -77,18 +88,40 @@ class FoldResult(msgspec.Struct, frozen=True):
     ref: SessionRef
     outcome: FoldOutcome
     implausible_units: tuple[str, ...] = ()
+    surplus_units: tuple[str, ...] = ()
+    """Units that were left out because the session has as many as it may have."""
     owner: str = ""
     """The principal of a foreign session."""
 
 
-def parse_fold_result(ref: SessionRef, outcome: FoldOutcome, names: Sequence[bytes]) -> FoldResult:
+def parse_fold_result(
+    ref: SessionRef, outcome: FoldOutcome, names: Sequence[bytes], surplus: Sequence[bytes] = ()
+) -> FoldResult:
     """What became of the reports for a session, from the reply to a fold.
 
     `names`: the owner of a foreign session, else units whose totals are implausible.
     """
     if outcome is FoldOutcome.FOREIGN:
         return FoldResult(ref, outcome, owner=names[0].decode())
-    return FoldResult(ref, outcome, tuple(unit.decode() for unit in names))
+    return FoldResult(ref, outcome, _decode_all(names), _decode_all(surplus))
+
+
+def join_fold_results(results: Sequence[FoldResult]) -> FoldResult:
+    """What became of the reports for one session that were folded in several calls."""
+    if len(results) == 1:
+        return results[0]
+    changed = next((result for result in results if result.outcome is FoldOutcome.CHANGED), results[0])
+    return FoldResult(
+        changed.ref,
+        changed.outcome,
+        tuple(unit for result in results for unit in result.implausible_units),
+        tuple(unit for result in results for unit in result.surplus_units),
+        owner=changed.owner,
+    )
+
+
+def _decode_all(names: Sequence[bytes]) -> tuple[str, ...]:
+    return tuple(name.decode() for name in names)
 
 
 def parse_totals(text: bytes | None) -> Totals:
@@ -96,9 +129,34 @@ def parse_totals(text: bytes | None) -> Totals:
     return Totals.from_strings(text.decode().split()) if text else Totals()
 
 
-def parse_record(identity: str, raw: Mapping[bytes, bytes], document: bytes | None) -> SessionRecord:
-    """The record of a session, from its folded state `raw` and the Session JSON of its hash."""
-    fields = {name.decode(): value.decode() for name, value in raw.items()}
+RECORD_FIELDS: Final = (
+    keys.STREAM_NAME,
+    keys.STREAM_SESSION_ID,
+    keys.STATE,
+    keys.PRINCIPAL,
+    keys.VERSION,
+    keys.OPENED_MS,
+    keys.TOTALS,
+    keys.LOST,
+    keys.EXTERNAL_ID,
+    keys.UNIT_COUNT,
+    keys.PROPERTY_COUNT,
+    keys.SPOILT,
+)
+"""Fields of the folded state that a record has, whatever the session."""
+
+
+def parse_record(
+    identity: str, values: Sequence[bytes | None], document: bytes | None, properties: Sequence[str] = ()
+) -> SessionRecord | None:
+    """The record of a session; None where there is none.
+
+    `values`: those of `RECORD_FIELDS` and of the fields of `properties`. `document`: the Session JSON of its hash.
+    """
+    fields = {name: "" if raw is None else raw.decode() for name, raw in zip(RECORD_FIELDS, values, strict=False)}
+    if not fields[keys.STREAM_NAME]:
+        return None
+    entry_ids = zip(properties, values[len(RECORD_FIELDS) :], strict=True)
     return SessionRecord(
         ref=SessionRef(identity, fields[keys.STREAM_NAME], int(fields[keys.STREAM_SESSION_ID])),
         state=State(fields[keys.STATE]),
@@ -106,15 +164,11 @@ def parse_record(identity: str, raw: Mapping[bytes, bytes], document: bytes | No
         version=int(fields[keys.VERSION]),
         opened_ms=int(fields[keys.OPENED_MS]),
         document=document or b"",
-        totals=parse_totals(raw.get(keys.TOTALS.encode())),
-        property_entry_ids=_prefixed(fields, keys.PROPERTY_PREFIX),
-        lost_data=keys.LOST in fields,
-        external_id=fields.get(keys.EXTERNAL_ID, ""),
-        unit_totals=_prefixed(fields, keys.UNIT_PREFIX),
-        unqueued_changes=_prefixed(fields, keys.CHANGE_PREFIX),
+        totals=parse_totals(fields[keys.TOTALS].encode()),
+        property_entry_ids={name: raw.decode() for name, raw in entry_ids if raw is not None},
+        lost_data=bool(fields[keys.LOST]),
+        external_id=fields[keys.EXTERNAL_ID],
+        unit_count=int(fields[keys.UNIT_COUNT] or 0),
+        property_count=int(fields[keys.PROPERTY_COUNT] or 0),
+        spoilt=fields[keys.SPOILT],
     )
-
-
-def _prefixed(fields: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """Fields whose name starts with a prefix, by the rest of the name."""
-    return {name.removeprefix(prefix): value for name, value in fields.items() if name.startswith(prefix)}

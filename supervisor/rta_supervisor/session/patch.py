@@ -19,6 +19,11 @@ class Patch(msgspec.Struct, frozen=True):
     properties: session.Json
     entry_id: str
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The properties that it may change, and the name under which its state is ordered."""
+        return (STATE, *self.properties)
+
     def has_newer(self, updated: Mapping[str, str], *, about_state: bool) -> bool:
         """Whether it changes something that neither a later request nor this one has changed before.
 
@@ -38,7 +43,7 @@ def apply(record: SessionRecord, state: State, update: Patch | None) -> tuple[by
 
     A property that is set to null is removed.
     """
-    document = session.parse(record.document)
+    document = session.parse(record.document) if record.document else _least_document(record)
     updated: dict[str, str] = {}
     if update is not None:
         properties = update.newer_properties(record.property_entry_ids)
@@ -47,3 +52,10 @@ def apply(record: SessionRecord, state: State, update: Patch | None) -> tuple[by
         updated = dict.fromkeys(changed, update.entry_id)
     document = {name: value for name, value in document.items() if value is not None}
     return session.dump(session.with_supervisor_properties(document, state, record.totals.time_range_ns)), updated
+
+
+def _least_document(record: SessionRecord) -> session.Json:
+    """What a Session JSON has to have, for a session whose own somebody removed: it can still be ended."""
+    opened_at = session.iso_from_ns(record.opened_ms * 1_000_000)
+    identity = record.ref.identity
+    return {"identity": identity, "state": record.state.value, "timestamp": opened_at, "identifier": identity}

@@ -97,7 +97,7 @@ class Refresher:
         await self._extend_lifetimes([*idle, *refreshed], closed)
         # A supervisor that was killed while it closed these has left them.
         for record in await self._sessions.read_all([ref.identity for ref in closed]):
-            if record is not None:
+            if isinstance(record, SessionRecord):
                 await self._complete_close(record)
 
     async def _complete_close(self, record: SessionRecord) -> None:
@@ -123,5 +123,6 @@ class Refresher:
         """Fold the marks of all open sessions: reports may be lost, marks are not."""
         open_refs, _ = await self._sessions.open_and_closed()
         for ref in open_refs:
-            if await self._sessions.fold_marks(ref):
+            loop_watch.report_alive()
+            if (await self._sessions.fold_marks(ref)).is_changed:
                 self.mark_changed(ref)

@@ -1,13 +1,13 @@
 """Folds reports of writers into sessions, a batch at a time: those of one unit are merged before Redis gets them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from rta_supervisor.control import expiry
 from rta_supervisor.control.dead_letters import DeadLetterWriter
-from rta_supervisor.control.entry import BatchResult, ControlEntry
+from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.control.request_priority import RequestPriority
-from rta_supervisor.diagnostics import counters
+from rta_supervisor.diagnostics import counters, principal_limits
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.session import time_limits
 from rta_supervisor.session.model import FoldOutcome, FoldResult
@@ -37,19 +37,22 @@ class ReportHandler:
         request_priority: RequestPriority | None = None,
         *,
         recent_reports: RecentReports | None = None,
+        on_changed: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """`on_changed`: called with the identity of each session whose folded state has changed."""
         self._dead_letters = dead_letters
         self._request_priority = request_priority or RequestPriority()
         self._sessions = sessions
         self._refresher = refresher
         self._config = config
         self._recent_reports = recent_reports or RecentReports()
+        self._on_changed = on_changed
 
     async def refuse(self, entry: ControlEntry, error: errors.RtaError) -> None:
         """Add a report that can't be handled to the dead letters. Reports get no reply."""
         await self._dead_letters.add(entry, error)
 
-    async def handle(self, entries: Sequence[ControlEntry]) -> BatchResult:
+    async def handle(self, entries: Sequence[ControlEntry]) -> None:
         """Merge reports by unit and fold them. One that can't be folded goes to the dead letters."""
         at_ms = now_ms()
         earliest_ns, latest_ns = time_limits.plausible_ns(at_ms, self._config.session)
@@ -68,7 +71,6 @@ class ReportHandler:
         for batch in batches.values():
             await self._fold(batch)
         counters.counts.reports += len(entries)
-        return BatchResult(entries)
 
     def _check_age(self, entry: ControlEntry, at_ms: int) -> None:
         if (error := expiry.expired_report(entry.sent_ms, at_ms, self._config.control)) is not None:
@@ -81,11 +83,18 @@ class ReportHandler:
             for result, units in zip(results, batch.merged.sessions.items(), strict=True)
             if result.outcome.is_accepted
         ]
-        self._recent_reports.add({key: units for result, (key, units) in accepted if not result.implausible_units})
+        self._recent_reports.add(
+            {
+                key: units
+                for result, (key, units) in accepted
+                if not result.implausible_units and not result.surplus_units
+            }
+        )
         await self._sessions.note_heartbeat(result.ref for result, _ in accepted)
         for result in results:
             if result.outcome is FoldOutcome.CHANGED:
                 self._refresher.mark_changed(result.ref)
+                self._on_changed(result.ref.identity)
             await self._dead_letter_refused(result, batch)
 
     async def _dead_letter_refused(self, result: FoldResult, batch: "_PrincipalReports") -> None:
@@ -99,6 +108,11 @@ class ReportHandler:
             await self._dead_letters.add(
                 entry, errors.SessionConflict(identity=ref.identity, what="the principal", **principals)
             )
+        if result.outcome is FoldOutcome.SPOILT:
+            key, reason = self._config.keys.session_state(ref.identity), "something else stands in place of the state"
+            await self._dead_letters.add(entry, errors.SpoiltKey(key=key, reason=reason))
+        if result.surplus_units:
+            await self._dead_letters.add(entry, self._too_many_units(result, batch.principal))
         for unit in result.implausible_units:
             reason = (
                 "some of its totals are ahead of an earlier report and some are behind, or they are impossibly high"
@@ -106,6 +120,17 @@ class ReportHandler:
             await self._dead_letters.add(
                 entry, errors.ImplausibleReport(unit=unit, identity=ref.identity, reason=reason)
             )
+
+    def _too_many_units(self, result: FoldResult, principal: str) -> errors.LimitReached:
+        principal_limits.note_reached(principal, "session_units", count=len(result.surplus_units))
+        limit = self._config.limits.session_units
+        return errors.LimitReached(
+            principal=principal,
+            what=f"{limit} units in session {result.ref.identity!r}",
+            setting="limits.session_units",
+            limit=limit,
+            remedy=f"Reports of further units are left out, the first is {result.surplus_units[0]!r}.",
+        )
 
 
 class _PrincipalReports:

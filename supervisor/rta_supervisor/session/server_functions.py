@@ -1,6 +1,7 @@
 """Calls of the server functions on a session: its hash, its folded state, its gate, its entries that are not data."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.transport import commands
@@ -9,7 +10,7 @@ from rta_wire.codec import encode
 from rta_wire.control.totals import Totals
 from rta_wire.session import State
 
-FIRST_VERSION = 1
+FIRST_VERSION: Final = 1
 
 
 def open_session(
@@ -26,7 +27,7 @@ def open_session(
         extra_fields[keys.EXTERNAL_ID] = record.external_id
     extra_fields |= {keys.change_field(version): change for version, change in record.unqueued_changes.items()}
     return (
-        *("FCALL", "rtas_open_1", 2, *keys.session_hashes(names, ref.identity)),
+        *("FCALL", "rtas_open_2", 2, *keys.session_hashes(names, ref.identity)),
         *(ref.stream_session_id, ref.stream, position, record.document, record.state.value, record.principal),
         *(now_ms, ttl_s, names.state_channel(ref.identity)),
         *(argument for field in extra_fields.items() for argument in field),
@@ -48,7 +49,7 @@ def put_json(
     `extra_fields`: more fields of the folded state."""
     ref = record.ref
     return (
-        *("FCALL", "rtas_put_json_1", 2, *keys.session_hashes(names, ref.identity)),
+        *("FCALL", "rtas_put_json_2", 2, *keys.session_hashes(names, ref.identity)),
         *(record.version, document, state.value, now_ms, ttl_s, names.state_channel(ref.identity)),
         *(argument for field in (extra_fields or {}).items() for argument in field),
     )
@@ -58,20 +59,22 @@ def fold(
     names: keys.Keys,
     reports: Sequence[tuple[tuple[str, int], Mapping[str, Totals]]],
     *,
+    max_units: int,
     principal: str | None = None,
 ) -> commands.Command:
     """Join totals of units into sessions, each named by its identity and stream session id.
 
-    `principal`: the one that reported; sessions of others are left alone. None folds into sessions of any principal.
+    `max_units`: units that a session has at most; others are left out. `principal`: the one that reported; sessions of
+    others are left alone. None folds into sessions of any principal.
     """
     states = [names.session_state(identity) for (identity, _), _ in reports]
-    arguments: list[commands.Argument] = [0, "-"] if principal is None else [1, principal]
+    arguments: list[commands.Argument] = [max_units, *((0, "-") if principal is None else (1, principal))]
     for (_, stream_session_id), units in reports:
         arguments += (stream_session_id, len(units))
         for unit, totals in units.items():
             arguments.append(unit)
             arguments += totals.to_strings()
-    return ("FCALL", "rtas_fold_2", len(states), *states, *arguments)
+    return ("FCALL", "rtas_fold_3", len(states), *states, *arguments)
 
 
 def refresh(names: keys.Keys, lifetimes_s: Sequence[tuple[SessionRef, int]]) -> commands.Command:
@@ -79,37 +82,38 @@ def refresh(names: keys.Keys, lifetimes_s: Sequence[tuple[SessionRef, int]]) -> 
     as it is."""
     session_keys = [key for ref, _ in lifetimes_s for key in keys.session_hashes(names, ref.identity)]
     arguments = (argument for ref, ttl_s in lifetimes_s for argument in (ref.stream_session_id, ttl_s))
-    return ("FCALL", "rtas_refresh_3", len(session_keys), *session_keys, *arguments)
+    return ("FCALL", "rtas_refresh_4", len(session_keys), *session_keys, *arguments)
 
 
 def extend_closed(names: keys.Keys, identity: str, *, ttl_s: int) -> commands.Command:
     """Renew the lifetime of a closed session that the catalogue does not have yet."""
-    return ("FCALL", "rtas_hold_1", 2, *keys.session_hashes(names, identity), ttl_s)
+    return ("FCALL", "rtas_hold_2", 2, *keys.session_hashes(names, identity), ttl_s)
 
 
-def note_loss(names: keys.Keys, ref: SessionRef) -> commands.Command:
-    """Note in the folded state that data of the session is lost."""
-    return ("FCALL", "rtas_note_loss_1", 2, *keys.session_hashes(names, ref.identity), ref.stream_session_id)
+def note(names: keys.Keys, ref: SessionRef, field: str, value: commands.Argument) -> commands.Command:
+    """Set a field of the folded state, if it is still that of the session."""
+    return ("FCALL", "rtas_note_1", 2, *keys.session_hashes(names, ref.identity), ref.stream_session_id, field, value)
 
 
 def raise_floor(floor: int) -> commands.Command:
     """Raise the counter of stream session ids to a floor. It is never lowered."""
-    return ("FCALL", "rtas_raise_floor_1", 1, keys.LAST_STREAM_SESSION_ID, floor)
+    return ("FCALL", "rtas_raise_floor_2", 1, keys.LAST_STREAM_SESSION_ID, floor)
 
 
 def publish_opening(names: keys.Keys, record: SessionRecord, *, ttl_s: int) -> commands.Command:
     """Add the first entry of a session to its stream and open its gate, if there is no gate."""
-    return _publish("rtas_announce_2", names, record, ttl_s)
+    return _publish("rtas_announce_3", names, record, ttl_s)
 
 
 def publish_json(names: keys.Keys, record: SessionRecord, *, ttl_s: int) -> commands.Command:
     """Add the Session JSON to the stream, if nothing as new is there."""
-    return _publish("rtas_tell_2", names, record, ttl_s)
+    return _publish("rtas_tell_3", names, record, ttl_s)
 
 
 def publish_end(names: keys.Keys, record: SessionRecord, *, ttl_s: int) -> commands.Command:
-    """Add the last entry of a session to its stream and finish its gate, if it is not finished."""
-    return _publish("rtas_finish_2", names, record, ttl_s)
+    """Add the last entry of a session to its stream and finish its gate, if it is not finished. Gives why there is no
+    last entry, empty where there is one."""
+    return _publish("rtas_finish_3", names, record, ttl_s)
 
 
 def publish_time_ranges(
@@ -129,17 +133,18 @@ def publish_time_ranges(
         for stream_session_id, start, end in time_ranges
         for argument in (stream_session_id, encode.time_range(int(start), int(end)), start, end)
     )
-    return ("FCALL", "rtas_show_3", 1 + len(session_keys), keys.stream(stream), *session_keys, ttl_s, *arguments)
+    return ("FCALL", "rtas_show_4", 1 + len(session_keys), keys.stream(stream), *session_keys, ttl_s, *arguments)
 
 
 def seal(names: keys.Keys, ref: SessionRef, *, ttl_s: int, until_ms: int = commands.FOREVER) -> commands.Command:
-    """Shut the gate, if the lease that ends at `until_ms` is not over. Gives the marks, which are final then."""
-    return _stream_call("rtas_seal_1", names, ref, ttl_s, until_ms)
+    """Shut the gate, if the lease that ends at `until_ms` is not over: the marks are final then. Gives 1, and the marks
+    where they are few."""
+    return _stream_call("rtas_seal_2", names, ref, ttl_s, until_ms)
 
 
 def extend_gate(names: keys.Keys, ref: SessionRef, *, ttl_s: int) -> commands.Command:
     """Renew the lifetime of an open gate once less than half of it is left."""
-    return _stream_call("rtas_keep_1", names, ref, ttl_s)
+    return _stream_call("rtas_keep_2", names, ref, ttl_s)
 
 
 def _publish(function: str, names: keys.Keys, record: SessionRecord, ttl_s: int) -> commands.Command:

@@ -5,13 +5,16 @@ is allowed, `effects` writes it.
 from collections.abc import Collection
 
 from rta_supervisor.control.entry import ControlEntry
+from rta_supervisor.control.waiting_requests import Wait
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.retention.day_index import DayIndex
-from rta_supervisor.session import open_rules, patch, server_functions, state_machine, time_limits
+from rta_supervisor.session import patch, server_functions, state_machine, time_limits
 from rta_supervisor.session.effects import SessionEffects
-from rta_supervisor.session.external_ids import ExternalId, ExternalIds
 from rta_supervisor.session.model import SessionRecord, SessionRef
+from rta_supervisor.session.opening import open_rules
+from rta_supervisor.session.opening.external_ids import ExternalId, ExternalIds
+from rta_supervisor.session.opening.open_sessions import OpenSessions
 from rta_supervisor.session.state_machine import SessionEvent
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
@@ -34,6 +37,7 @@ class SessionService:
         days: DayIndex,
         *,
         clock: Clock = now_ms,
+        open_sessions: OpenSessions | None = None,
     ) -> None:
         self._config = config
         self._sessions = sessions
@@ -41,6 +45,7 @@ class SessionService:
         self.external_ids = external_ids
         self._days = days
         self._clock = clock
+        self._open_sessions = open_sessions or OpenSessions(config)
         self._log = log.get()
 
     async def open(self, entry: ControlEntry, request: control_pb2.OpenSession) -> control_pb2.SessionReply:
@@ -79,6 +84,27 @@ class SessionService:
 
     async def _create(self, principal: str, request: control_pb2.OpenSession, document: session.Json) -> SessionRecord:
         """A new session, or the one that another supervisor has created meanwhile."""
+        self._open_sessions.add(principal, request.identity)
+        try:
+            record = await self._write_new(principal, request, document)
+        except BaseException:
+            self._open_sessions.remove(principal, request.identity)
+            raise
+        if record is not None:
+            counters.counts.opened += 1
+            ref = record.ref
+            self._log.info("session_opened", session=ref.identity, stream=ref.stream, id=ref.stream_session_id)
+            return record
+        self._open_sessions.remove(principal, request.identity)
+        record = await self._sessions.read(request.identity)
+        if record is None:
+            raise errors.SessionConflict(identity=request.identity, what="an owner", theirs="unknown", ours=principal)
+        return record
+
+    async def _write_new(
+        self, principal: str, request: control_pb2.OpenSession, document: session.Json
+    ) -> SessionRecord | None:
+        """A new session; None where there is one of its identity."""
         state = State(document["state"])
         raw = session.dump(session.with_supervisor_properties(document, state, None))
         stream = await self._days.stream_for(request.stream)
@@ -94,15 +120,7 @@ class SessionService:
             document=raw,
             external_id=request.external_id,
         )
-        record = await self.effects.create(new, position=position, at_ms=at_ms)
-        if record is not None:
-            counters.counts.opened += 1
-            self._log.info("session_opened", session=ref.identity, stream=ref.stream, id=ref.stream_session_id)
-            return record
-        record = await self._sessions.read(ref.identity)
-        if record is None:
-            raise errors.SessionConflict(identity=ref.identity, what="an owner", theirs="unknown", ours=principal)
-        return record
+        return await self.effects.create(new, position=position, at_ms=at_ms)
 
     async def update(self, entry: ControlEntry, request: control_pb2.UpdateSession) -> control_pb2.SessionReply:
         """Change properties, pause or resume. Updates are ordered by entry id: a late one changes nothing newer."""
@@ -110,27 +128,29 @@ class SessionService:
         identity = request.identity
         if request.external_id:
             identity = await self.external_ids.identity_of(ExternalId(entry.principal, request.external_id))
-        record = await self._read_authorized(entry.principal, identity)
+        record = await self._read_authorized(entry.principal, identity, properties=update.names)
         if request.state:
             record = await self._apply(record, state_machine.REQUESTED_EVENTS[State(request.state)], update=update)
         if update.properties:
             record = await self._apply(record, SessionEvent.DESCRIBE, update=update)
         return reply_of(record)
 
-    async def close(self, entry: ControlEntry, request: control_pb2.CloseSession) -> control_pb2.SessionReply | None:
-        """Close a session once everything that is expected has arrived; None while it has not and may still come."""
+    async def close(self, entry: ControlEntry, request: control_pb2.CloseSession) -> control_pb2.SessionReply | Wait:
+        """Close a session once everything that is expected has arrived; wait while it has not and may still come."""
         operators = self._config.control.operators
         record = await self._read_authorized(entry.principal, request.identity, others=operators)
         expected = Totals.from_message(request.expected)
-        if not record.state.is_closed:
-            await self._sessions.fold_marks(record.ref)
+        # Marks that the totals do not need are read after the gate is shut.
+        is_open = not record.state.is_closed
+        if is_open and not record.totals.has_arrived(expected) and await self._sessions.fold_marks(record.ref):
             record = await self._sessions.read(request.identity) or record
-        # Checked again: another supervisor that got the same request may have closed it meanwhile.
+        # Another supervisor that got the same request may close it meanwhile: `end` finds that out.
         if not record.state.is_closed:
             is_complete = record.totals.has_arrived(expected)
             is_within_grace = time_limits.is_within_close_grace(entry.sent_ms, self._clock(), self._config.session)
             if state_machine.waits_for_data(is_complete=is_complete, is_within_grace=is_within_grace):
-                return None
+                until_ms = time_limits.close_grace_ends_ms(entry.sent_ms, self._config.session)
+                return Wait(request.identity, until_ms, lambda progress: progress.has_arrived(expected))
             event = state_machine.closing_event(State(request.state), is_complete=is_complete)
             record = await self.end(record, event, expected=expected, requested_by=entry.principal)
         await self._publish_end(record)
@@ -163,6 +183,7 @@ class SessionService:
         if expected is not None and (missing := ended.totals.missing_from(expected)) is not None:
             facts |= {"missing_bursts": missing.bursts, "missing_samples": missing.samples}
         counters.counts.closed[ended.state.value] += 1
+        self._open_sessions.remove(ended.principal, ended.ref.identity)
         self._log.info("session_closed", **facts)
         return ended
 
@@ -175,9 +196,11 @@ class SessionService:
         if record.state.is_closed:
             await self.effects.publish_end(record)
 
-    async def _read_authorized(self, principal: str, identity: str, *, others: Collection[str] = ()) -> SessionRecord:
+    async def _read_authorized(
+        self, principal: str, identity: str, *, others: Collection[str] = (), properties: Collection[str] = ()
+    ) -> SessionRecord:
         """A session that a principal may change: its own, or any where the principal is one of `others`."""
-        record = await self._sessions.read(identity)
+        record = await self._sessions.read(identity, properties)
         if record is None:
             raise errors.UnknownSession(identity=identity)
         if record.principal != principal and principal not in others:
@@ -204,7 +227,7 @@ class SessionService:
             if changed is not None:
                 await self.effects.announce_change(changed)
                 return changed
-            latest = await self._sessions.read(record.ref.identity)
+            latest = await self._sessions.read(record.ref.identity, () if update is None else update.names)
             if latest is None:
                 raise errors.UnknownSession(identity=record.ref.identity)
             if state_machine.was_closed_meanwhile(latest.state, event):

@@ -14,6 +14,7 @@ from rta_supervisor.session.state_machine import SessionEvent
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
+from rta_wire import errors
 
 CHECKS_PER_DEADLINE: Final = 6
 
@@ -63,7 +64,7 @@ class SilenceWatchdog:
             if time_limits.is_abandoned(silence, at_ms, self._config.session):
                 try:
                     await self._abandon(identity, silent_ms=at_ms - reported_ms, until_ms=until_ms)
-                except redis.exceptions.ResponseError as error:
+                except (errors.SpoiltKey, redis.exceptions.ResponseError) as error:
                     self._sessions.log_spoilt_or_raise(identity, error)
 
     async def _abandon(self, identity: str, *, silent_ms: int, until_ms: int) -> None:
@@ -73,12 +74,11 @@ class SilenceWatchdog:
         if record.state.is_closed:
             await self._service.complete_close(record)
             return
-        marks = await self._sessions.marks(record.ref)
-        if any(record.unit_totals.get(unit) != " ".join(totals.to_strings()) for unit, totals in marks.items()):
+        if await self._sessions.has_unfolded_marks(record.ref):
             # Data came that was not reported, so a writer is alive. Noted before the marks are folded: afterwards they
             # would not differ, and a supervisor that dies in between would leave no trace of it.
             await self._sessions.note_heartbeat([record.ref])
-            if await self._sessions.fold_marks(record.ref):
+            if (await self._sessions.fold_marks(record.ref)).is_changed:
                 return
         self._log.warning("writer_silent", session=identity, stream=record.ref.stream, silent_s=silent_ms // 1000)
         await self._service.end(record, SessionEvent.ABANDON, until_ms=until_ms)

@@ -131,6 +131,11 @@ def after_loss(event: SessionEvent, *, has_loss: bool) -> SessionEvent:
     return SessionEvent.TRUNCATE if has_loss and event is SessionEvent.CLOSE else event
 
 
+def state_after_loss(state: State) -> State:
+    """The final state of a session of which not everything could be counted: truncated takes the place of closed."""
+    return State.TRUNCATED if state is State.CLOSED else state
+
+
 def waits_for_data(*, is_complete: bool, is_within_grace: bool) -> bool:
     """Whether a close waits for data that is expected and missing."""
     return not is_complete and is_within_grace

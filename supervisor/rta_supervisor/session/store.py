@@ -1,137 +1,40 @@
-"""The records of sessions in Redis: reads them, folds reports into them, publishes their time ranges, and finds those
-that are open, closed or silent. Changes no state of a session: that is left to `service` and `effects`.
+"""The records of sessions in Redis: publishes their time ranges, renews their lifetimes, and finds those that are open,
+closed or silent. Changes no state of a session: that is left to `service` and `effects`.
 
 Holds nothing itself: any supervisor may serve any session.
 """
 
 import functools
-from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Container, Iterable, Sequence
+from typing import Final
 
-from rta_supervisor.diagnostics import counters, log
+from rta_supervisor.diagnostics import counters
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.retention import server_functions as retention_functions
-from rta_supervisor.session import model, server_functions
-from rta_supervisor.session.model import FoldResult, Published, SessionRecord, SessionRef
+from rta_supervisor.session import server_functions
+from rta_supervisor.session.model import Published, SessionRef
+from rta_supervisor.session.records.totals_store import CALL_SESSIONS, TotalsStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import replies
-from rta_supervisor.transport.failures import TemporaryRefusal, classify, is_key_specific
+from rta_supervisor.transport import replies, scanning
+from rta_supervisor.transport.failures import TemporaryRefusal
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.paging import map_pages, pages
 from rta_supervisor.transport.replies import pairs_to_dict
-from rta_wire import errors, keys
-from rta_wire.control.report_merge import SessionKey
-from rta_wire.control.totals import Mark, Totals
+from rta_wire import keys
 from rta_wire.session import State
 
-UNCHANGED_ITEMS: Final = 3
-"""Items of the reply to a fold that changed nothing; one that did has the growth of the four counts after them."""
-
-CALL_SESSIONS: Final = 50
-"""Sessions in one call where all live on one server: a call costs as much as what it does for one session, and Redis
-serves nobody else meanwhile."""
+SILENT_PAGE: Final = 2000
 
 NO_TIME_RANGE: Final = b" -"
 """How the totals of a session without data end."""
 
 
-class SessionStore:
+class SessionStore(TotalsStore):
     """The records of all sessions."""
 
     def __init__(self, link: Link, config: settings.Settings, clock: Clock = now_ms) -> None:
-        self._link = link
-        self._keys = config.keys
-        self._config = config
-        self._clock = clock
-        self._log = log.get()
+        super().__init__(link, config, clock)
         self.outage_log = link.outage_log
-        self._call_sessions = 1 if link.is_cluster else CALL_SESSIONS
-
-    async def read(self, identity: str) -> SessionRecord | None:
-        """The record of a session, None where there is none."""
-        [record] = await self.read_all([identity])
-        return record
-
-    async def read_all(self, identities: Sequence[str]) -> list[SessionRecord | None]:
-        """The records of sessions in one round trip, None for each that there is not."""
-        answers = await self._link.do_all(
-            [
-                call
-                for identity in identities
-                for call in (
-                    ("HGETALL", self._keys.session_state(identity)),
-                    ("HGET", self._keys.session(identity), keys.JSON),
-                )
-            ]
-        )
-        return [
-            model.parse_record(identity, pairs_to_dict(state), document) if state else None
-            for identity, state, document in zip(identities, answers[::2], answers[1::2], strict=True)
-        ]
-
-    async def fold(
-        self, reports: Mapping[SessionKey, Mapping[str, Totals]], *, principal: str | None = None
-    ) -> list[FoldResult]:
-        """Join reports into sessions. `principal`: the one that reported; None folds into sessions of any principal."""
-        return await map_pages(list(reports.items()), functools.partial(self._fold_page, principal))
-
-    async def _fold_page(
-        self, principal: str | None, reports: Sequence[tuple[SessionKey, Mapping[str, Totals]]]
-    ) -> list[FoldResult]:
-        answers = await self._link.do_all(
-            [
-                server_functions.fold(self._keys, page, principal=principal)
-                for page in pages(reports, self._call_sessions)
-            ]
-        )
-        folded = [answer for page in answers for answer in page]
-        _count_growth(folded)
-        return [
-            model.parse_fold_result(
-                SessionRef(identity, stream.decode(), stream_session_id), model.FoldOutcome(outcome.decode()), names
-            )
-            for ((identity, stream_session_id), _), (outcome, stream, names, *_) in zip(reports, folded, strict=True)
-        ]
-
-    async def marks(self, ref: SessionRef) -> dict[str, Totals]:
-        """What stands in the stream, by unit. Marks are written with the data and never lag behind it."""
-        [marks] = await self._link.try_all([("HGETALL", self._keys.marks(ref.stream, ref.stream_session_id))])
-        if isinstance(marks, Exception):
-            self.log_spoilt_or_raise(ref.identity, marks)
-            return {}
-        return self._parse_marks(ref, marks)
-
-    def log_spoilt_or_raise(self, identity: str, error: Exception) -> None:
-        """Log an error of a session whose keys a writer spoilt: other sessions go on. Raise any other error."""
-        if not is_key_specific(error):
-            raise classify(error)
-        self._log.error("session_spoilt", session=identity, error=str(error))
-
-    async def fold_marks(self, ref: SessionRef, marks: Sequence[bytes] | None = None) -> bool:
-        """Fold what stands in the stream like reports. Whether that changed anything.
-
-        `marks`: as Redis gave them; read here where they are not given.
-        """
-        units = await self.marks(ref) if marks is None else self._parse_marks(ref, marks)
-        if not units:
-            return False
-        [result] = await self.fold({(ref.identity, ref.stream_session_id): units})
-        if result.implausible_units:
-            self._log.error("marks_implausible", session=ref.identity, units=result.implausible_units)
-        return result.outcome is model.FoldOutcome.CHANGED
-
-    def _parse_marks(self, ref: SessionRef, marks: Sequence[bytes]) -> dict[str, Totals]:
-        """Totals by unit. Writers write marks: one that can't be read is left out and logged."""
-        units: dict[str, Totals] = {}
-        mistakes: list[Exception] = []
-        for unit, mark in pairs_to_dict(marks).items():
-            try:
-                units[unit.decode()] = Mark.from_text(mark.decode()).totals
-            except (errors.BadMessage, UnicodeDecodeError) as error:
-                mistakes.append(error)
-        if mistakes:
-            self._log.error("marks_unreadable", session=ref.identity, count=len(mistakes), first=str(mistakes[0]))
-        return units
 
     async def note_heartbeat(self, refs: Iterable[SessionRef]) -> None:
         """Note that the writers of sessions are alive."""
@@ -201,16 +104,20 @@ class SessionStore:
     async def open_and_closed(self, besides: Container[str] = ()) -> tuple[list[SessionRef], list[SessionRef]]:
         """The sessions in the index but for `besides`: those that are open, and those that are closed and not released
         yet. Sessions that have expired are removed from the index."""
-        scores = pairs_to_dict(await self._link.do("ZRANGE", self._keys.session_index(), 0, -1, "WITHSCORES"))
+        scores = await scanning.read_sorted_set(self._link, self._keys.session_index())
         identities = [identity for identity in map(bytes.decode, scores) if identity not in besides]
         fields = (keys.STREAM_NAME, keys.STREAM_SESSION_ID, keys.STATE)
-        rows = await self._link.do_all(
+        rows = await self._link.try_all(
             [("HMGET", self._keys.session_state(identity), *fields) for identity in identities]
         )
         open_refs: list[SessionRef] = []
         closed_refs: list[SessionRef] = []
         expired: list[str] = []
-        for identity, (stream, stream_session_id, state) in zip(identities, rows, strict=True):
+        for identity, row in zip(identities, rows, strict=True):
+            if isinstance(row, Exception):
+                self.log_spoilt_or_raise(identity, row)
+                continue
+            stream, stream_session_id, state = row
             if stream is None:
                 expired.append(identity)
                 continue
@@ -240,16 +147,22 @@ class SessionStore:
 
     async def silent_since(self, before_ms: int) -> dict[str, int]:
         """Sessions without a report since a time, with the time of their last one."""
-        flat = await self._link.do("ZRANGEBYSCORE", self._keys.session_index(), "-inf", before_ms, "WITHSCORES")
-        return {identity.decode(): int(score) for identity, score in pairs_to_dict(flat).items()}
-
-    async def note_loss(self, ref: SessionRef) -> None:
-        """Note that Redis lost data of a session: it can't end as complete."""
-        await self._link.do(*server_functions.note_loss(self._keys, ref))
+        scores: dict[bytes, bytes] = {}
+        while True:
+            limit = ("LIMIT", len(scores), SILENT_PAGE)
+            flat = await self._link.do(
+                "ZRANGEBYSCORE", self._keys.session_index(), "-inf", before_ms, "WITHSCORES", *limit
+            )
+            scores |= pairs_to_dict(flat)
+            if len(flat) < 2 * SILENT_PAGE:
+                return {identity.decode(): int(score) for identity, score in scores.items()}
 
     async def published_version(self, ref: SessionRef) -> int:
         """The version of the newest JSON in the stream; 0 where there is none, or a writer spoilt what says it."""
-        text = await self._link.do("GET", self._keys.published(ref.stream, ref.stream_session_id))
+        [text] = await self._link.try_all([("GET", self._keys.published(ref.stream, ref.stream_session_id))])
+        if isinstance(text, Exception):
+            self.log_spoilt_or_raise(ref.identity, text)
+            return 0
         version: bytes = (text or b"").partition(b" ")[0]
         return int(version) if version.isdigit() else 0
 
@@ -262,13 +175,3 @@ def _time_range(totals: bytes) -> tuple[bytes, bytes]:
     """Start and end in the text of totals."""
     _, start, end = totals.rsplit(b" ", 2)
     return start, end
-
-
-def _count_growth(folded: Sequence[Sequence[Any]]) -> None:
-    """Count by how much streams grew, from the replies to a fold."""
-    growth: dict[bytes, list[Sequence[int]]] = {}
-    for answer in folded:
-        if len(answer) > UNCHANGED_ITEMS:
-            growth.setdefault(answer[1], []).append(answer[UNCHANGED_ITEMS:])
-    for stream, rows in growth.items():
-        counters.counts.add_reported(stream.decode(), [sum(column) for column in zip(*rows, strict=True)])

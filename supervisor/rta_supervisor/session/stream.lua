@@ -1,4 +1,4 @@
-#!lua name=rtas_stream_1
+#!lua name=rtas_stream_2
 
 -- Entries of a session in its stream that are not data. KEYS[1] is the stream, KEYS[2] the gate of the session, KEYS[3]
 -- the marks of its units, KEYS[4] what was told already; all live in one slot. The gate goes from open to sealed to
@@ -31,11 +31,23 @@ local function told_of(text)
   return version or '0', start_ns or '-', end_ns or '-', over == 'over'
 end
 
+-- The text of a key, or false where there is none or a writer has put something else there.
+local function text_of(key)
+  local text = redis.pcall('GET', key)
+  return type(text) == 'string' and text
+end
+
+-- Sets a text in place of whatever stands there, which may be large.
+local function put_text(key, text, ttl_s)
+  if not text_of(key) then redis.call('UNLINK', key) end
+  redis.call('SET', key, text, 'EX', ttl_s)
+end
+
 -- Notes a version of the JSON as told; the time range stays.
 local function note_version(shown, version, ttl_s, is_last)
-  local _, start_ns, end_ns, over = told_of(redis.call('GET', shown))
+  local _, start_ns, end_ns, over = told_of(text_of(shown))
   local words = { version, start_ns, end_ns, (over or is_last) and 'over' or nil }
-  redis.call('SET', shown, table.concat(words, ' '), 'EX', ttl_s)
+  put_text(shown, table.concat(words, ' '), ttl_s)
 end
 
 -- The first entry: opens the gate. Repeating it changes nothing.
@@ -45,14 +57,14 @@ local function announce(keys, args)
   if redis.call('EXISTS', keys[2]) == 1 then return '' end
   local id = redis.call('XADD', keys[1], '*', 'id', args[1], 'data', args[2])
   redis.call('SET', keys[2], 'open', 'EX', args[4])
-  redis.call('SET', keys[4], args[3] .. ' - -', 'EX', args[4])
+  put_text(keys[4], args[3] .. ' - -', args[4])
   return id
 end
 
 -- New Session JSON, unless as new a version was told. ARGV: streamSessionId, data, version, ttl_s
 local function tell(keys, args)
-  local gate = redis.call('GET', keys[2])
-  if not gate or not less(told_of(redis.call('GET', keys[4])), args[3]) then return '' end
+  local gate = text_of(keys[2])
+  if not gate or not less(told_of(text_of(keys[4])), args[3]) then return '' end
   note_version(keys[4], args[3], args[4], false)
   -- Of a session that has ended nobody watches the gate any more.
   if gate == 'finished' then redis.call('EXPIRE', keys[2], args[4]) end
@@ -92,24 +104,42 @@ local function show(keys, args)
   return answers
 end
 
--- No burst is taken from here on. Gives all marks, which are final now, or nothing where the lease is over.
+-- More than that is read in parts.
+local SMALL_FIELDS, SMALL_BYTES = 200, 100000
+
+-- All of a hash that is small; false where it is not, or a writer has put something else there, or an older ACL does not
+-- let us ask.
+local function small_hash(key)
+  local fields = redis.pcall('HLEN', key)
+  if fields == 0 then return {} end
+  if type(fields) ~= 'number' or fields > SMALL_FIELDS then return false end
+  if redis.call('MEMORY', 'USAGE', key, 'SAMPLES', 0) > SMALL_BYTES then return false end
+  return redis.call('HGETALL', key)
+end
+
+-- No burst is taken from here on, so that the marks are final. Gives {1, the marks where they are few, or nothing}, or
+-- nothing at all where the lease is over.
 -- ARGV: ttl_s, end of the lease
 local function seal(keys, args)
   if is_over(args[2]) then return false end
-  if redis.call('GET', keys[2]) ~= 'finished' then redis.call('SET', keys[2], 'sealed', 'EX', args[1]) end
-  return redis.call('HGETALL', keys[3])
+  if text_of(keys[2]) ~= 'finished' then put_text(keys[2], 'sealed', args[1]) end
+  return { 1, small_hash(keys[3]) }
 end
 
--- The last entry. Repeating it changes nothing.
+-- The last entry. Repeating it changes nothing. Where a writer has used up the ids of the stream, or put something else
+-- in its place, the session ends without this entry.
 -- ARGV: streamSessionId, data, version, ttl_s
+-- Gives an empty text, or why there is no last entry.
 local function finish(keys, args)
-  local gate = redis.call('GET', keys[2])
+  local gate = text_of(keys[2])
   if not gate or gate == 'finished' then return '' end
-  local id = redis.call('XADD', keys[1], '*', 'id', args[1], 'data', args[2])
-  redis.call('SET', keys[2], 'finished', 'EX', args[4])
+  local id = redis.pcall('XADD', keys[1], '*', 'id', args[1], 'data', args[2])
+  local mistake = type(id) == 'table' and id.err
+  if mistake and not (mistake:match('^WRONGTYPE') or mistake:match('^ERR')) then return id end
+  put_text(keys[2], 'finished', args[4])
   redis.call('EXPIRE', keys[3], args[4])
   note_version(keys[4], args[3], args[4], true)
-  return id
+  return mistake or ''
 end
 
 -- Keeps the gate of an open session, and what was told of it, from expiring. Touching the gate makes writers repeat a
@@ -118,7 +148,7 @@ end
 local function keep(keys, args)
   local left_s = redis.call('TTL', keys[2])
   local is_due = left_s >= 0 and left_s < tonumber(args[1]) / 2
-  if not is_due or redis.call('GET', keys[2]) ~= 'open' then return 0 end
+  if not is_due or text_of(keys[2]) ~= 'open' then return 0 end
   redis.call('EXPIRE', keys[4], args[1])
   return redis.call('EXPIRE', keys[2], args[1])
 end
@@ -177,28 +207,33 @@ local function trim(keys, args)
   return removed
 end
 
+local MADE_UP_AHEAD_MS = 24 * 3600 * 1000
+
 -- Removes a stream that got no entry for a while. Only KEYS[1] is used.
 -- ARGV: idle_ms
 -- Gives 0 if it is gone, else the time of its last entry in ms, or now if that stands in the future.
 local function remove(keys, args)
   if redis.call('EXISTS', keys[1]) == 0 then return 0 end
   local info = redis.call('XINFO', 'STREAM', keys[1])
+  local now_ms = server_ms()
   for at = 1, #info, 2 do
     if info[at] == 'last-generated-id' then
       local last_ms = tonumber(info[at + 1]:match('%d+'))
-      if last_ms > server_ms() - tonumber(args[1]) then return math.min(last_ms, server_ms()) end
+      -- An id that a writer made up, far ahead, says nothing: such a stream takes no entries any more.
+      local is_made_up = last_ms > now_ms + MADE_UP_AHEAD_MS
+      if last_ms > now_ms - tonumber(args[1]) and not is_made_up then return math.min(last_ms, now_ms) end
     end
   end
   redis.call('UNLINK', keys[1])
   return 0
 end
 
-redis.register_function('rtas_announce_2', announce)
-redis.register_function('rtas_tell_2', tell)
-redis.register_function('rtas_show_3', show)
-redis.register_function('rtas_seal_1', seal)
-redis.register_function('rtas_finish_2', finish)
+redis.register_function('rtas_announce_3', announce)
+redis.register_function('rtas_tell_3', tell)
+redis.register_function('rtas_show_4', show)
+redis.register_function('rtas_seal_2', seal)
+redis.register_function('rtas_finish_3', finish)
 -- What makes room, and what keeps sessions, has to work where there is none.
-redis.register_function { function_name = 'rtas_keep_1', callback = keep, flags = { 'allow-oom' } }
-redis.register_function { function_name = 'rtas_trim_1', callback = trim, flags = { 'allow-oom' } }
-redis.register_function { function_name = 'rtas_remove_1', callback = remove, flags = { 'allow-oom' } }
+redis.register_function { function_name = 'rtas_keep_2', callback = keep, flags = { 'allow-oom' } }
+redis.register_function { function_name = 'rtas_trim_2', callback = trim, flags = { 'allow-oom' } }
+redis.register_function { function_name = 'rtas_remove_2', callback = remove, flags = { 'allow-oom' } }

@@ -23,7 +23,12 @@ def is_abandoned(silence: Silence, now_ms: int, config: settings.SessionSettings
 
 def is_within_close_grace(requested_ms: int, now_ms: int, config: settings.SessionSettings) -> bool:
     """Whether a close goes on waiting for data that is expected."""
-    return now_ms < requested_ms + config.close_grace_s * 1000
+    return now_ms < close_grace_ends_ms(requested_ms, config)
+
+
+def close_grace_ends_ms(requested_ms: int, config: settings.SessionSettings) -> int:
+    """When a close that was requested at a time waits no longer for data that is expected."""
+    return requested_ms + int(config.close_grace_s * 1000)
 
 
 def plausible_ns(now_ms: int, config: settings.SessionSettings) -> tuple[int, int]:

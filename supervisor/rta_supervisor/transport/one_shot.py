@@ -10,6 +10,7 @@ from typing import TypeVar
 import anyio
 import redis.exceptions
 
+from rta_supervisor.diagnostics import log
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import failures
 from rta_supervisor.transport.link import Link
@@ -20,6 +21,8 @@ T = TypeVar("T")
 
 def run(config: settings.Settings, work: Callable[[Link], Awaitable[T]]) -> T:
     """The result of `work`. Errors of Redis are raised as `RtaError`, with an exit code."""
+
+    log.configure_for_command()
 
     async def connected() -> T:
         link = Link(config.redis)

@@ -7,8 +7,6 @@ from typing import Final
 
 import anyio
 
-from rta_supervisor.control import dead_letters
-from rta_supervisor.control.dead_letters import NewLetter
 from rta_supervisor.diagnostics import counters, log, loop_watch
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.settings import settings
@@ -75,7 +73,7 @@ class Deliverer:
 
     async def _deliver(self, delivery: WebhookDelivery) -> None:
         if not delivery.body:
-            await self._queue.complete(delivery)
+            await self._queue.complete(delivery.id)
             return
         try:
             await self._post(delivery)
@@ -85,7 +83,7 @@ class Deliverer:
                 self._log.warning("webhook_paused", reason=str(error), pause_s=self._config.webhooks.breaker_open_s)
             await self._retry_or_drop(delivery, error)
             return
-        await self._queue.complete(delivery)
+        await self._queue.complete(delivery.id)
         self._count("taken")
         self._log.debug("webhook_delivered", delivery=delivery.id, attempt=delivery.attempt)
         if self._breaker.record_success():
@@ -109,16 +107,9 @@ class Deliverer:
             await self._queue.reschedule(delivery, due_ms=now_ms() + int(pause_s * 1000))
             self._log.info("webhook_not_taken", **facts, retry_s=round(pause_s, 1))
             return
-        await self._dead_letter(delivery, error)
-        await self._queue.complete(delivery)
-        self._count("dropped")
+        reason = f"A webhook was not taken in {delivery.attempt} tries: {error}"
+        await self._queue.give_up(delivery, "WebhookNotTaken", reason)
         self._log.error("webhook_dropped", **facts)
 
     def _count(self, outcome: str) -> None:
         counters.counts.webhooks[self._name, outcome] += 1
-
-    async def _dead_letter(self, delivery: WebhookDelivery, error: errors.RtaError) -> None:
-        reason = f"A webhook was not taken in {delivery.attempt} tries: {error}"
-        owner = f"webhook:{self._name}"
-        letter = NewLetter(owner, self._queue.key, delivery.id, "WebhookNotTaken", reason, delivery.body)
-        await dead_letters.add_letter(self._link, self._config, letter)

@@ -14,8 +14,7 @@ class Webhooks:
     """All targets: the outbox that fills their queues, and a deliverer for each that empties one."""
 
     def __init__(self, link: Link, config: settings.Settings) -> None:
-        max_pending = config.webhooks.max_pending
-        queues = {name: DeliveryQueue(link, config.keys, name, max_pending=max_pending) for name in config.webhooks.to}
+        queues = {name: DeliveryQueue(link, config, name) for name in config.webhooks.to}
         self._deliverers = {name: Deliverer(link, name, queue, config) for name, queue in queues.items()}
         self.outbox = Outbox(link, config, queues, self._wake)
 

@@ -9,6 +9,7 @@ import redis
 
 import rta_writers
 from rta_supervisor.archive import spark_process
+from rta_wire import entry_ids
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2
 from tests.support import acl, archive_job_without_spark, command_recorder, supervisors
@@ -39,7 +40,11 @@ def test_every_command_works_with_the_role_of_an_operator(tmp_path: Path, monkey
                 monkeypatch.setattr(spark_process, "run_job", archive_job_without_spark.run_job)
                 tail = subprocess.Popen([sys.executable, "-m", "rta_supervisor", "tail", "run-2"])
                 wait_until(lambda: "xread" in recorder.seen, timeout_s=60, what="a tail that waits")
+                admin.xadd("stream:spoilt", {"a": "b"}, id=entry_ids.MAX)
+                admin.xgroup_create("rtas:ctl:spoilt", "group", mkstream=True)
+                admin.execute_command("XSETID", "rtas:ctl:spoilt", entry_ids.MAX)
                 for command in (
+                    "doctor --repair stream:spoilt --yes", "doctor --repair rtas:ctl:spoilt --yes",
                     "status", "nodes", "streams", "sessions list", "sessions show run-1", "top --every-s 0.1",
                     "dlq list", "doctor", "compact status", "compact pause", "compact resume",
                     "dlq retry --all --yes", "dlq drop --all --yes",
@@ -70,6 +75,7 @@ def test_the_role_of_an_operator_permits_nothing_else() -> None:
         for command in (
             "HSET sessions:x state open", "XADD stream:x * a b", "SET lastStreamSessionId 1", "SADD streams x",
             "ZADD rtas:idx 1 x", "HSET rtas:cold x y", "XADD cold:x * a b",
+            "UNLINK rtas:idx", "UNLINK rtas:dlq", "UNLINK streams", "UNLINK cold:x",
             "FLUSHALL", "CONFIG SET maxmemory 1", "XTRIM stream:x MAXLEN 0", "EVAL return 0",
         ):  # fmt: skip
             with pytest.raises(redis.exceptions.NoPermissionError):

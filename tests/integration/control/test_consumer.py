@@ -22,7 +22,7 @@ from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_writers.connection import redis_client
 from tests.support import samples, supervisors
-from tests.support.control import dead_letters, document, fields, folded, progress, send, write
+from tests.support.control import dead_letters, document, fields, folded, progress, write
 from tests.support.waiting import wait_until
 
 
@@ -81,33 +81,6 @@ def test_a_request_that_waits_too_long_goes_to_the_dead_letters(url: str, client
         assert caught.value.retriable
         wait_until(lambda: len(dead_letters(client)) == 1, what="a dead letter")
     assert fields(client, "run-1") == {}
-
-
-def test_past_the_bound_nothing_new_is_read(url: str, client: redis.Redis) -> None:
-    """Requests that wait fill the bound; the next one stays unread until there is room."""
-    environment = {"RTA_SESSION__CLOSE_GRACE_S": "60", "RTA_CONTROL__MAX_UNACKNOWLEDGED": "3"}
-    with supervisors.running(url, environment):
-        sessions = rta_writers.SessionClient(url)
-        opened = [sessions.session(f"run-{n}", stream="rig") for n in range(4)]
-        for n in range(3):
-            waiting = control_pb2.CloseSession(request_id=f"w{n}", identity=f"run-{n}", state="closed")
-            waiting.expected.bursts = 1
-            send(client, waiting, kind="req")
-        wait_until(lambda: pending(client) == 3, what="three that wait")
-        send(client, control_pb2.CloseSession(request_id="next", identity="run-3", state="closed"), kind="req")
-        assert client.exists("rtas:reply:next") == 0
-        assert pending(client) == 3
-        write(client, opened[0], 1)
-        assert messages.unpack_reply(answer_to(client, "w0")).state == "closed"
-        assert messages.unpack_reply(answer_to(client, "next")).state == "closed"
-        for n in (1, 2):
-            write(client, opened[n], 1)
-            assert messages.unpack_reply(answer_to(client, f"w{n}")).state == "closed"
-
-
-def pending(client: redis.Redis) -> int:
-    summary: Any = client.xpending("rtas:req:default", keys.CONTROL_GROUP)
-    return int(summary["pending"])
 
 
 def test_a_flood_of_reports_does_not_hold_up_a_request(

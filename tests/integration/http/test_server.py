@@ -3,6 +3,7 @@
 import http.client
 import os
 import signal
+import socket
 from urllib.parse import urlsplit
 
 from rta_supervisor.embedded import server
@@ -50,7 +51,21 @@ def test_a_token_is_required(url: str) -> None:
         assert "httponly" in cookie.lower()
         assert "samesite=strict" in cookie.lower()
         assert web.get(base, "/", {"Cookie": cookie.partition(";")[0]}).status == 200
+        assert web.get(base, "//evil.example?token=pass%20word").headers["location"] == "/evil.example"
         assert "pass word" not in supervisor.log_path.read_text()
+
+
+def test_every_response_says_nosniff(supervisor: Supervisor) -> None:
+    """Pages, errors, refusals, and the response to what is no HTTP."""
+    base = web.address(supervisor)
+    for path, headers in (("/", {}), ("/ui", {}), ("/metrics", {}), ("/nothing", {}), ("/", {"Host": "evil.example"})):
+        assert web.get(base, path, headers).headers["x-content-type-options"] == "nosniff", path
+    parts = urlsplit(base)
+    with socket.create_connection((parts.hostname or "", parts.port or 0), 10) as client:
+        client.sendall(b"hello\r\n\r\n")
+        response = client.recv(4096)
+    assert response.startswith(b"HTTP/1.1 400 ")
+    assert b"X-Content-Type-Options: nosniff" in response
 
 
 def test_it_listens_while_redis_is_down() -> None:

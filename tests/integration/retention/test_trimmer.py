@@ -365,7 +365,7 @@ class OpeningLink(Link):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("at", ["rtas_unlist_1", "rtas_remove_1", "rtas_forget_1", "EXISTS"])
+@pytest.mark.parametrize("at", ["rtas_unlist_1", "rtas_remove_2", "rtas_forget_1", "EXISTS"])
 async def test_an_open_wins_against_a_removal(client: redis.Redis, link: Link, at: str, when: str) -> None:
     """Wherever in the removal a session is opened, its first entry stays, and the stream is listed and tracked."""
     fill(client, "rig", numbered_ids(3))

@@ -60,7 +60,7 @@ QUICKLY = {
 }
 OLD_DAY = day_streams.Day("rig-4.c", 20_000)
 
-ON_OTHER_DAYS = {"supervisor": {"hdel", "hsetnx", "zrevrange"}, acl.WRITER: {"exists", "ping"}}
+ON_OTHER_DAYS = {"supervisor": {"hdel", "hsetnx", "zrevrange", "smembers"}, acl.WRITER: {"exists", "ping"}}
 """What webhooks and the live page need on top, and writers of 0.1.0."""
 
 SOONER = {

@@ -1,10 +1,12 @@
 """The same request in the hands of two supervisors: it was redelivered while the first was only slow."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import redis
 
 from rta_supervisor.session.model import SessionRef
+from rta_supervisor.session.records.totals_store import MarksResult
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import function_loader
@@ -20,11 +22,11 @@ class Overtaken(SessionStore):
 
     other: Any = None
 
-    async def fold_marks(self, ref: SessionRef, *args: Any) -> bool:
+    async def fold_final_marks(self, ref: SessionRef, marks: Sequence[bytes] | None) -> MarksResult:
         other, self.other = self.other, None
         if other is not None:
             await other()
-        return await super().fold_marks(ref, *args)
+        return await super().fold_final_marks(ref, marks)
 
 
 async def test_who_is_overtaken_in_a_close_tells_how_the_session_ended(url: str, client: redis.Redis) -> None:
@@ -42,6 +44,6 @@ async def test_who_is_overtaken_in_a_close_tells_how_the_session_ended(url: str,
     slow_sessions.other = lambda: fast.close(entry, request)
     reply = await slow.close(entry, request)
     await link.close()
-    assert reply is not None
+    assert isinstance(reply, control_pb2.SessionReply)
     assert reply.state == "closed"
     assert samples.kinds(client, "rig", opened.stream_session_id) == ["session_json", "session_json"]

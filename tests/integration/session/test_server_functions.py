@@ -18,6 +18,7 @@ from rta_wire.session import State
 from tests.support.session_values import session_record
 
 NAMES = keys.Keys()
+MANY = 10_000
 RECORD = session_record()
 
 times = st.integers(-(2**63), 2**63 - 1)
@@ -70,8 +71,12 @@ def folded(client: redis.Redis) -> Totals:
     return Totals.from_strings(client.execute_command("HGET", NAMES.session_state("run"), "totals").decode().split())
 
 
-def fold(client: redis.Redis, units: dict[str, Totals], *, identity: str = "run", number: int = 1) -> list[Any]:
-    [answer] = client.execute_command(*session_functions.fold(NAMES, [((identity, number), units)]))
+def fold(
+    client: redis.Redis, units: dict[str, Totals], *, identity: str = "run", number: int = 1, max_units: int = MANY
+) -> list[Any]:
+    [answer] = client.execute_command(
+        *session_functions.fold(NAMES, [((identity, number), units)], max_units=max_units)
+    )
     result: list[Any] = answer
     return result
 
@@ -97,7 +102,7 @@ def test_a_report_that_is_ahead_and_behind_is_left_out(raw: redis.Redis) -> None
     open_session(raw)
     fold(raw, {"u": Totals(5, 50, 500, 50, 10, 20)})
     wrong = {"u": Totals(6, 49, 600, 60, 1, 99), "v": Totals(1, 1, 1, 1, 15, 16)}
-    assert fold(raw, wrong) == [b"changed", b"rig", [b"u"], 1, 1, 1, 1]
+    assert fold(raw, wrong) == [b"changed", b"rig", [b"u"], [], 1, 1, 1, 1]
     assert folded(raw) == Totals(6, 51, 501, 51, 10, 20)
 
 
@@ -105,9 +110,9 @@ def test_a_jump_that_nobody_counts_is_left_out(raw: redis.Redis) -> None:
     """A petabyte at a time and no more: sums stay whole numbers."""
     raw.execute_command("FLUSHALL")
     open_session(raw)
-    assert fold(raw, {"u": Totals(1, 1, 2**50 + 1, 1, 5, 9)}) == [b"same", b"rig", [b"u"]]
+    assert fold(raw, {"u": Totals(1, 1, 2**50 + 1, 1, 5, 9)}) == [b"same", b"rig", [b"u"], []]
     assert raw.execute_command("HEXISTS", NAMES.session_state("run"), "totals") == 0
-    assert fold(raw, {"u": Totals(1, 1, 2**50, 1, 5, 9)}) == [b"changed", b"rig", [], 1, 1, 2**50, 1]
+    assert fold(raw, {"u": Totals(1, 1, 2**50, 1, 5, 9)}) == [b"changed", b"rig", [], [], 1, 1, 2**50, 1]
     assert folded(raw) == Totals(1, 1, 2**50, 1, 5, 9)
 
 
@@ -124,16 +129,12 @@ def test_reports_of_several_sessions_fold_at_once(raw: redis.Redis) -> None:
         (("over", 3), {"u": small}),
         (("other", 2), {"u": large}),
     ]
-    unknown, closed = [b"unknown", b"", []], [b"closed", b"rig", []]
-    by_owner = [unknown, [b"changed", b"rig", [], 8, 10, 12, 14], closed, [b"changed", b"rig", [], 7, 8, 9, 10]]
-    assert raw.execute_command(*session_functions.fold(NAMES, reports, principal="p")) == by_owner
-    foreign = [b"foreign", b"rig", [b"p"]]
-    assert raw.execute_command(*session_functions.fold(NAMES, reports, principal="q")) == [
-        unknown,
-        foreign,
-        foreign,
-        foreign,
-    ]
+    unknown, closed = [b"unknown", b"", [], []], [b"closed", b"rig", [], []]
+    by_owner = [unknown, [b"changed", b"rig", [], [], 8, 10, 12, 14], closed, [b"changed", b"rig", [], [], 7, 8, 9, 10]]
+    assert raw.execute_command(*session_functions.fold(NAMES, reports, max_units=MANY, principal="p")) == by_owner
+    foreign = [b"foreign", b"rig", [b"p"], []]
+    by_another = raw.execute_command(*session_functions.fold(NAMES, reports, max_units=MANY, principal="q"))
+    assert by_another == [unknown, foreign, foreign, foreign]
     assert folded(raw) == small.sum_of(large)
     assert raw.execute_command("HGET", NAMES.session_state("other"), "totals") == b"7 8 9 10 -11 12"
     assert raw.execute_command("EXISTS", NAMES.session_state("gone")) == 0
@@ -151,8 +152,8 @@ def test_a_report_of_another_session_is_unknown(raw: redis.Redis) -> None:
     raw.execute_command("FLUSHALL")
     open_session(raw)
     before = raw.execute_command("HGETALL", NAMES.session_state("run"))
-    assert fold(raw, {"u": Totals(1, 1, 1, 1, 1, 1)}, identity="run", number=2) == [b"unknown", b"", []]
-    assert fold(raw, {"u": Totals(1)}, identity="gone", number=1) == [b"unknown", b"", []]
+    assert fold(raw, {"u": Totals(1, 1, 1, 1, 1, 1)}, identity="run", number=2) == [b"unknown", b"", [], []]
+    assert fold(raw, {"u": Totals(1)}, identity="gone", number=1) == [b"unknown", b"", [], []]
     assert raw.execute_command("HGETALL", NAMES.session_state("run")) == before
 
 
@@ -215,19 +216,19 @@ def test_json_is_changed_only_by_who_saw_the_latest(raw: redis.Redis) -> None:
     assert raw.execute_command(*put_json(b"new", State.CLOSED)) == 1
     assert raw.execute_command(*put_json(b"stale", State.OPEN)) == 0
     assert raw.execute_command("HGET", NAMES.session("run"), "json") == b"new"
-    assert fold(raw, {"u": Totals(1)}) == [b"closed", b"rig", []]
+    assert fold(raw, {"u": Totals(1)}) == [b"closed", b"rig", [], []]
     assert raw.execute_command(*session_functions.refresh(NAMES, [(RECORD.ref, 100)])) == [b""]
 
 
 def test_a_loss_is_noted_of_the_session_that_had_it(raw: redis.Redis) -> None:
     """Another session of that name, or one that is gone, gets nothing."""
     raw.execute_command("FLUSHALL")
-    assert raw.execute_command(*session_functions.note_loss(NAMES, RECORD.ref)) == 0
+    assert raw.execute_command(*session_functions.note(NAMES, RECORD.ref, "lost", 1)) == 0
     assert raw.execute_command("KEYS", "*") == []
     open_session(raw)
-    assert raw.execute_command(*session_functions.note_loss(NAMES, session_record(stream_session_id=2).ref)) == 0
+    assert raw.execute_command(*session_functions.note(NAMES, session_record(stream_session_id=2).ref, "lost", 1)) == 0
     assert raw.execute_command("HEXISTS", NAMES.session_state("run"), "lost") == 0
-    assert raw.execute_command(*session_functions.note_loss(NAMES, RECORD.ref)) == 1
+    assert raw.execute_command(*session_functions.note(NAMES, RECORD.ref, "lost", 1)) == 1
     assert raw.execute_command("HEXISTS", NAMES.session_state("run"), "lost") == 1
 
 

@@ -1,6 +1,7 @@
 """Webhooks against a real HTTP server that accepts, refuses, hangs and comes back."""
 
 import contextlib
+import json
 import os
 import re
 import socket
@@ -14,6 +15,7 @@ import pytest
 import redis
 
 import rta_writers
+from rta_wire.control import messages
 from rta_wire.pb import control_pb2
 from tests.integration.webhooks.receiver import SECRET, Receiver, receiving
 from tests.support import supervisors
@@ -146,7 +148,7 @@ def test_an_open_breaker_sends_nothing(url: str, client: redis.Redis, receiver: 
     assert {identity for identity, _ in receiver.states()} == {f"run-{number}" for number in range(5)}
 
 
-@pytest.mark.parametrize("word", ["rtas_hook_add_1", "HDEL", "rtas_hook_settle_1"])
+@pytest.mark.parametrize("word", ["rtas_hook_add_2", "HDEL", "rtas_hook_settle_2"])
 def test_a_killed_supervisor_loses_no_change(url: str, client: redis.Redis, receiver: Receiver, word: str) -> None:
     """Kill -9 before a change is queued, before its note is removed, after the post: the next supervisor posts it."""
     killing = {**webhook_environment(receiver), "RTA_TEST_KILL_AT": "2", "RTA_TEST_KILL_WORD": word}
@@ -191,16 +193,61 @@ def test_two_supervisors_post_once(url: str, client: redis.Redis, receiver: Rece
     assert len(receiver.posts) == len(set(receiver.states())) == 20
 
 
-def test_a_full_queue_drops_the_oldest_and_says_so(url: str, client: redis.Redis, receiver: Receiver) -> None:
-    """It never grows past its bound, and what is dropped is in the log."""
+def test_a_full_queue_moves_the_oldest_to_the_dead_letters(url: str, client: redis.Redis, receiver: Receiver) -> None:
+    """It never grows past its limit; what is dropped is a dead letter, and the log names the principal."""
     receiver.answer = "hang"
     with posting(url, webhook_environment(receiver, MAX_PENDING="2", TIMEOUT_S="30")) as supervisor:
         sessions = rta_writers.SessionClient(url)
         for number in range(4):
             sessions.session(f"run-{number}", stream="rig")
-        assert supervisor.wait_for_event("webhook_dropped")["reason"] == "queue full"
+        wait_until(lambda: len(dead_letters(client)) == 2, what="dead letters")
+        event = supervisor.wait_for_event("webhook_dropped")
+        assert "webhooks.max_pending" in str(event["reason"])
+        assert event["principal"] == "default"
         assert queued(client) == 2
         receiver.released.set()
+    assert [(letter[b"code"], json.loads(letter[b"m"])["identity"]) for letter in dead_letters(client)] == [
+        (b"WebhookQueueFull", "run-1"),
+        (b"WebhookQueueFull", "run-2"),
+    ]
+
+
+def test_a_principal_with_many_deliveries_delays_nobody(url: str, client: redis.Redis, receiver: Receiver) -> None:
+    """One session pauses and resumes 150 times and 30 others open: the failure of another principal's session is the
+    next but one post, the opening of another session of the same principal comes soon, and each that is not posted is
+    counted."""
+    receiver.answer = "hang"
+    principals = {"RTA_CONTROL__PRINCIPALS": '["noisy", "quiet"]', "RTA_LIMITS__WEBHOOK_DELIVERIES": "110"}
+    with posting(url, webhook_environment(receiver, TIMEOUT_S="30") | principals) as supervisor:
+        noisy = rta_writers.SessionClient(url, principal="noisy")
+        session = noisy.session("noisy-run", stream="rig")
+        wait_until(lambda: receiver.posts, what="the post that hangs")
+        for number in range(300):
+            state = ("waiting", "open")[number % 2]
+            update = control_pb2.UpdateSession(request_id=f"u{number}", identity="noisy-run", state=state)
+            client.xadd("rtas:req:noisy", {"m": messages.pack(update)})
+        for number in range(30):
+            noisy.session(f"zz-{number:02}", stream="rig")
+        rta_writers.SessionClient(url, principal="quiet").session("quiet-run", stream="rig").close(state="failed")
+        assert queued(client) <= 110 + 2
+        receiver.answer = 204
+        receiver.released.set()
+        wait_until(lambda: queued(client) == 0, what="an empty queue")
+        dropped = supervisor.wait_for_event("webhook_dropped")
+        reached = supervisor.wait_for_event("limit_reached")
+        superseded = supervisor.wait_for_event("webhook_superseded")
+        session.close()
+    posts = [post.change for post in receiver.posts]
+    identities = [change["identity"] for change in posts]
+    assert identities.index("quiet-run") <= 2
+    assert ("quiet-run", "failed") in receiver.states()[:6]
+    assert identities.index("zz-29") < 100, "sessions of one principal take turns too"
+    assert (dropped["principal"], reached["principal"], superseded["session"]) == ("noisy", "noisy", "noisy-run")
+    letters = dead_letters(client)
+    assert {letter[b"code"] for letter in letters} == {b"WebhookQueueFull"}
+    assert {json.loads(letter[b"m"])["identity"] for letter in letters} == {"noisy-run"}
+    last = [change["version"] for change in posts if change["identity"] == "noisy-run"]
+    assert max(last) >= 301, "the last changes of a session are posted"
 
 
 def test_the_receiver_of_the_guide_works(url: str, tmp_path: Path) -> None:

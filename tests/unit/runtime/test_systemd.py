@@ -1,5 +1,6 @@
 """Messages to systemd, what happens where nobody listens, and the deadline of its watchdog."""
 
+import resource
 import socket
 from pathlib import Path
 
@@ -31,6 +32,17 @@ def test_a_listener_that_is_gone_is_complained_about_once(tmp_path: Path, monkey
             assert systemd.notify("WATCHDOG=1")
         assert not systemd.notify("WATCHDOG=1")
     assert [event["event"] for event in events] == ["notify_failed", "notify_failed"]
+
+
+def test_without_a_file_for_the_socket_the_supervisor_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that has no file left sends no message, and does not end for it."""
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "s"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        assert not systemd.notify("WATCHDOG=1")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ def test_a_new_session_needs_no_further_fields() -> None:
     """Its version and the time of its opening are those that the server function writes itself."""
     call = session_server_functions.open_session(NAMES, session_record(opened_ms=5), position="3-0", now_ms=5, ttl_s=60)
     readers = (1, "rig", "3-0", b"{}", "open", "p")
-    assert call == ("FCALL", "rtas_open_1", 2, *HASHES, *readers, 5, 60, "rtas:state:run")
+    assert call == ("FCALL", "rtas_open_2", 2, *HASHES, *readers, 5, 60, "rtas:state:run")
 
 
 def test_a_session_that_is_restored_keeps_its_version_and_its_age() -> None:
@@ -29,4 +29,4 @@ def test_json_is_written_for_the_version_that_was_read() -> None:
         NAMES, session_record(version=3), b"new", State.CLOSED, now_ms=9, ttl_s=60, extra_fields={"p:group": "4-0"}
     )
     changed = (3, b"new", "closed", 9, 60, "rtas:state:run")
-    assert call == ("FCALL", "rtas_put_json_1", 2, *HASHES, *changed, "p:group", "4-0")
+    assert call == ("FCALL", "rtas_put_json_2", 2, *HASHES, *changed, "p:group", "4-0")

@@ -9,7 +9,7 @@ from rta_wire import keys
 @pytest.mark.parametrize(
     ("command", "key"),
     [
-        (("FCALL", "rtas_keep_1", 2, "stream:rig", "rtas:gate:{stream:rig}:1", 1), "stream:rig"),
+        (("FCALL", "rtas_keep_2", 2, "stream:rig", "rtas:gate:{stream:rig}:1", 1), "stream:rig"),
         (("XREADGROUP", "GROUP", "g", "c", "COUNT", 1, "BLOCK", 5, "STREAMS", "rtas:req:p", ">"), "rtas:req:p"),
         (("XINFO", "STREAM", "stream:rig"), "stream:rig"),
         (("XAUTOCLAIM", b"rtas:req:p", "g", "c", 1, "0"), "rtas:req:p"),

@@ -5,11 +5,14 @@ redis-py repeats nothing here: only code that knows what it sent can repeat it.
 
 import functools
 import socket
+import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
 import redis
 import redis.backoff
+import redis.connection
+import redis.exceptions
 import redis.maint_notifications
 import redis.retry
 
@@ -17,6 +20,7 @@ from rta_wire import credentials, redis_url
 from rta_writers.connection import topology
 
 TIMEOUT_S: Final = 5.0
+TIMEOUT_OPTIONS: Final = ("socket_timeout", "socket_connect_timeout")
 SHARED_CLIENTS_MAX: Final = 8
 SEND_BUFFER_BYTES: Final = 1 << 20
 """Room for a group of bursts in a Unix socket."""
@@ -41,6 +45,7 @@ def connect(url: str) -> redis.Redis:
         "legacy_responses": False,
     }
     try:
+        _check_query(resolved.url if address.mode is redis_url.RedisMode.SINGLE else address.node_url("host", 1))
         if address.mode is redis_url.RedisMode.SENTINEL:
             return topology.sentinel_client(address, options)
         if address.mode is redis_url.RedisMode.CLUSTER:
@@ -50,6 +55,26 @@ def connect(url: str) -> redis.Redis:
         return redis.Redis.from_url(resolved.url, **options)
     except ValueError as error:
         raise redis_url.bad_url(resolved.url, error) from error
+
+
+def _check_query(url: str) -> None:
+    """Raise ValueError for what redis-py takes from a URL at first, and then fails on when it connects."""
+    options: dict[str, Any] = dict(redis.connection.parse_url(url))
+    options.pop("max_connections", None)  # of the pool
+    connection_class = options.pop("connection_class", redis.Connection)
+    try:
+        connection_class(**options)
+    except TypeError as error:
+        raise ValueError(f"its query has an option that redis-py does not know ({error})") from error
+    except redis.exceptions.RedisError as error:
+        raise ValueError(str(error)) from error
+    for name in TIMEOUT_OPTIONS:
+        if not 0 < options.get(name, TIMEOUT_S) <= threading.TIMEOUT_MAX:
+            raise ValueError(f"its {name} is not a number of seconds above 0")
+    try:
+        options.get("host", "").encode("idna")
+    except UnicodeError as error:
+        raise ValueError("its host is not the name of a host") from error
 
 
 def client_for_key(client: Any, key: str) -> redis.Redis:

@@ -1,18 +1,18 @@
 """Requests to the supervisor: sessions are opened, updated and closed by a message and its reply, through Redis."""
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, cast
 
-from rta_wire import errors, keys, name_checks, quoting, session
+from rta_wire import errors, keys, name_checks, redis_url, session
 from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
-from rta_wire.session import State
+from rta_wire.session import FINAL_STATES, State
 from rta_writers.connection import redis_client, retry
 from rta_writers.control import requests
 from rta_writers.control import session as control_session
+from rta_writers.options import arguments
 from rta_writers.options.target import Target
 
 DEFAULT_TIMEOUT_S: Final = 60.0
@@ -30,13 +30,16 @@ class SessionClient:
         key_prefix: str = keys.Keys().prefix,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> None:
-        self.url = url
-        self.principal = name_checks.check_principal(principal)
-        self.key_prefix = key_prefix
-        self.timeout_s = timeout_s
+        self.url = arguments.text("url", url)
+        self.principal = name_checks.check_principal(arguments.text("principal", principal))
+        self.key_prefix = arguments.not_empty("key_prefix", key_prefix)
+        self.timeout_s = arguments.seconds("timeout_s", timeout_s)
         self._keys = keys.Keys(prefix=key_prefix)
         self._redis = redis_client.connect(url)
-        self._requests = requests.RequestSender(self._redis, url, self._keys, principal, timeout_s=timeout_s)
+        self._requests = requests.RequestSender(self._redis, url, self._keys, principal, timeout_s=self.timeout_s)
+
+    def __repr__(self) -> str:
+        return f"SessionClient({redis_url.redact(self.url)!r}, principal={self.principal!r})"
 
     def open(self, identity: str, *, stream: str, external_id: str = "", **properties: Any) -> control_session.Session:
         """Open a session, or get the one of this name that is open. `properties` go into its JSON: identifier, type...
@@ -44,11 +47,11 @@ class SessionClient:
         `external_id` is a name that the caller chose. It gives the session that it was first used for while that is
         open, and an error for two days after its end.
         """
-        name_checks.check_identity(identity)
-        name_checks.check_stream_name(stream)
-        if external_id != "":
-            _check_external_id(external_id)
-        document = session.dump(session.build(identity, **properties))
+        name_checks.check_identity(arguments.text("identity", identity))
+        name_checks.check_stream_name(arguments.text("stream", stream))
+        if arguments.text("external_id", external_id):
+            name_checks.check_external_id(external_id)
+        document = session.dump(session.build(identity, **arguments.json_object(properties)))
         request = control_pb2.OpenSession(
             request_id=messages.new_request_id(),
             identity=identity,
@@ -77,8 +80,8 @@ class SessionClient:
         request = control_pb2.UpdateSession(
             request_id=messages.new_request_id(),
             identity=self._identity(identity, external_id),
-            properties_json=json.dumps(properties, allow_nan=False),
-            state=state,
+            properties_json=session.dump_properties(arguments.json_object(properties)),
+            state=arguments.text("state", state),
         )
         return State(self.ask(request).state)
 
@@ -94,18 +97,25 @@ class SessionClient:
         """End a session. With `expected` it waits for that much, and ends as truncated where that never arrives."""
         identity = self._identity(identity, external_id)
         request = control_pb2.CloseSession(
-            request_id=request_id or messages.new_request_id(), identity=identity, state=state
+            request_id=arguments.text("request_id", request_id) or messages.new_request_id(),
+            identity=identity,
+            state=arguments.text("state", state),
         )
-        if expected is not None:
-            request.expected.CopyFrom(expected.to_message())
+        if (totals := arguments.totals("expected", expected)) is not None:
+            request.expected.CopyFrom(totals.to_message())
         return _closed_session(identity, self.ask(request))
 
     def close_all(
         self, identities: Sequence[str], *, state: str = State.CLOSED
     ) -> dict[str, control_session.ClosedSession | errors.RtaError]:
         """End many sessions at a time. Gives the end of each, or the error that kept it from ending."""
+        if not isinstance(identities, (list, tuple)):
+            raise arguments.refuse("identities", identities, "a list of identities")
+        arguments.one_of("state", state, sorted(FINAL_STATES))
         closes = [
-            control_pb2.CloseSession(request_id=messages.new_request_id(), identity=identity, state=state)
+            control_pb2.CloseSession(
+                request_id=messages.new_request_id(), identity=arguments.text("identities", identity), state=state
+            )
             for identity in identities
         ]
         return {
@@ -115,7 +125,8 @@ class SessionClient:
 
     def cancel(self, request_id: str) -> None:
         """Take back a request that has no reply yet. The call that waits for it raises RequestCancelled."""
-        self.ask(control_pb2.CancelRequest(request_id=messages.new_request_id(), target_request_id=request_id))
+        target = arguments.text("request_id", request_id)
+        self.ask(control_pb2.CancelRequest(request_id=messages.new_request_id(), target_request_id=target))
 
     def wait(
         self,
@@ -126,6 +137,8 @@ class SessionClient:
         timeout_s: float,
     ) -> None:
         """Block until a session is in a state. Raises where it has ended in another one, which it can't leave."""
+        arguments.one_of("state", state, State)
+        timeout_s = arguments.seconds("timeout_s", timeout_s)
         identity = self._identity(identity, external_id)
         deadline_s = time.monotonic() + timeout_s
         current: State | None = None
@@ -153,9 +166,10 @@ class SessionClient:
         if (identity is None) == (external_id is None):
             raise errors.Usage(reason="A session is named by its identity or by external_id=: say one of them")
         if identity is not None:
-            return name_checks.check_identity(identity)
+            return name_checks.check_identity(arguments.text("identity", identity))
+        name = name_checks.check_external_id(arguments.text("external_id", external_id))
         request = control_pb2.UpdateSession(
-            request_id=messages.new_request_id(), external_id=_check_external_id(external_id), properties_json="{}"
+            request_id=messages.new_request_id(), external_id=name, properties_json="{}"
         )
         try:
             return self.ask(request).identity
@@ -169,20 +183,20 @@ class SessionClient:
 
     def report(self, message: messages.Report) -> None:
         """Send a report. It has no reply."""
-        requests.append_message(self._redis, self._keys.reports(self.principal), messages.pack(message))
+        self.report_all([message])
 
     def report_all(self, reports: Iterable[messages.Report]) -> None:
         """Send reports in one round trip. They have no replies."""
-        if packed := [messages.pack(report) for report in reports]:
+        if packed := [messages.pack(_check_report(report)) for report in arguments.iterable("reports", reports)]:
             requests.append_messages(self._redis, self._keys.reports(self.principal), packed)
 
     def ask(self, request: messages.Request) -> control_pb2.SessionReply:
         """Send a request and wait for its reply. Raises the error that the supervisor replied."""
-        return self._requests.ask(request)
+        return self._requests.ask(_check_request(request))
 
     def ask_all(self, requests_: Sequence[messages.Request]) -> Iterator[requests.RequestOutcome]:
         """Send many requests at a time and give the outcome of each: the reply, or the error that it names."""
-        return self._requests.ask_all(requests_)
+        return self._requests.ask_all([_check_request(one) for one in arguments.iterable("requests_", requests_)])
 
     def registered_keys(self) -> keys.Keys:
         """The names of keys as the supervisors have them: they register the template of session keys."""
@@ -192,12 +206,16 @@ class SessionClient:
         return keys.Keys(prefix=self._keys.prefix, session_template=template)
 
 
-def _check_external_id(external_id: Any) -> str:
-    if not isinstance(external_id, str):
-        kind = type(external_id).__name__
-        quoted = quoting.cut(str(external_id), quoting.NAME_MAX_CHARS)
-        raise errors.BadName(what="External id", value=quoted, reason=f"it is text, not of type {kind}")
-    return name_checks.check_external_id(external_id)
+def _check_report(report: Any) -> messages.Report:
+    if not isinstance(report, messages.Report):
+        raise arguments.refuse("message", report, "a Progress or a Heartbeat of rta_wire.pb.control_pb2")
+    return report
+
+
+def _check_request(request: Any) -> messages.Request:
+    if not isinstance(request, messages.Request):
+        raise arguments.refuse("request", request, "a request of rta_wire.pb.control_pb2")
+    return request
 
 
 def _closed_session(identity: str, reply: control_pb2.SessionReply) -> control_session.ClosedSession:

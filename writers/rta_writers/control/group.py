@@ -1,19 +1,19 @@
 """Many sessions of one job, named by its rows. Tasks open them; the driver keeps them alive and closes them."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, cast
 
 import msgspec
 
-from rta_wire import errors, keys
+from rta_wire import errors, keys, session
 from rta_wire.pb import control_pb2
-from rta_wire.session import State
+from rta_wire.session import FINAL_STATES, State
 from rta_writers.connection import redis_client
 from rta_writers.control import client
 from rta_writers.control import session as control_session
-from rta_writers.options import stream_template
+from rta_writers.options import arguments, stream_template
 
 
 class SessionGroup:
@@ -22,11 +22,11 @@ class SessionGroup:
     As a context manager it closes every session that was opened in the block, as failed if the block raised.
     """
 
-    def __init__(self, sessions: client.SessionClient, *, stream: str, **properties: Any) -> None:
+    def __init__(self, sessions: client.SessionClient, stream: str, properties: Mapping[str, Any]) -> None:
         self.name = uuid.uuid4().hex
         self.ended: dict[str, control_session.ClosedSession] = {}
         self._sessions = sessions
-        self._stream = stream_template.StreamTemplate.parse(stream).text
+        self._stream = stream_template.StreamTemplate.parse(arguments.text("stream", stream)).text
         self._keys = sessions.registered_keys()
         self._properties = properties
         self._stream_session_ids: dict[str, int] = {}
@@ -37,6 +37,10 @@ class SessionGroup:
             label=f"heartbeats of group {self.name}",
             thread_name=f"rta-heartbeats-{stream}",
         )
+
+    def __repr__(self) -> str:
+        state = f"{len(self.ended)} sessions ended" if self._heartbeats.is_stopping else "open"
+        return f"SessionGroup({self.name!r}, stream={self._stream!r}, {state})"
 
     @property
     def options(self) -> dict[str, str]:
@@ -58,6 +62,7 @@ class SessionGroup:
 
     def close(self, *, state: str = State.CLOSED) -> dict[str, control_session.ClosedSession]:
         """End all sessions of the group. Calling it again returns the same results."""
+        arguments.one_of("state", state, sorted(FINAL_STATES))
         if not self._heartbeats.is_stopping:
             outcomes = self._sessions.close_all(self.identities(), state=state)
             self.ended |= {
@@ -99,6 +104,11 @@ def sessions(
     `stream` is the stream of all, or has columns in braces: `{topic}-{partition}`. Without it each row names the stream
     of its session in the column `stream`.
     """
-    if "identifier" in properties:
-        raise errors.Usage(reason="Each session of a group is called what its rows call it: leave 'identifier' out")
-    return SessionGroup(sessions, stream=stream, **properties)
+    if not isinstance(sessions, client.SessionClient):
+        raise arguments.refuse("sessions", sessions, "a SessionClient")
+    for name in ("identifier", "identity"):
+        if name in properties:
+            raise errors.Usage(reason=f"Each session of a group is called what its rows call it: leave {name!r} out")
+    document = arguments.json_object(properties)
+    session.dump(session.build("an identity", **document))
+    return SessionGroup(sessions, stream, document)

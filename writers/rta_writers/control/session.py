@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
+from rta_wire import session
 from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
@@ -24,6 +25,19 @@ class ClosedSession:
         self.state = state
         self.totals = totals
         self.missing = missing
+
+    def __repr__(self) -> str:
+        lacking = "" if self.missing is None else f", missing={_describe_totals(self.missing)}"
+        return f"ClosedSession({self.identity!r}, state={self.state.value!r}, {_describe_totals(self.totals)}{lacking})"
+
+
+def _describe_totals(totals: Totals) -> str:
+    """Totals for people: what was written and from when to when."""
+    counts = f"{totals.samples} samples in {totals.bursts} bursts"
+    if totals.time_range_ns is None:
+        return counts
+    start, end = map(session.iso_from_ns, totals.time_range_ns)
+    return f"{counts} from {start} to {end}"
 
 
 class SessionRequests(Protocol):
@@ -85,6 +99,7 @@ class Session:
     def __init__(self, client: SessionRequests, target: Target) -> None:
         self.target = target
         self.ended: ClosedSession | None = None
+        self._state = State.OPEN
         self._client = client
         heartbeat = control_pb2.Heartbeat(identity=target.identity, stream_session_id=target.stream_session_id)
         self._heartbeats = HeartbeatThread(
@@ -95,6 +110,10 @@ class Session:
         )
         # The thread has no reference to the session: one that is garbage has no writer, and its heartbeats end.
         weakref.finalize(self, self._heartbeats.request_stop)
+
+    def __repr__(self) -> str:
+        state = self._state if self.ended is None else self.ended.state
+        return f"Session({self.identity!r}, stream={self.target.stream!r}, state={state.value!r})"
 
     @property
     def identity(self) -> str:
@@ -107,15 +126,15 @@ class Session:
 
     def update(self, **properties: Any) -> None:
         """Set properties of the session; None removes one."""
-        self._client.update(self.identity, **properties)
+        self._state = self._client.update(self.identity, **properties)
 
     def pause(self) -> None:
         """Show readers that acquisition pauses. Bursts can still be written."""
-        self._client.update(self.identity, state=State.WAITING)
+        self._state = self._client.update(self.identity, state=State.WAITING)
 
     def resume(self) -> None:
         """Show readers that acquisition continues."""
-        self._client.update(self.identity, state=State.OPEN)
+        self._state = self._client.update(self.identity, state=State.OPEN)
 
     def close(self, *, state: str = State.CLOSED, expected: Totals | None = None) -> ClosedSession:
         """End the session. Calling it again returns the same result."""

@@ -52,9 +52,10 @@ def build_layouts(
 def _channel_id(name: str, channels: Mapping[str, int], option: str) -> int:
     if name in channels:
         return channels[name]
-    if name.isdecimal() and int(name) <= limits.CHANNEL_ID_MAX:
+    if name.isdecimal() and len(name) <= len(str(limits.CHANNEL_ID_MAX)) and int(name) <= limits.CHANNEL_ID_MAX:
         return int(name)
     hint = parse.suggest(name, channels) if channels else ""
     raise errors.Usage(
-        reason=f"Option {option!r} speaks of channel {name!r}, which is no id and not among 'channels'.{hint}"
+        reason=f"Option {option!r} speaks of channel {parse.quote(name)}, "
+        f"which is no id and not among 'channels'.{hint}"
     )

@@ -3,6 +3,7 @@
 import difflib
 import enum
 import math
+import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -18,32 +19,66 @@ Choice = TypeVar("Choice", bound=enum.StrEnum)
 SPARK_OPTIONS: Final = frozenset({"checkpointlocation", "queryname"})
 """Options that Spark uses itself and passes on to the data source nevertheless."""
 
+QUOTED_MAX_CHARS: Final = 100
+_REPR: Final = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = QUOTED_MAX_CHARS
+
 EVERY_CHANNEL: Final = "*"
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
-def parse_options(options: Mapping[str, str], parsers: Mapping[str, ValueParser]) -> dict[str, Any]:
-    """Values by the proper names of their options. An unknown name or a wrong value is an error."""
+def parse_options(options: Mapping[str, Any], parsers: Mapping[str, ValueParser]) -> dict[str, Any]:
+    """Values by the proper names of their options. An unknown name or a wrong value is an error.
+
+    Numbers and booleans are taken as their texts, as Spark takes them.
+    """
+    if not isinstance(options, Mapping):
+        raise errors.Usage(
+            reason=f"Options are texts by name, not {type(options).__name__}. Pass those of an open session: "
+            "session.options"
+        )
     proper_names = {name.lower(): name for name in parsers}
     values = {}
     for name, value in options.items():
+        if not isinstance(name, str):
+            raise errors.Usage(reason=f"The name of an option is text, not {type(name).__name__}")
         folded = name.lower()
         if folded in SPARK_OPTIONS:
             continue
         if folded not in proper_names:
-            raise errors.Usage(reason=f"Format 'rta' has no option {name!r}.{suggest(name, parsers)}")
+            raise errors.Usage(reason=f"Format 'rta' has no option {quote(name)}.{suggest(name, parsers)}")
         option = proper_names[folded]
         try:
-            values[option] = parsers[option](value)
+            values[option] = parsers[option](_option_text(option, value))
         except ValueError as error:
-            raise errors.Usage(reason=f"Option {option!r} is {value!r}: {error}") from error
+            raise errors.Usage(reason=f"Option {option!r} is {quote(value)}: {error}") from error
     return values
+
+
+def _option_text(option: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return str(value)
+    if not isinstance(value, str):
+        hint = ": make it text with json.dumps" if isinstance(value, Mapping) else ""
+        raise errors.Usage(reason=f"Option {option!r} is text, a number or a boolean, not {type(value).__name__}{hint}")
+    value.encode()  # raises UnicodeEncodeError, a ValueError, which names the place
+    return value
+
+
+def quote(value: Any) -> str:
+    """Any value as a short text for an error."""
+    try:
+        return _REPR.repr(value)[: 2 * QUOTED_MAX_CHARS]
+    except ValueError:
+        return "a number of thousands of digits"  # which Python does not print
 
 
 def suggest(name: str, choices: Iterable[str]) -> str:
     """A sentence with the choice that is nearest to a wrong name, or with all of them where none is near."""
     by_folded = {choice.lower(): choice for choice in choices}
-    nearest = difflib.get_close_matches(name.lower(), by_folded, n=1)
+    nearest = difflib.get_close_matches(name[:QUOTED_MAX_CHARS].lower(), by_folded, n=1)
     if nearest:
         return f" Did you mean {by_folded[nearest[0]]!r}?"
     return f" It knows {', '.join(sorted(by_folded.values()))}."
@@ -131,6 +166,8 @@ def json_object(value: str) -> dict[str, Any]:
         return msgspec.json.decode(value, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise ValueError(f"it is a JSON object ({error})") from error
+    except RecursionError as error:
+        raise ValueError("it nests too deeply") from error
 
 
 def _json_pairs(value: str) -> dict[str, str]:
@@ -144,6 +181,6 @@ def _listed_pairs(value: str) -> dict[str, str]:
         if not (equals and name.strip() and text.strip()):
             raise ValueError("it is a JSON object, or name=value with commas between")
         if name.strip() in pairs:
-            raise ValueError(f"it names {name.strip()!r} twice")
+            raise ValueError(f"it names {quote(name.strip())} twice")
         pairs[name.strip()] = text.strip()
     return pairs

@@ -7,7 +7,7 @@ from typing import Final, Self
 
 import msgspec
 
-from rta_wire import errors, keys, name_checks
+from rta_wire import entry_ids, errors, keys, name_checks, redis_url
 from rta_wire.codec import burst
 from rta_wire.codec import layout as codec_layout
 from rta_writers.options import layout as options_layout
@@ -18,7 +18,7 @@ PARTITIONS_MAX: Final = 256
 ENTRIES_PER_TRIGGER_MAX: Final = 10_000_000
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
-_ENTRY_ID: Final = re.compile(r"\d{1,20}-\d{1,20}")
+_ENTRY_ID: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 
 
 class ReadForm(enum.StrEnum):
@@ -30,7 +30,9 @@ class ReadForm(enum.StrEnum):
 
 
 def _offset(value: str) -> str:
-    if value in (EARLIEST, LATEST) or _ENTRY_ID.fullmatch(value):
+    if value in (EARLIEST, LATEST):
+        return value
+    if _ENTRY_ID.fullmatch(value) and max(entry_ids.parse(value)) <= entry_ids.PART_MAX:
         return value
     raise ValueError("it is earliest, latest or the id of an entry, like 1700000000000-0")
 
@@ -60,7 +62,7 @@ _FIELDS: Final = {
 """The option for each field of `ReadOptions` that takes its value as it is."""
 
 
-class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
+class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """What to read, all of a stream or one session of it, and how. Plain values that go from the driver to tasks."""
 
     redis_url: str
@@ -74,6 +76,10 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     starting_offset: str = EARLIEST
     partitions: int | None = None
     max_entries_per_trigger: int | None = None
+
+    def __repr__(self) -> str:
+        shown = msgspec.structs.replace(self, redis_url=redis_url.redact(self.redis_url))
+        return msgspec.Struct.__repr__(shown)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from rta_wire import keys
+from rta_wire import keys, redis_url
 from rta_writers.options import parse
 
 OPTION_NAMES: Final = {
@@ -30,7 +30,7 @@ TARGET_PARSERS: Final[dict[str, parse.ValueParser]] = {
 """Options that readers and writers share: which Redis, which session, which stream."""
 
 
-class Target(msgspec.Struct, frozen=True):
+class Target(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     """An open session and the Redis that it is in: plain values that go from the driver to tasks."""
 
     redis_url: str
@@ -40,6 +40,9 @@ class Target(msgspec.Struct, frozen=True):
     principal: str = keys.DEFAULT_PRINCIPAL
     key_prefix: str = keys.Keys().prefix
     session_template: str = keys.Keys().session_template
+
+    def __repr__(self) -> str:
+        return msgspec.Struct.__repr__(msgspec.structs.replace(self, redis_url=redis_url.redact(self.redis_url)))
 
     @property
     def keys(self) -> keys.Keys:

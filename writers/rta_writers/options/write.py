@@ -6,7 +6,8 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from rta_wire import errors, keys, limits, name_checks
+from rta_wire import errors, keys, limits, name_checks, redis_url
+from rta_wire import session as session_json
 from rta_wire.codec import burst, encode, layout
 from rta_writers.options import layout as options_layout
 from rta_writers.options import parse, stream_template
@@ -62,7 +63,7 @@ WRITE_PARSERS: Final[dict[str, parse.ValueParser]] = {
 }
 
 
-class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", repr_omit_defaults=True):
     """What a job asked for. Without a session the frame names one in each row, and `stream` may be a template of stream
     names. Plain values that go to tasks."""
 
@@ -93,7 +94,7 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     staged_ttl_s: int = STAGED_TTL_S
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> Self:
+    def parse(cls, options: Mapping[str, Any]) -> Self:
         """The options of a Spark writer, complete and consistent, or an error that names the wrong one."""
         values = parse.parse_options(options, WRITE_PARSERS)
         for required in ("redisUrl", "stream"):
@@ -105,6 +106,10 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         parsed = cls(**{_field_name(option): value for option, value in values.items()})
         parsed._check()
         return parsed
+
+    def __repr__(self) -> str:
+        shown = msgspec.structs.replace(self, redis_url=redis_url.redact(self.redis_url))
+        return msgspec.Struct.__repr__(shown)
 
     def _check(self) -> None:
         if self.session is None:
@@ -123,6 +128,9 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             # The longest name of a unit of the job.
             name_checks.check_unit(f"{self.job}/{limits.CHANNEL_ID_MAX}")
         keys.Keys(prefix=self.key_prefix, session_template=self.session_template)
+        if "identity" in self.session_properties:
+            raise errors.Usage(reason="Option 'sessionProperties' has an 'identity', which the rows or 'session' give")
+        session_json.dump(session_json.build("any", **self.session_properties))
         ids = list(self.channels.values())
         if len(set(ids)) != len(ids):
             raise errors.Usage(reason="Option 'channels' gives one channel id to two names")

@@ -2,13 +2,14 @@
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from rta_wire import errors
+from rta_writers.options import arguments
 from rta_writers.options.write import GROUP_ROWS
 from rta_writers.spark.metrics import Metrics
 from rta_writers.spark.source import RtaDataSource
@@ -31,6 +32,10 @@ BATCH_ROWS_MIN: Final = 512
 BATCH_VALUES: Final = 1_650_000
 """Values in a batch, at most about 13 MiB of doubles: both Spark and Python hold a whole batch in memory."""
 
+COLUMNS_MAX: Final = 1_000_000
+PARTITIONS_MAX: Final = 2**31 - 1
+"""What Spark takes."""
+
 CODEGEN_FIELDS: Final = "spark.sql.codegen.maxFields"
 CODEGEN_FIELDS_DEFAULT: Final = 100
 CODEGEN_COLUMNS_MAX: Final = 128
@@ -43,6 +48,8 @@ _TUNED: Final[dict[int, dict[str, str]]] = {}
 
 def register(spark: SparkSession, *, tune_spark: bool = True) -> Metrics:
     """Register `format("rta")` with a Spark session, and tune that. Gives the counters of its writers."""
+    _check_session(spark)
+    arguments.boolean("tune_spark", tune_spark)
     if tune_spark:
         tune(spark)
     metrics = Metrics(spark.sparkContext, UiMetrics(spark).show)
@@ -78,7 +85,9 @@ def tune(spark: SparkSession, *, columns: int = 3) -> dict[str, str]:
 
     What a user has set stays. Gives what was set, and logs it.
     """
-    rows = min(BATCH_ROWS, max(BATCH_ROWS_MIN, BATCH_VALUES // max(1, columns)))
+    _check_session(spark)
+    columns = arguments.whole_number("columns", columns, 1, COLUMNS_MAX)
+    rows = min(BATCH_ROWS, max(BATCH_ROWS_MIN, BATCH_VALUES // columns))
     settings = {BYTES_PER_BATCH: UNBOUNDED, ROWS_PER_BATCH: str(rows), FILTERS: "true"}
     tuned = _TUNED.setdefault(id(spark), {})
     if CODEGEN_FIELDS_DEFAULT // 2 < columns <= CODEGEN_COLUMNS_MAX:
@@ -96,14 +105,23 @@ def tune(spark: SparkSession, *, columns: int = 3) -> dict[str, str]:
     return changed
 
 
-def deterministic(frame: DataFrame, *, partitions: int, by: tuple[str, ...] = ("time",)) -> DataFrame:
+def _check_session(spark: Any) -> None:
+    if not isinstance(spark, SparkSession):
+        raise arguments.refuse("spark", spark, "a SparkSession")
+
+
+def deterministic(frame: DataFrame, *, partitions: int, by: str | Sequence[str] = ("time",)) -> DataFrame:
     """A frame with the same rows in the same partitions and order each time that it is computed.
 
     Rows go to one of `partitions` by a hash of the columns `by`, and are sorted by all columns within it. Spark does
     not sort streaming frames: there each partition of a micro-batch is sorted in the memory of its task.
     """
-    if partitions < 1:
-        raise errors.Usage(reason=f"{partitions} partitions are too few")
+    if not isinstance(frame, DataFrame):
+        raise arguments.refuse("frame", frame, "a DataFrame of Spark")
+    partitions = arguments.whole_number("partitions", partitions, 1, PARTITIONS_MAX)
+    by = (by,) if isinstance(by, str) else by
+    if not isinstance(by, (list, tuple)) or not by or not all(isinstance(name, str) for name in by):
+        raise arguments.refuse("by", by, "names of columns, such as ('time', 'channel')")
     missing = [name for name in by if name not in frame.columns]
     if missing:
         raise errors.Usage(reason=f"There is no column {missing[0]!r} to divide the rows by: pass by=(…)")

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 from pyspark.accumulators import AccumulatorParam
 
+from rta_writers.options import arguments
 from rta_writers.write.task_result import TaskStats
 
 EPOCHS_KEPT: Final = 100
@@ -57,6 +58,11 @@ class Metrics:
         self._epochs: collections.OrderedDict[tuple[str, int], TaskStats] = collections.OrderedDict()
         self._accumulator = context.accumulator((), TaskMetricsParam(self._add_task))
 
+    def __repr__(self) -> str:
+        if "_sum" not in vars(self):
+            return "Metrics(of a task, which can only add to them)"
+        return f"Metrics({', '.join(f'{name}={count}' for name, count in self.as_dict().items())})"
+
     def add(self, task: TaskMetrics) -> None:
         """Send the counters of a task to the driver."""
         self._accumulator.add((task,))
@@ -71,6 +77,8 @@ class Metrics:
 
     def progress(self, query: Any) -> list[dict[str, Any]]:
         """The recent progress of a streaming query as Spark gives it, with the counters of each epoch as `rta`."""
+        if not hasattr(query, "recentProgress"):
+            raise arguments.refuse("query", query, "a streaming query, as start() gives it")
         return [
             {**epoch, "rta": stats_dict(self._epochs.get((str(query.id), int(epoch["batchId"])), TaskStats()))}
             for epoch in query.recentProgress

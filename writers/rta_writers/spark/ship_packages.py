@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rta_wire import errors
+from rta_writers.options import arguments
 from rta_writers.spark import shipped_path
 
 log: Final = logging.getLogger("rta_writers")
@@ -27,6 +28,8 @@ COMPILED: Final = ("hiredis", "lz4", "msgspec", "protobuf", "redis")
 
 def ship(spark: Any) -> None:
     """Send the packages to every executor of a Spark session. To be called once, before `register`."""
+    if not hasattr(spark, "sparkContext"):
+        raise arguments.refuse("spark", spark, "a SparkSession")
     folder = Path(tempfile.mkdtemp(prefix="rta-ship-"))
     code, archive = pack(folder)
     spark.sparkContext.addPyFile(str(code))
@@ -36,6 +39,8 @@ def ship(spark: Any) -> None:
 
 def pack(folder: Path) -> tuple[Path, Path]:
     """Write the zip for `--py-files` and the archive for `--archives` into a folder, and give their paths."""
+    if not hasattr(folder, "is_dir") or not folder.is_dir():
+        raise arguments.refuse("folder", folder, "a Path of a folder that exists")
     code = folder / "rta_writers.zip"
     with zipfile.ZipFile(code, "w", zipfile.ZIP_DEFLATED) as code_zip:
         for package in PACKAGES:

@@ -24,6 +24,7 @@ SESSION: Final = "session"
 CHANNEL: Final = "channel"
 TIME: Final = "time"
 VALUE: Final = "value"
+LONG_COLUMNS: Final = (CHANNEL, TIME, VALUE)
 EVENT_DEFINITION_ID: Final = "event_definition_id"
 CHANNELS: Final = "channels"
 VALUES: Final = "values"
@@ -59,6 +60,11 @@ class FrameEncoder(ABC):
     @abstractmethod
     def bursts(self, batch: pa.RecordBatch) -> Iterator[Burst]:
         """The bursts of a batch of rows."""
+
+    def check_rows(self, batch: pa.RecordBatch) -> None:
+        """Refuse rows that can't be encoded. Encodes them where no less finds every mistake."""
+        for _ in self.bursts(batch):
+            pass
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse columns that can't be written."""
@@ -109,6 +115,7 @@ class LongEncoder(FrameEncoder):
         super().__init__(options)
         self._names = pa.array(list(options.channels), pa.string())
         self._ids = np.array(list(options.channels.values()), np.uint32)
+        self._has_plain_types = False
 
     def required_columns(self) -> Mapping[str, ColumnType]:
         channel_type = column_types.TEXT if self.options.channels else column_types.INTEGER
@@ -118,21 +125,48 @@ class LongEncoder(FrameEncoder):
         index = schema.get_field_index(CHANNEL)
         if self.options.channels and index >= 0 and pa.types.is_integer(schema.field(index).type):
             # Names for options like `sampleType`; the rows give ids.
-            schema = schema.set(index, pa.field(CHANNEL, pa.string()))
-        super().check(schema)
+            super().check(schema.set(index, pa.field(CHANNEL, pa.string())))
+        else:
+            super().check(schema)
+        is_double = all(used.type is layout.SampleType.DOUBLE for used in self.encoder.layouts.layouts)
+        self._has_plain_types = is_double and schema.types == [pa.int64(), pa.int64(), pa.float64()]
 
     def wrong_type_hint(self, name: str) -> str:
         if name == CHANNEL and not self.options.channels:
             return ' Names of channels need a map to their ids: .option("channels", \'{"rpm": 1}\')'
         return ""
 
+    def check_rows(self, batch: pa.RecordBatch) -> None:
+        times = columns.get_column(batch, TIME)
+        if self.are_plain(columns.get_column(batch, CHANNEL), times):
+            return
+        columns.times_ns(times)
+        ids = columns.channels(self._channels(batch))
+        values, valid = columns.column(decimals_to_doubles(columns.get_column(batch, VALUE)), "value")
+        layouts = self.encoder.layouts
+        codes = layouts.codes(ids)
+        for code, used in enumerate(layouts.layouts):
+            rows = np.flatnonzero(codes == code if valid is None else (codes == code) & valid)
+            columns.cast_samples(values[rows], used.type, rows)
+
+    def are_plain(self, channels: pa.Array, times: pa.Array) -> bool:
+        """Whether columns of the types that were checked need no look at their rows but this one."""
+        if not self._has_plain_types or channels.null_count or times.null_count or not len(channels):
+            return False
+        # Negative ones are large numbers without a sign.
+        unsigned = np.frombuffer(channels.buffers()[1], np.uint64, len(channels), channels.offset * 8)
+        return int(unsigned.max()) <= limits.CHANNEL_ID_MAX
+
     def bursts(self, batch: pa.RecordBatch) -> Iterator[Burst]:
-        channels = columns.get_column(batch, CHANNEL)
-        if not pa.types.is_integer(channels.type):
-            channels = self._channel_ids(channels)
         return self.encoder.rows(
-            channels, columns.get_column(batch, TIME), decimals_to_doubles(columns.get_column(batch, VALUE))
+            self._channels(batch),
+            columns.get_column(batch, TIME),
+            decimals_to_doubles(columns.get_column(batch, VALUE)),
         )
+
+    def _channels(self, batch: pa.RecordBatch) -> Any:
+        channels = columns.get_column(batch, CHANNEL)
+        return channels if pa.types.is_integer(channels.type) else self._channel_ids(channels)
 
     def _channel_ids(self, names: pa.Array) -> U32:
         indices = _compute().index_in(names, value_set=self._names.cast(names.type))
@@ -165,6 +199,14 @@ class WideEncoder(FrameEncoder):
         return (
             f"drop it first, or give it an id in option 'channels'.{options_parse.suggest(name, self.options.channels)}"
         )
+
+    def check_rows(self, batch: pa.RecordBatch) -> None:
+        columns.times_ns(columns.get_column(batch, TIME))
+        for name, channel in self.options.channels.items():
+            values, valid = columns.column(decimals_to_doubles(columns.get_column(batch, name)), name)
+            rows = None if valid is None else np.flatnonzero(valid)
+            sample_type = self.encoder.layouts.layout(channel).type
+            columns.cast_samples(values if rows is None else values[rows], sample_type, rows)
 
     def bursts(self, batch: pa.RecordBatch) -> Iterator[Burst]:
         channels = self.options.channels

@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 
 from rta_wire import errors, name_checks
-from rta_wire.arrays import Indices
 from rta_writers.options import stream_template
 from rta_writers.options.write import WriteOptions
 from rta_writers.write import frames
@@ -37,24 +36,29 @@ class RowDivider:
 
     def divide(self, batch: pa.RecordBatch) -> Iterator[SessionRows]:
         """Sessions in the order of their first rows. Rows of one session in two streams are an error."""
-        names = _encode(batch, frames.SESSION, "session")
-        identities: Sequence[str] = names.dictionary.to_pylist()
-        codes = names.indices.to_numpy()
-        streams = self._streams(batch, identities, codes)
+        names = _encode(batch, frames.SESSION)
+        streams = self._streams(batch, names)
         rows = batch.select(self._columns)
-        if len(identities) == 1:
-            yield SessionRows(identities[0], streams[0], rows)
+        if len(streams) == 1:
+            ((identity, stream),) = streams.items()
+            yield SessionRows(identity, stream, rows)
             return
+        codes = names.indices.to_numpy()
         order = np.argsort(codes, kind="stable")
-        ends = np.cumsum(np.bincount(codes, minlength=len(identities)))
-        for identity, stream, positions in zip(identities, streams, np.split(order, ends[:-1]), strict=True):
+        ends = np.cumsum(np.bincount(codes, minlength=len(streams)))
+        for (identity, stream), positions in zip(streams.items(), np.split(order, ends[:-1]), strict=True):
             yield SessionRows(identity, stream, rows.take(pa.array(positions)))
 
-    def _streams(self, batch: pa.RecordBatch, identities: Sequence[str], codes: Indices) -> list[str]:
-        """The stream of each session."""
+    def streams(self, batch: pa.RecordBatch) -> dict[str, str]:
+        """The stream of each session that rows name, with the errors of `divide`."""
+        return self._streams(batch, _encode(batch, frames.SESSION))
+
+    def _streams(self, batch: pa.RecordBatch, names: Any) -> dict[str, str]:
+        identities: Sequence[str] = names.dictionary.to_pylist()
         if not self._template.columns:
-            return [self._template.text] * len(identities)
-        parts = {name: _encode(batch, name, name, self._default_stream) for name in self._template.columns}
+            return dict.fromkeys(identities, self._template.text)
+        codes = names.indices.to_numpy()
+        parts = {name: _encode(batch, name, self._default_stream) for name in self._template.columns}
         first_rows = np.empty(len(identities), np.int64)
         first_rows[codes[::-1]] = np.arange(len(codes))[::-1]  # the last assignment counts: that of the first row
         streams = [self._stream(parts, row) for row in first_rows.tolist()]
@@ -64,7 +68,7 @@ class RowDivider:
             differs |= part_codes != part_codes[first_rows][codes]
         for row in np.flatnonzero(differs).tolist():
             check_stream(identities[codes[row]], streams[codes[row]], self._stream(parts, row))
-        return streams
+        return dict(zip(identities, streams, strict=True))
 
     def _stream(self, parts: dict[str, Any], row: int) -> str:
         return self._template.render({name: part[row].as_py() for name, part in parts.items()})
@@ -76,12 +80,12 @@ def check_stream(identity: str, stream: str, other: str) -> None:
         raise errors.SessionConflict(identity=identity, what="the stream", theirs=stream, ours=other)
 
 
-def _encode(batch: pa.RecordBatch, name: str, what: str, default: str | None = None) -> Any:
+def _encode(batch: pa.RecordBatch, name: str, default: str | None = None) -> Any:
     """A column of texts or integers with a code for each value. A null is an error where there is no default."""
     array = batch.column(name)
     if array.null_count and default is not None:
         array = array.cast(pa.string()).fill_null(default)
     if array.null_count:
         row = int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
-        raise errors.BadSamples(reason=f"row {row} of a batch: the {what} is null", row=row)
+        raise errors.BadSamples(reason=f"row {row} of a batch: the {name} is null", row=row)
     return array.dictionary_encode()

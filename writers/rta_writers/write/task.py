@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from rta_wire import errors
+from rta_wire import errors, name_checks
 from rta_wire.codec.burst import Burst
 from rta_wire.codec.columns import RowBatcher
 from rta_wire.control.totals import Totals
@@ -61,6 +61,19 @@ class Task:
         """Outputs that may have a connection, the one that was used last at the end."""
         self._reported_s = time.monotonic()
         self._flushed_s = time.monotonic()
+
+    def check(self, batch: pa.RecordBatch) -> None:
+        """Refuse rows that can't be encoded, before any of them is taken. `write` finds them too, but later."""
+        if self._divider is not None:
+            for identity, stream in self._divider.streams(batch).items():
+                name_checks.check_identity(identity)
+                if identity in self._outputs:
+                    row_sessions.check_stream(identity, self._outputs[identity].stream, stream)
+        self._encoder.check_rows(batch)
+
+    def are_plain(self, channels: pa.Array, times: pa.Array) -> bool:
+        """Whether samples of these columns are in order by what a few microseconds show. Else `check` tells."""
+        return isinstance(self._encoder, frames.LongEncoder) and self._encoder.are_plain(channels, times)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take more rows. They are sent when a group is full, or when they have waited for a second."""

@@ -9,9 +9,8 @@ import msgspec
 from rta_supervisor.cli import options, output
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import one_shot
+from rta_supervisor.transport import one_shot, scanning
 from rta_supervisor.transport.link import Link
-from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire.stream import cold_index
 
 
@@ -107,7 +106,7 @@ def _user_name() -> str:
 async def _read_status(link: Link, config: settings.Settings) -> tuple[str, list[ColdLine]]:
     """Who paused compaction, empty where it is not paused, and the cold part of each stream that has one."""
     paused_by = await link.do("GET", config.keys.cold_pause()) or b""
-    raw_extents = pairs_to_dict(await link.do("HGETALL", config.keys.cold_index()))
+    raw_extents = await scanning.read_hash(link, config.keys.cold_index())
     lines = []
     for stream, raw_extent in sorted(raw_extents.items()):
         extent = cold_index.parse(raw_extent)

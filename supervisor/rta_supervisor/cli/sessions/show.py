@@ -90,12 +90,12 @@ async def load_details(link: Link, config: settings.Settings, identity: str) -> 
             catalogue_error=catalogue_error,
         )
     summary = await session_lookup.require_session(redis_queries, identity)
-    record = await session_store.SessionStore(link, config).read(identity)
-    unit_totals = {} if record is None else record.unit_totals
+    store = session_store.SessionStore(link, config)
+    record = await store.read(identity)
     return SessionDetails(
         session=summary,
         document=msgspec.Raw(record.document if record is not None and record.document else b"null"),
-        units={unit: Totals.from_strings(totals.split(" ")) for unit, totals in sorted(unit_totals.items())},
+        units=dict(sorted((await store.all_unit_totals(identity)).items())),
         expires_s=await link.do("TTL", config.keys.session(identity)),
         places=[*await _redis_locations(link, config, summary.stream), *locations],
         catalogue_error=catalogue_error,
@@ -179,6 +179,7 @@ def _page(details: SessionDetails) -> Group:
     raw_document = bytes(details.document)
     document = msgspec.json.decode(raw_document) or {}
     lost_data = " (Redis lost data of it)" if session.lost_data else ""
+    spoilt = [("spoilt", Text(output.escape(session.spoilt), style="red"))] if session.spoilt else []
     facts: list[tuple[str, Text | str]] = [
         ("session", output.escape(session.identity)),
         ("identifier", output.escape(str(document.get("identifier", output.EMPTY_CELL)))),
@@ -192,6 +193,7 @@ def _page(details: SessionDetails) -> Group:
         ("samples", f"{output.count(session.samples)} in {output.count(session.bursts)} bursts"),
         ("bytes", f"{output.size(session.stored_bytes)}, {output.size(session.raw_bytes)} before compression"),
         ("expires", _expiry(details.expires_s)),
+        *spoilt,
         ("data", output.escape(details.catalogue_error) if details.catalogue_error else _kinds(details.places)),
     ]
     parts: list[RenderableType] = [output.key_value_table(facts), ""]

@@ -1,1 +1,2 @@
-"""`rta-supervisor doctor`: checks of a deployment, each with a finding and what to do about it. Changes nothing."""
+"""`rta-supervisor doctor`: checks of a deployment, each with a finding and what to do about it. `repair` alone
+changes anything: one key, after a question."""

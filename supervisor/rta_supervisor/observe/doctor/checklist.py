@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import redis.exceptions
 
-from rta_supervisor.observe.doctor import findings
+from rta_supervisor.observe.doctor import findings, key_checks
 from rta_supervisor.observe.doctor.deployment_checks import DeploymentChecks
 from rta_supervisor.observe.doctor.findings import Finding
 from rta_supervisor.observe.doctor.server_checks import ServerChecks
@@ -39,6 +39,7 @@ async def run_checks(link: Link, config: settings.Settings, *, scan_keys: int) -
         "principals": deployment.principals,
         "dead letters": deployment.dead_letters,
         "sessions": deployment.sessions,
+        "spoilt keys": key_checks.KeyChecks(link, config, max_keys=scan_keys).spoilt_keys,
         "archive": deployment.archive,
         "orphaned keys": deployment.orphaned_keys,
     }

@@ -5,6 +5,7 @@ needs any more.
 import re
 from typing import Final
 
+from rta_supervisor.control.control_streams import FUTURE_MS
 from rta_supervisor.diagnostics import principal_limits
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import limit_record, summaries
@@ -12,8 +13,9 @@ from rta_supervisor.observe.doctor.findings import Finding, bad, name_some, ok, 
 from rta_supervisor.observe.queries import RedisQueries
 from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import scanning
 from rta_supervisor.transport.link import Link
-from rta_wire import __version__, errors, keys
+from rta_wire import __version__, entry_ids, errors, keys
 from rta_wire.session import State
 
 SCAN_PAGE: Final = 1000
@@ -26,8 +28,10 @@ LIMIT_REMEDIES: Final = {
     "requests_in_hand": "It sends requests faster than they are served, and waits for its turn: see its jobs.",
     "open_sessions": "It does not close what it opens: rta-supervisor sessions list --state open.",
     "session_units": "One of its sessions has more units than anybody writes on purpose: see its jobs.",
+    principal_limits.SPOILT_KEYS: "It spoils keys of its own sessions, which end nevertheless: see its jobs.",
     "session_properties": "It invents new properties with its updates: see its jobs.",
     "webhook_deliveries": "Its sessions change faster than a webhook takes: see its jobs and rta-supervisor dlq list.",
+    "webhooks.max_pending": "It has most of the deliveries that wait for a webhook: see its jobs and the receiver.",
     "control.dead_letters_max": "Its messages can't be applied, and its oldest dead letters are gone: see its jobs.",
 }
 """What to do about a principal that reached a limit, by the name of the limit."""
@@ -65,14 +69,30 @@ class DeploymentChecks:
         if unread:
             remedy = "Start a supervisor that has their principals in control.principals or control.operators."
             return bad("control streams", f"nobody reads {name_some(unread)}", remedy)
-        if age_s > self._config.control.retry_s:
+        if exhausted := [stream.key for stream in streams if stream.is_exhausted]:
             remedy = (
-                "Supervisors are too slow or stuck: look at their logs and at rta-supervisor nodes; add another one."
+                f"A client of that principal appended an entry with the highest id: redis-cli UNLINK "
+                f"{' '.join(exhausted)}. Supervisors create it again; messages in it are lost."
             )
-            return bad("control streams", found, remedy, errors.Unavailable.exit_code)
+            return bad("control streams", f"nothing can be appended to {name_some(exhausted)}", remedy)
+        if age_s > self._config.control.retry_s:
+            oldest = summaries.oldest_stream(streams)
+            remedy = (
+                "Either it waits for data, or supervisors are too slow or stuck: look at the jobs of that principal, "
+                "at the logs of supervisors and at rta-supervisor nodes."
+            )
+            where = "" if oldest is None else f" in {oldest.key}"
+            return bad("control streams", found + where, remedy, errors.Unavailable.exit_code)
         if evicted := sum(stream.evicted for stream in streams):
             remedy = "Totals were counted again from the marks. Run supervisors without long pauses."
             return warn("control streams", f"{found}; {evicted:,} were evicted unread so far", remedy)
+        latest_ms = now_ms() + FUTURE_MS
+        if future := [stream.key for stream in streams if entry_ids.ms_of(stream.last_id) > latest_ms]:
+            remedy = (
+                "Clients of those principals choose entry ids instead of leaving them to Redis: see their jobs. Their "
+                "messages count as sent when they are read."
+            )
+            return warn("control streams", f"{found}; ids from the future in {name_some(future)}", remedy)
         return ok("control streams", found)
 
     async def principals(self) -> Finding:
@@ -86,7 +106,7 @@ class DeploymentChecks:
         if not reached:
             return ok("principals", "none reached a limit within the last hour")
         rows = [
-            f"{row.principal} reached {principal_limits.setting_of(row.limit)} {row.times:,} times, "
+            f"{row.principal} {_what_was_reached(row.limit)} {row.times:,} times, "
             f"last {max(0, at_ms - row.last_ms) / 1000:.0f} s ago"
             for row in reached
         ]
@@ -131,7 +151,7 @@ class DeploymentChecks:
         """How many sessions wait for the archive, and whether their streams are near the size at which they are trimmed
         nevertheless."""
         config = self._config.archive
-        members = await self._link.do("ZRANGE", self._keys.unarchived(), 0, -1)
+        members = await scanning.read_sorted_set(self._link, self._keys.unarchived())
         waiting = [session for session in map(UnarchivedSession.parse, members) if session.needs_entries]
         found = f"{len(waiting):,} sessions are not in it"
         if not config.required:
@@ -162,7 +182,7 @@ class DeploymentChecks:
         orphans += [name for name, ttl_s in zip(expiring, ttls_s, strict=True) if ttl_s == -1]
         scanned = f"looked at {len(names):,} keys" + ("" if is_all else ", not at all of them (--scan-keys)")
         if orphans:
-            remedy = "Remove them with UNLINK once no supervisor of another version needs them."
+            remedy = f"Supervisors give them a lifetime. To remove one: rta-supervisor doctor --repair '{orphans[0]}'"
             return warn("orphaned keys", f"{len(orphans):,}: {name_some(orphans)}; {scanned}", remedy)
         return ok("orphaned keys", f"none; {scanned}")
 
@@ -188,3 +208,10 @@ class DeploymentChecks:
         counters = self._keys.control_counters("").partition("{")[0]
         prefixes = (self._keys.requests(""), self._keys.reports(""), counters, self._keys.dead_letter_ids(""))
         return name in single or name.startswith(prefixes)
+
+
+def _what_was_reached(limit: str) -> str:
+    """What a principal did, by the name of the limit."""
+    if limit == principal_limits.SPOILT_KEYS:
+        return "spoilt keys of its sessions"
+    return f"reached {principal_limits.setting_of(limit)}"

@@ -114,9 +114,11 @@ class ServerChecks:
         operator = self._config.control.operators[0] if self._config.control.operators else keys.DEFAULT_OPERATOR
         needed: list[tuple[str, ...]] = [
             ("XADD", self._keys.requests(operator), "*", keys.CONTROL_FIELD.decode(), "x"),
-            ("HGETALL", self._keys.session_state("x")),
+            ("HSCAN", self._keys.session_state("x"), "0"),
             ("HGETALL", self._keys.session("x")),
-            ("ZRANGE", self._keys.session_index(), "0", "-1"),
+            ("ZSCAN", self._keys.session_index(), "0"),
+            ("TYPE", self._keys.marks("x", 1)),
+            ("UNLINK", self._keys.marks("x", 1)),
             ("XRANGE", keys.stream("x"), "-", "+"),
             ("XRANGE", self._keys.dead_letters(), "-", "+"),
             ("XDEL", self._keys.dead_letters(), "0-1"),

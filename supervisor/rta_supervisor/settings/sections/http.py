@@ -9,6 +9,7 @@ import msgspec
 from rta_supervisor.settings.sections import checks
 
 PORT_MAX: Final = 65_535
+POSITIVE: Final = ("connections", "connections_per_address", "header_timeout_s", "body_timeout_s", "idle_timeout_s")
 TOKEN_MIN_CHARS: Final = 16
 """On an address that can be reached from elsewhere. Shorter ones can be guessed."""
 
@@ -18,11 +19,16 @@ _SENDABLE: Final = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
 
 
 class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Address and token of the HTTP server. An empty host: none is started."""
+    """Address, token and limits of the HTTP server. An empty host: none is started."""
 
     host: str = "127.0.0.1"
     port: int = 8630
     token: str = ""
+    connections: int = 256
+    connections_per_address: int = 64
+    header_timeout_s: float = 10.0
+    body_timeout_s: float = 30.0
+    idle_timeout_s: int = 5
 
     def check(self) -> None:
         is_open = bool(self.host) and not _is_loopback(self.host)
@@ -33,6 +39,7 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         checks.refuse_first(
             [
                 ("http.port", not 0 <= self.port <= PORT_MAX, f"it is not between 0 and {PORT_MAX}"),
+                *((f"http.{name}", getattr(self, name) <= 0, checks.NOT_ABOVE_0) for name in POSITIVE),
                 ("http.host", not _is_host_name(self.host), "it is no host name and no address"),
                 ("http.host", is_open and not self.token, f"{exposed}. {MAKE_TOKEN}"),
                 ("http.token", is_short, f"{short}. {MAKE_TOKEN}"),

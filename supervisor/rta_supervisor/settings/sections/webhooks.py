@@ -51,7 +51,7 @@ class WebhookSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     first_retry_s: float = 2.0
     breaker_failures: int = 5
     breaker_open_s: float = 30.0
-    max_pending: int = 10_000
+    max_pending: int = 50_000
     to: dict[str, WebhookTarget] = {}
 
     def check(self) -> None:

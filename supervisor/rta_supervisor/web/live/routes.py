@@ -2,7 +2,7 @@
 browser may do with them.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +30,6 @@ CROSS_SITE: Final = "Another site's page may not watch."
 SECURITY_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -60,7 +59,7 @@ def routes(context: WebContext) -> list[BaseRoute]:
 
     async def session(request: Request) -> Response:
         record = await _read_session(context, request)
-        return record if isinstance(record, Response) else _json(_session_json(record))
+        return record if isinstance(record, Response) else await _session_response(context, record)
 
     async def plot(request: Request) -> Response:
         if _is_cross_site(request):
@@ -107,13 +106,22 @@ async def _read_session(context: WebContext, request: Request) -> SessionRecord 
         record = await context.sessions.read(identity)
     except errors.BadName as error:
         return _problem(str(error), 400)
+    except errors.SpoiltKey as error:
+        return _problem(str(error), 409)
     except RETRIABLE_ERRORS as error:
         return _problem(f"Redis does not answer: {error}", 503)
     return record or _problem("Redis does not know this session any more.", 404)
 
 
-def _session_json(record: SessionRecord) -> dict[str, Any]:
-    units = {name: Totals.from_strings(text.split(" ")) for name, text in record.unit_totals.items()}
+async def _session_response(context: WebContext, record: SessionRecord) -> Response:
+    try:
+        units = await context.sessions.all_unit_totals(record.ref.identity)
+    except RETRIABLE_ERRORS as error:
+        return _problem(f"Redis does not answer: {error}", 503)
+    return _json(_session_json(record, units))
+
+
+def _session_json(record: SessionRecord, units: Mapping[str, Totals]) -> dict[str, Any]:
     largest = sorted(units.items(), key=lambda item: (-item[1].samples, item[0]))[:UNITS_MAX]
     return {
         "identity": record.ref.identity,

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from rta_supervisor.session.external_ids import ExternalId, ExternalIds
 from rta_supervisor.session.model import SessionRecord
-from rta_supervisor.session.open_rules import Binding, BindingState
+from rta_supervisor.session.opening.external_ids import ExternalId, ExternalIds
+from rta_supervisor.session.opening.open_rules import Binding, BindingState
 from rta_supervisor.session.refresher import Refresher
 from rta_supervisor.session.service import SessionService
 from rta_supervisor.session.store import SessionStore

@@ -5,9 +5,9 @@ binding means; the session itself is created by `service`.
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from rta_supervisor.session import open_rules
 from rta_supervisor.session.model import SessionRecord, SessionRef
-from rta_supervisor.session.open_rules import Binding, BindingState
+from rta_supervisor.session.opening import open_rules
+from rta_supervisor.session.opening.open_rules import Binding, BindingState
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands

@@ -1,0 +1,1 @@
+"""The marks that writers leave beside their data: read in parts, and checked."""
