@@ -230,25 +230,24 @@ def test_many_sessions_of_one_task_share_few_connections(
     ("columns", "options"),
     [
         ({"channel": [1, 1], "value": [0.5, 1.5]}, {}),
+        ({"channel": [1, 1], "value": [0.5, 1.5]}, {"delivery": "staged"}),
         ({"rpm": [0.5, 1.5]}, {"channels": "rpm=1"}),
         ({"channels": [[1], [1]], "values": [[0.5], [1.5]]}, {}),
         ({"event_definition_id": [5, 6]}, {}),
     ],
-    ids=["long", "wide", "rows", "events"],
+    ids=["long", "staged", "wide", "rows", "events"],
 )
-@pytest.mark.parametrize("delivery", ["exactly-once", "staged"])
 def test_rows_name_the_streams_of_their_sessions(
     client: redis.Redis,
     sessions: rta_writers.SessionClient,
     columns: dict[str, Any],
     options: dict[str, str],
-    delivery: str,
 ) -> None:
     """Two streams in one task, in every form; a retry adds nothing."""
     names = {"session": ["a", "b"], "topic": ["_cars", "bikes"], "partition": [0, 7]}
     batch = pa.record_batch({**names, "time": [START_NS, START_NS + 1], **columns})
     with rta_writers.sessions(sessions, stream="{topic}-{partition}") as group:
-        settings = WriteOptions.parse({**group.options, **options, "delivery": delivery})
+        settings = WriteOptions.parse({**group.options, **options})
         for _ in range(2):
             commit.commit(settings, [run(settings, batch)], epoch=0)
     for number, (identity, stream) in enumerate({"a": "0x_cars-0", "b": "bikes-7"}.items()):
