@@ -82,7 +82,7 @@ lock: ## resolve the dependencies anew into requirements/*.lock
 	@tools/lock $(BIN)/uv
 
 .PHONY: install uninstall
-install: ## install for all users, with systemd units (PREFIX=/usr/local SYSCONFDIR=/etc DESTDIR= PACKAGES=daemon)
+install: ## install for all users, with systemd units (PREFIX=/usr/local SYSCONFDIR=/etc DESTDIR= PACKAGES="postgres spark")
 	@tools/install-system install
 uninstall: ## remove what install put there; settings and state stay
 	@tools/install-system uninstall

@@ -222,6 +222,17 @@ class ExternalIdUnsupported(RtaError):
     or name the identity of the session."""
 
 
+class UnknownStream(RtaError):
+    """There is no stream and no source {stream!r}: no session was ever opened in it, or it was removed. See:
+    rta-supervisor streams. A reader that starts before it sets option 'waitForStream' to true."""
+
+    exit_code = 66
+
+
+class NoSuchStream(UnknownStream):
+    """There is no stream and no source {stream!r}{nearest}. See: rta-supervisor streams"""
+
+
 class OperatorsOnly(RtaError):
     """Principal {principal!r} can't ask for {what}: only operators can. They stand in control.operators."""
 

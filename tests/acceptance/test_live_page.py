@@ -220,6 +220,32 @@ def test_channels_are_drawn(page: Browser, client: redis.Redis, sessions: rta_wr
     wait_until(lambda: not page.element("#plot").is_displayed(), what="the plot without channels going away")
 
 
+def test_a_source_is_one_stream(page: Browser, client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
+    """Its days are one line. Chosen, it shows the samples and the sessions of all of them, and no others."""
+    for number, day in enumerate(("20260105", "20260106")):
+        session = sessions.session(f"of-{day}", stream=f"rocket.{day}")
+        write(client, session, 10 * (number + 1))
+        client.zadd("rtas:days:rocket", {f"rocket.{day}": number})
+        client.expire("rtas:days:rocket", 600)
+    sessions.session("elsewhere", stream="rockets")
+    page.wait_for_text("#streams", "rocket")
+    page.wait_for_text("#sessions", "elsewhere")
+    wait_until(lambda: page.elements('#streams a[href="#stream=rocket"]'), what="one line for the source")
+    page.element('#streams a[href="#stream=rocket"]').click()
+    page.wait_for_text("#detail-title", "rocket")
+    page.wait_for_text("#detail-facts", "2, rocket.20260105 to rocket.20260106")
+    page.wait_for_text("#plot-values", "19")
+    listed = page.text("#sessions tbody")
+    assert "of-20260105" in listed
+    assert "of-20260106" in listed
+    assert "elsewhere" not in listed
+    assert not page.element("#detail-json").is_displayed()
+    page.press(Keys.ESCAPE)
+    page.wait_for_text("#sessions", "elsewhere")
+    page.driver.get(page.driver.current_url.split("#")[0] + "#stream=nowhere")
+    page.wait_for_text("#detail-problem", "no such source")
+
+
 def coloured_pixels(page: Browser) -> int:
     """The number of pixels of the plot that are neither grey nor white."""
     count = page.run(

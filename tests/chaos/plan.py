@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 
 from tests.chaos import closing, failovers, losses, spark_runs, storm
+from tests.chaos.attacks import attackers, figures, measured, mix
 from tests.chaos.result import Result
 
 FAILOVERS_OF_A_ROUND: Final = 5
@@ -63,6 +64,13 @@ def stays_silent(result: Result) -> str:
     return "" if result.unreported else "every loss was reported without our writers: the harness injects nothing"
 
 
+def keeps_limits(result: Result) -> str:
+    """An attack on one host: every figure of its victims keeps its limit, and their samples are there once each."""
+    if not result.verdict.is_clean:
+        return f"samples of victims are not there once each: {result.verdict}"
+    return figures.complaint(result.figures) or ("" if result.verdict.samples else "nothing was written")
+
+
 def _storm(fraction: float, *, is_plain: bool = False) -> tuple[Run, int]:
     faults = {name: max(1, round(count * fraction)) for name, count in storm.FAULTS.items()}
     return partial(storm.run, faults=faults, is_plain=is_plain), sum(faults.values())
@@ -93,11 +101,30 @@ def _short() -> list[Part]:
 
 
 def _chaos() -> list[Part]:
-    return [*_full(storms=2, loss_rounds=2, failover_rounds=1, closes=3), *_spark(rounds=1, kills=2, partitions=6)]
+    return [
+        *_full(storms=2, loss_rounds=2, failover_rounds=1, closes=3),
+        *_spark(rounds=1, kills=2, partitions=6),
+        *_attacks(mixed_s=60),
+    ]
 
 
 def _soak() -> list[Part]:
-    return [*_full(storms=26, loss_rounds=20, failover_rounds=5, closes=20), *_spark(rounds=5, kills=9, partitions=21)]
+    return [
+        *_full(storms=26, loss_rounds=20, failover_rounds=5, closes=20),
+        *_spark(rounds=5, kills=9, partitions=21),
+        *_attacks(mixed_s=1800),
+    ]
+
+
+def _attacks(*, mixed_s: float) -> list[Part]:
+    """Each attack of one principal on all others at full size, and a mix of them for so long."""
+    return [
+        *(
+            _part(f"attack: {name}", (partial(measured.run, name=name), 1), 1, keeps_limits)
+            for name in attackers.ATTACKS
+        ),
+        _part("attacks mixed", (partial(mix.run, lasting_s=mixed_s), 1), 1, keeps_limits),
+    ]
 
 
 def _spark(*, rounds: int, kills: int, partitions: int) -> list[Part]:

@@ -9,11 +9,26 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.chaos import soak_targets
+from tests.chaos.attacks.figures import Figure
 from tests.chaos.oracle import Verdict
 from tests.chaos.result import Outcome, Result, totals
 
 COLUMNS: Final = ("runs of", "runs", "s", "samples", "lost", "twice", "order", "lossy", "silent", "verdict")
 """Samples read, acknowledged and gone, there twice, out of order; sessions that miss some, and those not reported."""
+
+ATTACK_COLUMNS: Final = (
+    *(
+        "quiet p99 ms",
+        "PING p99 ms",
+        "open p99 ms",
+        "update p99 ms",
+        "close p99 ms",
+        "range age p99 ms",
+        "operator max ms",
+    ),
+    *("/health max ms", "webhook max ms", "failed steps", "RSS + MiB", "Redis + MiB"),
+)
+"""The figures of an attack that stand in the table; all of them are in the JSON."""
 
 WRONG: Final = "[red]wrong[/]"
 
@@ -38,6 +53,7 @@ def show(console: Console, size: str, outcomes: Sequence[Outcome]) -> bool:
     for name, count in sorted(totals(outcomes).items()):
         faults.add_row(name, f"{count:,}")
     console.print(faults)
+    _show_attacks(console, [figure for outcome in outcomes for figure in outcome.result.figures])
     aims = soak_targets.of(size, outcomes)
     if aims:
         table = Table("aim", "wanted", "reached", "verdict", title="whether that was enough")
@@ -51,6 +67,25 @@ def show(console: Console, size: str, outcomes: Sequence[Outcome]) -> bool:
     return all(not outcome.complaint for outcome in outcomes) and all(aim.is_reached for aim in aims)
 
 
+def _show_attacks(console: Console, figures: Sequence[Figure]) -> None:
+    """A row per attack, a column per figure; what does not keep its limit is red."""
+    if not figures:
+        return
+    cells = {(figure.attack, figure.name): figure for figure in figures}
+    columns = [name for name in ATTACK_COLUMNS if any(name == figure.name for figure in figures)]
+    table = Table("attack", *columns, title="what attacks did to others")
+    for attack in dict.fromkeys(figure.attack for figure in figures):
+        table.add_row(attack, *(_cell(cells.get((attack, name))) for name in columns))
+    console.print(table)
+
+
+def _cell(figure: Figure | None) -> str:
+    if figure is None:
+        return ""
+    text = f"{figure.value:,.0f}"
+    return text if figure.is_kept else f"[red]{text} > {figure.limit:,.0f}[/]"
+
+
 def as_json(seed: str, size: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     return {
         "seed": seed,
@@ -62,6 +97,7 @@ def as_json(seed: str, size: str, outcomes: Sequence[Outcome]) -> dict[str, Any]
                 "complaint": outcome.complaint,
                 **vars(outcome.result),
                 "verdict": dataclasses.asdict(outcome.result.verdict),
+                "figures": [dataclasses.asdict(figure) for figure in outcome.result.figures],
             }
             for outcome in outcomes
         ],
@@ -79,4 +115,5 @@ def _outcome(part: dict[str, Any]) -> Outcome:
     name, is_control, complaint = (part.pop(field) for field in ("name", "control", "complaint"))
     part |= {field: Counter(part[field]) for field in ("counts", "ended")}
     part["verdict"] = Verdict(**part["verdict"])
+    part["figures"] = [Figure(**figure) for figure in part.get("figures", [])]
     return Outcome(name, is_control, Result(**part), complaint)

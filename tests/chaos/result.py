@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from tests.chaos.attacks.figures import Figure
 from tests.chaos.oracle import Verdict
 
 
@@ -31,6 +32,9 @@ class Result:
     false_alarms: int = 0
     """Sessions that are whole and were called truncated."""
 
+    figures: list[Figure] = field(default_factory=list)
+    """What attacks did to others."""
+
     runs: int = 1
     seconds: float = 0.0
 
@@ -42,6 +46,7 @@ class Result:
         self.lossy += other.lossy
         self.unreported += other.unreported
         self.false_alarms += other.false_alarms
+        self.figures = [*self.figures, *other.figures]
         self.runs += other.runs
         self.seconds += other.seconds
 

@@ -21,6 +21,7 @@ from rta_wire.stream.live_then_cold import StreamCounters
 from rta_writers.options import read as options_read
 from rta_writers.options.target import Target
 from rta_writers.read import batches
+from rta_writers.read import lookup as read_lookup
 from rta_writers.read import plan as read_plan
 from rta_writers.spark import reader as spark_reader
 from rta_writers.spark import stream_reader
@@ -226,27 +227,124 @@ def test_a_trimmed_offset_fails_the_query_or_is_a_gap(
 def test_a_session_that_starts_where_the_trimmer_stopped_has_lost_nothing(url: str, client: redis.Redis) -> None:
     """Entries before the first one of the session are gone, which were not its own: no error."""
     options = options_read.ReadOptions(redis_url=url)
-    position = read_plan.ReadPosition("rig", "5-0", 7)
+    position = read_lookup.ReadPosition("rig", "5-0", 7)
     counters = StreamCounters("6-0", "9-0", added=9, length=4)
     assert read_plan.count_missing(client, options, position, counters) is None
     client.xadd("stream:rig", {"id": "7", "data": encode.session_json(b"{}")}, id="6-0")
     assert read_plan.count_missing(client, options, position, counters) == 0
     assert read_plan.count_missing(client, options, position, counters, added=3) == 2
-    assert read_plan.count_missing(client, options, read_plan.ReadPosition("rig", "12-0", 7), counters) is None
+    assert read_plan.count_missing(client, options, read_lookup.ReadPosition("rig", "12-0", 7), counters) is None
 
 
-def add_entries(client: redis.Redis, count: int) -> None:
+def add_entries(client: redis.Redis, count: int, *, stream: str = "rig", first: int = 0) -> None:
     """Add entries of one row each, a millisecond apart."""
-    for number, burst in enumerate(samples.bursts(count), 1):
-        client.xadd("stream:rig", {"id": "7", "data": burst.data}, id=f"{number}-0")
+    for number, burst in enumerate(samples.bursts(count, first=first), first + 1):
+        client.xadd(f"stream:{stream}", {"id": "7", "data": burst.data}, id=f"{number}-0")
+
+
+def begin_day(client: redis.Redis, digits: str) -> str:
+    """The stream of another day of the source `rig`, which is in the index from now on."""
+    stream = f"rig.{digits}"
+    client.zadd("rtas:days:rig", {stream: int(digits)})
+    client.expire("rtas:days:rig", 600)
+    return stream
+
+
+def test_a_source_is_read_across_midnight(
+    spark: SparkSession, client: redis.Redis, target: Target, tmp_path: Path
+) -> None:
+    """In batch and with one checkpoint: one day at first, then two that grow at once."""
+    monday, tuesday = begin_day(client, "20260105"), begin_day(client, "20260106")
+    add_entries(client, 5, stream=monday)
+    run_stream(spark, target, tmp_path, stream="rig")
+    add_entries(client, 3, stream=tuesday, first=5)
+    add_entries(client, 2, stream=monday, first=8)
+    run_stream(spark, target, tmp_path, stream="rig")
+    expected = [(1, samples.START_NS + n, float(n)) for n in range(10)]
+    assert frames.collected(spark.read.parquet(str(tmp_path / "out"))) == expected
+    assert frames.collected(load(spark, target.redis_url, stream="rig")) == expected
+    with pytest.raises(PySparkException, match="no stream and no source 'rih'"):
+        load(spark, target.redis_url, stream="rih").collect()
+
+
+def read_step(reader: stream_reader.StreamReader, start: dict[str, Any]) -> tuple[dict[str, Any], list[float]]:
+    """The offset after a trigger, and the values that it read."""
+    end = reader.latestOffset(start)
+    batches = [batch for partition in reader.partitions(start, end) for batch in reader.read(partition)]
+    return end, [value for batch in batches for value in batch.column("value").to_pylist()]
+
+
+def test_one_offset_for_all_days(client: redis.Redis, url: str) -> None:
+    """It goes on from the checkpoint of the undivided stream, day by day, and a day that is removed leaves it. It is a
+    gap if the last day that was read is gone: later ones may have come and gone as well."""
+    add_entries(client, 3)
+    options = options_read.ReadOptions(redis_url=url, stream="rig", max_entries_per_trigger=4)
+    reader = stream_reader.StreamReader(options, spark_reader.spark_schema(options))
+    offset: dict[str, Any] = {"id": "2-0", "added": 2}
+    monday, tuesday = begin_day(client, "20260105"), begin_day(client, "20260106")
+    add_entries(client, 5, stream=monday, first=3)
+    add_entries(client, 2, stream=tuesday, first=8)
+    offset, values = read_step(reader, offset)
+    assert (offset["id"], offset["days"], values) == ("3-0", {"20260105": {"id": "6-0", "added": 3}}, [2, 3, 4, 5])
+    offset, values = read_step(reader, offset)
+    assert values == [6, 7, 8, 9]
+    add_entries(client, 1, stream=monday, first=10)
+    offset, values = read_step(reader, offset)
+    assert values == [10], "an entry after midnight"
+    client.zrem("rtas:days:rig", monday)
+    client.unlink(f"stream:{monday}")
+    before = offset
+    offset, values = read_step(reader, offset)
+    assert (list(offset["days"]), values) == (["20260106"], [])
+    client.unlink(f"stream:{tuesday}")
+    sunday = begin_day(client, "20260111")
+    add_entries(client, 2, stream=sunday, first=11)
+    assert read_step(reader, before)[1] == [11, 12], "the last day is in the index"
+    client.zrem("rtas:days:rig", tuesday)
+    with pytest.raises(errors.StreamGap, match=f"{tuesday!r} was removed .*failOnDataLoss"):
+        read_step(reader, before)
+    reader._options = msgspec.structs.replace(options, fail_on_data_loss=False)
+    offset, values = read_step(reader, before)
+    assert (list(offset["days"]), values) == (["20260111"], [11, 12])
+
+
+def test_entries_that_were_trimmed_in_a_day_are_counted(client: redis.Redis, url: str) -> None:
+    """After the offset that was read they are a gap of that day, before a query began they are not missed."""
+    monday = begin_day(client, "20260105")
+    add_entries(client, 5, stream=monday)
+    client.xtrim(f"stream:{monday}", maxlen=3, approximate=False)
+    options = options_read.ReadOptions(redis_url=url, stream="rig")
+    reader = stream_reader.StreamReader(options, spark_reader.spark_schema(options))
+    offset, values = read_step(reader, reader.initialOffset())
+    assert values == [2, 3, 4]
+    add_entries(client, 4, stream=monday, first=5)
+    client.xtrim(f"stream:{monday}", maxlen=1, approximate=False)
+    with pytest.raises(errors.StreamGap, match=f"{monday!r} after 5-0 are gone, 3 of them"):
+        read_step(reader, offset)
+
+
+@pytest.mark.parametrize("selection", [{"stream": "rig"}, {"session": "run-1"}])
+def test_a_query_that_waits_for_its_stream(url: str, client: redis.Redis, selection: dict[str, str]) -> None:
+    """It begins before the stream and the session are there, and reads the session from its position on."""
+    options = options_read.ReadOptions.parse({"redisUrl": url, **selection})
+    schema = spark_reader.spark_schema(options)
+    with pytest.raises((errors.UnknownStream, errors.UnknownSession)):
+        stream_reader.StreamReader(options, schema).initialOffset()
+    reader = stream_reader.StreamReader(msgspec.structs.replace(options, wait_for_stream=True), schema)
+    offset, values = read_step(reader, reader.initialOffset())
+    assert values == []
+    add_entries(client, 4)
+    fields: Any = {"streamName": "rig", "streamSessionId": "7", "streamPosition": "1-0"}
+    client.hset("sessions:run-1", mapping=fields)
+    client.expire("sessions:run-1", 60)
+    assert read_step(reader, offset)[1] == ([1, 2, 3] if "session" in selection else [0, 1, 2, 3])
 
 
 def test_a_trimmer_that_overtakes_a_task_is_noticed(client: redis.Redis, target: Target) -> None:
     """All was there when the query was planned, and half of it when its task read: an error, or what is left."""
     add_entries(client, 4)
     options = options_read.ReadOptions(redis_url=target.redis_url, session="run-1")
-    position, counters = read_plan.find_position(client, options), read_plan.read_counters(client, options, "rig")
-    [entry_range] = read_plan.plan_ranges(position, counters, options, {7: "run-1"}, counters.last_id)
+    [entry_range] = read_plan.plan_batch(client, options)
     client.xtrim("stream:rig", maxlen=2, approximate=False)
     with pytest.raises(errors.StreamGap):
         list(batches.read_batches(options, entry_range, batches.RowFilter()))

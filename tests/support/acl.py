@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import redis
@@ -21,23 +21,23 @@ WRITER = "writer-rig-4"
 ROLES = ("supervisor", WRITER, "reader")
 
 
-def lines() -> list[str]:
-    """One user for each role, writers for two principals, and tests themselves as the default user."""
+def lines(principals: Sequence[str] = PRINCIPALS) -> list[str]:
+    """One user for each role, a writer for each principal, and tests themselves as the default user."""
     digest = hashlib.sha256(PASSWORD.encode()).hexdigest()
     texts = {path.stem: path.read_text().replace("PASSWORD_SHA256", digest) for path in sorted(FILES.glob("*.acl"))}
     writer = texts.pop("writer")
-    writers = [writer.replace("PRINCIPAL", name).replace("PREFIX", f"{name}.") for name in PRINCIPALS]
+    writers = [writer.replace("PRINCIPAL", name).replace("PREFIX", f"{name}.") for name in principals]
     return ["user default on nopass ~* &* +@all\n", *texts.values(), *writers]
 
 
 @contextlib.contextmanager
-def running() -> Iterator[server.EmbeddedServer]:
+def running(principals: Sequence[str] = PRINCIPALS, *, port: int | None = None) -> Iterator[server.EmbeddedServer]:
     with tempfile.TemporaryDirectory(prefix="rtas-acl-") as folder:
         path = Path(folder) / "users.acl"
-        path.write_text("".join(lines()))
+        path.write_text("".join(lines(principals)))
         # Nothing but the ACL stands in anybody's way.
         options = {"aclfile": str(path), "enable-debug-command": "yes", "enable-module-command": "yes"}
-        with server.running(options=options) as own:
+        with server.running(port=port, options=options) as own:
             yield own
 
 

@@ -25,7 +25,7 @@ def require_spark() -> dict[str, str]:
     """The environment of a Spark process. Raises an error that says what to install where Spark or Java is missing."""
     if importlib.util.find_spec("pyspark") is None:
         raise errors.Unavailable(
-            what="Spark", reason="the package pyspark is not installed. Try: pip install 'rta-supervisor[spark]'"
+            what="Spark", reason=f"the package pyspark is not installed. Try: {java.HOW_TO_INSTALL}"
         )
     return java.spark_environment()
 

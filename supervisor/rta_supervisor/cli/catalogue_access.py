@@ -11,7 +11,9 @@ import msgspec
 from rta_supervisor.catalogue import factory
 from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.catalogue.model import CatalogueRow, Query
+from rta_supervisor.cli import output
 from rta_supervisor.settings import settings
+from rta_wire import day_streams, errors
 from rta_wire.session import State
 
 T = TypeVar("T")
@@ -81,14 +83,27 @@ async def with_catalogue(config: settings.Settings, work: Callable[[Catalogue], 
         await catalogue.close()
 
 
+async def _check_stream(catalogue: Catalogue, stream: str) -> None:
+    known = await catalogue.streams()
+    if not any(day_streams.is_stream_of(name, stream) for name in known):
+        raise errors.NoSuchStream(stream=stream, nearest=output.nearest(stream, map(day_streams.source_of, known)))
+
+
 async def search_rows(
     catalogue: Catalogue, query: Query, *, limit: int = 0, before: tuple[int, str] | None = None
 ) -> AsyncIterator[CatalogueRow]:
-    """Rows that the query finds, newest first, read page by page. `limit`: 0 for all."""
+    """Rows that the query finds, newest first, read page by page. `limit`: 0 for all.
+
+    Raises where there are none because the catalogue never had the stream of the query.
+    """
     remaining = limit
+    is_first = True
     while True:
         page_size = min(PAGE_ROWS, remaining) if limit else PAGE_ROWS
         page = await catalogue.find(query, limit=page_size, before=before)
+        if is_first and not page and query.stream:
+            await _check_stream(catalogue, query.stream)
+        is_first = False
         for row in page:
             yield row
         remaining -= len(page)

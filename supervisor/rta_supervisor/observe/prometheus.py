@@ -23,6 +23,7 @@ from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe.health import Health
 from rta_supervisor.observe.sampler import Observation, Sampler, StreamObservation
 from rta_supervisor.observe.summaries import ControlStreamSummary
+from rta_supervisor.session import state_machine
 from rta_wire import __version__
 
 
@@ -78,7 +79,8 @@ class SupervisorCollector(Collector):
 def _sessions(counts: counters.Counts) -> Iterator[Metric]:
     opens = {("opened",): counts.opened, ("again",): counts.opened_again}
     yield _counter("rta_session_opens", "Sessions that were opened, or asked for again.", opens, "outcome")
-    closes = {(state,): count for state, count in counts.closed.items()}
+    # With zeros: the first session that ends badly is an increase only if the series was there before.
+    closes = {(state.value,): counts.closed.get(state.value, 0) for state in state_machine.CLOSING_EVENTS}
     yield _counter("rta_session_closes", "Sessions that ended, by state.", closes, "state")
     yield _counter("rta_requests", "Requests that were answered.", counts.requests, "kind", "outcome")
     yield _counter("rta_reports", "Reports that were handled.", {(): counts.reports})

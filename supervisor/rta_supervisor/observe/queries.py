@@ -25,7 +25,7 @@ from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict, parse_info
 from rta_wire import day_streams, entry_ids, keys
 from rta_wire.session import State
-from rta_wire.stream import cold_index
+from rta_wire.stream import cold_index, source_cursor
 
 _SESSION_FIELDS: Final = (
     keys.STREAM_NAME,
@@ -105,9 +105,27 @@ class RedisQueries:
                     sessions.append(_parse_session(identity, fields, heard_ms.get(identity)))
         return sessions
 
+    async def used_streams(self) -> list[str]:
+        """The names of all streams of data that sessions used."""
+        return sorted(raw.decode() for raw in await scanning.read_sorted_set(self._link, self._keys.streams_used()))
+
+    async def streams_of(self, source: str) -> list[str]:
+        """The stream of that name and the days of a source, in the order in which they are read. Empty: none of them is
+        known, live or cold."""
+        days, used, is_live, cold = await self._link.do_all(
+            [
+                ("ZRANGE", self._keys.days(source), 0, -1),
+                ("ZSCORE", self._keys.streams_used(), source),
+                ("EXISTS", keys.stream(source)),
+                ("HGET", self._keys.cold_index(), source),
+            ]
+        )
+        streams = source_cursor.ordered_streams(source, (raw.decode() for raw in days))
+        return streams if len(streams) > 1 or used is not None or is_live or cold is not None else []
+
     async def streams(self, sessions: Iterable[SessionSummary]) -> list[StreamSummary]:
         """All streams of data that sessions used, the largest first. `sessions`: live ones, to count those in each."""
-        names = sorted(raw.decode() for raw in await scanning.read_sorted_set(self._link, self._keys.streams_used()))
+        names = await self.used_streams()
         open_sessions: dict[str, int] = {}
         for session in sessions:
             if not session.state.is_closed:
@@ -193,6 +211,11 @@ class RedisQueries:
     async def dead_letter_count(self) -> int:
         count: int = await self._link.do("XLEN", self._keys.dead_letters())
         return count
+
+    async def latest_letter_sources(self, count: int) -> list[str]:
+        """The keys that the latest dead letters came from."""
+        entries = await self._link.do("XREVRANGE", self._keys.dead_letters(), "+", "-", "COUNT", count)
+        return [pairs_to_dict(fields).get(keys.LETTER_SOURCE, b"?").decode(errors="replace") for _, fields in entries]
 
     async def server(self) -> ServerSummary:
         """The Redis server. Of a Cluster: the memory of all primaries, and the rest of the first one."""

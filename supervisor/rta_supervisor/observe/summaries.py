@@ -4,7 +4,8 @@
 Fields are named as `--json` prints them, with their units.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 
@@ -57,6 +58,31 @@ class StreamSummary(msgspec.Struct, frozen=True):
     def removed(self) -> int:
         """Entries that were trimmed: neither live nor cold."""
         return max(self.entries_added - self.entries - self.cold_entries, 0)
+
+
+def sum_by_source(streams: Iterable[StreamSummary]) -> list[StreamSummary]:
+    """One summary for each source: of all its days, and of the stream of its own name. The largest comes first."""
+    groups: dict[str, list[StreamSummary]] = {}
+    for stream in streams:
+        groups.setdefault(stream.source, []).append(stream)
+    sums = [group[0] if len(group) == 1 else _sum(source, group) for source, group in groups.items()]
+    return sorted(sums, key=lambda stream: (-(stream.memory_bytes or 0) - stream.cold_bytes, stream.stream))
+
+
+def _sum(source: str, streams: Sequence[StreamSummary]) -> StreamSummary:
+    sizes = [stream.memory_bytes for stream in streams if stream.memory_bytes is not None]
+    return StreamSummary(
+        stream=source,
+        source=source,
+        day=None,
+        memory_bytes=sum(sizes) if sizes else None,
+        first_ms=min((stream.first_ms for stream in streams if stream.first_ms is not None), default=None),
+        last_ms=max((stream.last_ms for stream in streams if stream.last_ms is not None), default=None),
+        **{name: sum(getattr(stream, name) for stream in streams) for name in _SUMMED_FIELDS},
+    )
+
+
+_SUMMED_FIELDS: Final = ("entries", "entries_added", "open_sessions", "max_entries", "cold_entries", "cold_bytes")
 
 
 class ControlStreamSummary(msgspec.Struct, frozen=True):

@@ -26,9 +26,20 @@ local function expire(keys, ttl_s)
   for at = DUE, TURNS do redis.call('EXPIRE', keys[at], ttl_s) end
 end
 
+-- Entries of a sorted set by text. Not by ZRANGEBYLEX, and none are counted by ZLEXCOUNT: the roles in conf/acl of
+-- version 0.1.0 grant neither.
+local function range(key, from, to, offset, count)
+  return redis.call('ZRANGE', key, from, to, 'BYLEX', 'LIMIT', offset, count)
+end
+
 -- The first entry of a sorted set by text after a bound.
 local function first(key, from, to)
-  return redis.call('ZRANGEBYLEX', key, from, to, 'LIMIT', 0, 1)[1]
+  return range(key, from, to, 0, 1)[1]
+end
+
+-- Bounds of the entries that begin with these parts.
+local function bounds(parts)
+  return '[' .. parts .. '\0', '(' .. parts .. '\1'
 end
 
 local function parse(place)
@@ -57,8 +68,8 @@ end
 -- others.
 local function oldest(keys, principal, count, now_ms)
   local waiting, taken = {}, {}
-  local from, to = '[' .. principal .. '\0', '(' .. principal .. '\1'
-  for _, entry in ipairs(redis.call('ZRANGEBYLEX', keys[ORDER], from, to, 'LIMIT', 0, count + IN_FLIGHT)) do
+  local from, to = bounds(principal)
+  for _, entry in ipairs(range(keys[ORDER], from, to, 0, count + IN_FLIGHT)) do
     local id = entry:match('%Z+$')
     local due_ms = redis.call('ZSCORE', keys[DUE], id)
     if not due_ms then
@@ -73,19 +84,24 @@ local function oldest(keys, principal, count, now_ms)
   return { unpack(ids, 1, math.min(count, #ids)) }
 end
 
-local function count_of(keys, principal)
-  return redis.call('ZLEXCOUNT', keys[ORDER], '[' .. principal .. '\0', '(' .. principal .. '\1')
+-- How many of the entries that begin with these parts are past a limit: at most `SURPLUS_MAX`.
+local function count_past(key, parts, limit)
+  local from, to = bounds(parts)
+  return #range(key, from, to, limit, SURPLUS_MAX)
 end
 
+-- The principal that has most deliveries. One that has less than twice as many as another may stand behind it.
 local function largest_principal(keys)
-  local largest, most, from = '', 0, '-'
+  local largest, most, after = '', 0, '-'
   for _ = 1, PRINCIPALS_MAX do
-    local entry = first(keys[ORDER], from, '+')
+    local entry = first(keys[ORDER], after, '+')
     if not entry then break end
     local principal = entry:match('^%Z*')
-    local count = count_of(keys, principal)
-    if count > most then largest, most = principal, count end
-    from = '(' .. principal .. '\1'
+    local from, to = bounds(principal)
+    while #range(keys[ORDER], from, to, most, 1) > 0 do
+      largest, most = principal, 2 * most + 1
+    end
+    after = to
   end
   return largest
 end
@@ -95,14 +111,14 @@ end
 local function surplus(keys, principal, session, now_ms, limits)
   local limit, whose, ids = 'session', principal, {}
   local of_session = principal .. '\0' .. session
-  local over = redis.call('ZLEXCOUNT', keys[READY], '[' .. of_session .. '\0', '(' .. of_session .. '\1') - limits.session
+  local over = count_past(keys[READY], of_session, limits.session)
   if over > 0 then
-    local bounds = { '[' .. of_session .. '\0', '(' .. of_session .. '\1' }
-    for _, place in ipairs(redis.call('ZRANGEBYLEX', keys[READY], bounds[1], bounds[2], 'LIMIT', 0, SURPLUS_MAX)) do
-      if #ids < over then ids[#ids + 1] = parse(place).id end
+    local from, to = bounds(of_session)
+    for _, place in ipairs(range(keys[READY], from, to, 0, over)) do
+      ids[#ids + 1] = parse(place).id
     end
   else
-    limit, over = 'principal', count_of(keys, principal) - limits.principal
+    limit, over = 'principal', count_past(keys[ORDER], principal, limits.principal)
     if over <= 0 then
       limit, over = 'target', redis.call('ZCARD', keys[DUE]) - limits.target
       if over > 0 then whose = largest_principal(keys) end

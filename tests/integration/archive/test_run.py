@@ -271,4 +271,6 @@ def test_a_run_that_can_not_begin_says_why(
         commands.refused(archive(url, tmp_path), 78, "holds no bin/java that runs")
         monkeypatch.setitem(sys.modules, "pyspark", None)
         monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-        commands.refused(archive(url, tmp_path), 69, "pip install 'rta-supervisor[spark]'")
+        commands.refused(
+            archive(url, tmp_path), 69, "make install PACKAGES=spark, or: pip install 'rta-supervisor[archive]'"
+        )

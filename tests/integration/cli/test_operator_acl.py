@@ -45,7 +45,8 @@ def test_every_command_works_with_the_role_of_an_operator(tmp_path: Path, monkey
                 admin.execute_command("XSETID", "rtas:ctl:spoilt", entry_ids.MAX)
                 for command in (
                     "doctor --repair stream:spoilt --yes", "doctor --repair rtas:ctl:spoilt --yes",
-                    "status", "nodes", "streams", "sessions list", "sessions show run-1", "top --every-s 0.1",
+                    "status", "nodes", "streams", "streams --stream rig", "sessions list", "sessions list --stream rig",
+                    "sessions show run-1", "top --every-s 0.1",
                     "dlq list", "doctor", "compact status", "compact pause", "compact resume",
                     "dlq retry --all --yes", "dlq drop --all --yes",
                     "sessions close run-1 --yes", "sessions abandon --external-id of-run-2 --yes",

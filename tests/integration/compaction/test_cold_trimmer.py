@@ -53,7 +53,7 @@ async def test_bounds_hold_for_live_and_cold(
     await own_compactor.sweep()
     assert read_all(client, "rig") == as_read(entries[25 - remaining :])
     assert (read_extent(client) is None) == (remaining == 0)
-    assert read_stream.counters(client, NAMES, "rig").removed == 25 - remaining
+    assert read_stream.counters(client, NAMES, ["rig"])["rig"].removed == 25 - remaining
 
 
 @pytest.mark.usefixtures("small")

@@ -108,7 +108,8 @@ def test_a_supervisor_that_hangs(client: redis.Redis, url: str, supervisor: Supe
     """Messages that wait for too long are bad; dead letters and another version are a warning."""
     supervisor.kill()
     client.xadd("rtas:ctl:default", {"m": b"x"}, id="1000-1")
-    client.xadd("rtas:dlq", {"m": b"x"})
+    for source in ("rtas:ctl:rig-4", "rtas:ctl:rig-5", "rtas:ctl:rig-4"):
+        client.xadd("rtas:dlq", {"m": b"x", "source": source})
     [node] = (raw.decode() for raw in client.zrange("rtas:nodes", 0, -1))  # type: ignore[union-attr]
     client.hset(f"rtas:node:{node}", "version", "0.0.9")
     findings = run_doctor(url, code=69)
@@ -117,6 +118,7 @@ def test_a_supervisor_that_hangs(client: redis.Redis, url: str, supervisor: Supe
         "supervisors": "warn", "control streams": "bad", "dead letters": "warn",
     }  # fmt: skip
     assert "1 messages waiting" in findings["control streams"].found
+    assert findings["dead letters"].found == "3; of the latest 3: 2 from rtas:ctl:rig-4, 1 from rtas:ctl:rig-5"
 
 
 def test_a_user_with_few_permissions(

@@ -91,6 +91,7 @@ def test_it_counts_what_was_done(busy: Supervisor) -> None:
         ("rta_session_opens_total", (("outcome", "again"),)): 1,
         ("rta_session_closes_total", (("state", "closed"),)): 1,
         ("rta_session_closes_total", (("state", "failed"),)): 1,
+        ("rta_session_closes_total", (("state", "abandoned"),)): 0,
         ("rta_sessions", (("state", "open"),)): 1,
         ("rta_requests_total", (("kind", "open"), ("outcome", "done"))): 4,
         ("rta_requests_total", (("kind", "close"), ("outcome", "done"))): 2,

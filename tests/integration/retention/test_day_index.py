@@ -24,7 +24,7 @@ from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_wire.session import State
 from rta_writers.options import read as options_read
-from rta_writers.read import plan as read_plan
+from rta_writers.read import lookup as read_lookup
 from tests.support import samples, supervisor_parts
 from tests.support.control import fields
 from tests.support.day_streams import NAMES, TODAY, TODAY_MS, Clock, config, indexed_streams
@@ -241,9 +241,9 @@ async def test_a_reader_finds_a_session_by_its_source(link: Link, url: str, clie
     await open_session(session_service(link, clock), "run-1")
     for stream in ({}, {"stream": "rig"}, {"stream": stream_of(TODAY)}):
         options = options_read.ReadOptions.parse({"redisUrl": url, "session": "run-1", **stream})
-        assert read_plan.find_position(client, options).stream == stream_of(TODAY)
+        assert read_lookup.find_source(client, options).streams == (stream_of(TODAY),)
     with pytest.raises(errors.Usage, match="is in stream"):
-        read_plan.find_position(
+        read_lookup.find_source(
             client,
             options_read.ReadOptions.parse({"redisUrl": url, "session": "run-1", "stream": stream_of(TODAY + 1)}),
         )

@@ -123,6 +123,8 @@ ALLOWED: dict[str, list[tuple[Any, ...]]] = {
         ("ZRANGE", "rtas:idx", 0, -1),
         ("XRANGE", "cold:rig-4.a", "-", "+"),
         ("HGET", "rtas:cold", "rig-4.a"),
+        ("ZRANGE", "rtas:days:rig-4.c", 0, -1),
+        ("HMGET", "rtas:node:last", "template"),
     ],
     "supervisor": [
         ("XADD", "stream:any", "*", "id", 1, "data", "x"),
@@ -203,6 +205,8 @@ DENIED: dict[str, list[tuple[Any, ...]]] = {
         ("SUBSCRIBE", "rtas:state:run"),
         ("UNLINK", "sessions:run"),
         ("ZRANGE", "rtas:nodes", 0, -1),
+        ("HMGET", "rtas:node:x", "template"),
+        ("ZADD", "rtas:days:rig-4.c", 1, "rig-4.c.20260101"),
         ("KEYS", "*"),
         ("SCAN", 0),
     ],

@@ -115,10 +115,7 @@ def read(url: str) -> None:
         client.ping()
         for selection in ({"session": "run"}, {"stream": "rig-4.a"}):
             options = options_read.ReadOptions.parse({"redisUrl": url, "failOnDataLoss": "false", **selection})
-            position = read_plan.find_position(client, options)
-            counters = read_plan.read_counters(client, options, position.stream)
-            names = read_plan.read_identities(client, options, position)
-            for entry_range in read_plan.plan_ranges(position, counters, options, names, counters.last_id):
+            for entry_range in read_plan.plan_batch(client, options):
                 list(batches.read_batches(options, entry_range, batches.RowFilter()))
 
 

@@ -9,6 +9,7 @@ import pytest
 import redis
 
 import rta_writers
+from rta_supervisor.observe.tail import SourceTail
 from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.retention.day_sweep import DaySweep
 from rta_supervisor.settings import settings
@@ -155,18 +156,16 @@ def test_a_whole_life_in_a_cluster(
         session.pause()
         owner.wait(session.identity, "waiting", timeout_s=20)
         options = options_read.ReadOptions.parse({"redisUrl": cluster.url, "stream": f"rig-{principal}"})
-        position = read_plan.find_position(client, options)
         # Before it is closed: the index is of live sessions.
-        names = read_plan.read_identities(client, options, position)
+        (early_range,) = read_plan.plan_batch(client, options)
         ended = session.close(expected=totals)
         assert (ended.state, ended.totals.samples) == ("closed", 7)
         assert document(client, session.identity)["group"] == "g"
         assert fields(client, session.identity)["tEnd"] == str(samples.START_NS + 6)
-        now = read_plan.read_counters(client, options, position.stream)
-        assert names == {session.target.stream_session_id: session.identity}
+        assert early_range.identities == {session.target.stream_session_id: session.identity}
         values = [
             row["value"]
-            for stream_range in read_plan.plan_ranges(position, now, options, names, now.last_id)
+            for stream_range in read_plan.plan_batch(client, options)
             for batch in batches.read_batches(options, stream_range, batches.RowFilter())
             for row in batch.to_pylist()
         ]
@@ -179,7 +178,13 @@ async def test_days_in_a_cluster(link: Link, client: redis.Redis, watching: Supe
     """Index, streams and names live in different slots: each step is about one of them, and a day goes as a whole."""
     config = by_day.config()
     old, new = day_streams.Day("daily", by_day.TODAY - 3), day_streams.Day("daily", by_day.TODAY)
+    by_day.fill(client, new)
     by_day.fill(client, old, cold=True)
+    client.hdel(by_day.NAMES.cold_index(), old.stream)
+    options = options_read.ReadOptions.parse({"redisUrl": link.config.url, "stream": "daily"})
+    assert [part.stream for part in read_plan.plan_batch(client, options)] == [old.stream, new.stream]
+    tail = SourceTail(link, config, "daily").follow(from_start=True)
+    assert [(await anext(tail))[0] for _ in range(6)] == [old.stream] * 3 + [new.stream] * 3
     assert await DayIndex(link, config, by_day.Clock()).stream_for("daily") == new.stream
     assert await DayIndex(link, config, by_day.Clock(0)).stream_for("daily") == new.stream
     swept = await DaySweep(link, config, by_day.Clock()).sweep({old.stream: old.start_ms}, (), commands.FOREVER)

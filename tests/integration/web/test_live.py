@@ -215,6 +215,45 @@ def test_a_plot_follows_the_stream(client: redis.Redis, sessions: rta_writers.Se
         assert {number: pair for number, pair in steps.items() if number > more["last"] - 100} == window
 
 
+def test_a_plot_follows_a_source_over_its_days(client: redis.Redis, site: Supervisor) -> None:
+    """All sessions of all its days in one plot: those of two days that grow at once, and of one that begins later. The
+    days are one line of the table of streams."""
+    base = web.address(site)
+    add_samples(client, "car.20260105", 1, range(10))
+    add_samples(client, "car.20260106", 2, range(10, 20))
+    assert web.get(base, "/ui/stream?stream=car").json() == {"streams": ["car", "car.20260105", "car.20260106"]}
+    with sse_client.connect(base, "/ui/plot?stream=car&channels=1&steps=100&window_s=10") as page:
+        first = page.until(lambda update: update.get("tracks"))
+        add_samples(client, "car.20260105", 1, range(20, 30))
+        second = page.until(lambda update: update.get("tracks"))
+        add_samples(client, "car.20260107", 3, range(30, 40))
+        third = page.until(lambda update: update.get("tracks"))
+    assert [sorted(update["tracks"]["1"]["low"]) for update in (first, second, third)] == [
+        [float(n) for n in range(20)],
+        [float(n) for n in range(20, 30)],
+        [float(n) for n in range(30, 40)],
+    ]
+    with sse_client.connect(base, "/ui/events") as page:
+        rows = page.until(lambda update: update.get("rest"))["rest"]["streams"]
+    [row] = [row for row in rows if row["stream"].startswith("car")]
+    assert (row["stream"], row["entries"]) == ("car", 4)
+    for path in ("/ui/plot?stream=cra", "/ui/stream?stream=cra"):
+        assert web.get(base, path).status == 404
+    for path in ("/ui/plot?stream=a%20b", "/ui/stream?stream="):
+        assert web.get(base, path).status == 400
+
+
+def add_samples(client: redis.Redis, stream: str, number: int, values: range) -> None:
+    """One entry with samples 0.1 s apart of a session in a day of its source, which is in the index."""
+    times = samples.START_NS + np.array(values, np.int64) * 100_000_000
+    [burst] = encode.encode_doubles(np.full(len(times), 1, np.uint32), times, np.array(values, np.float64))
+    client.xadd(f"stream:{stream}", {"id": str(number), "data": burst.data})
+    source, _, digits = stream.rpartition(".")
+    client.zadd(f"rtas:days:{source}", {stream: int(digits)})
+    client.expire(f"rtas:days:{source}", 600)
+    client.zadd("rtas:streams", {stream: time.time_ns() // 1_000_000})
+
+
 def append(client: redis.Redis, session: rta_writers.Session, channels: list[int], times: Any, values: Any) -> None:
     """Appends the same samples for each channel; rows that were appended already are skipped."""
     columns = (np.repeat(np.array(channels, np.uint32), len(times)), np.tile(times, len(channels)))

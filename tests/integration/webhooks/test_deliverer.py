@@ -226,6 +226,7 @@ def test_a_principal_with_many_deliveries_delays_nobody(url: str, client: redis.
             state = ("waiting", "open")[number % 2]
             update = control_pb2.UpdateSession(request_id=f"u{number}", identity="noisy-run", state=state)
             client.xadd("rtas:req:noisy", {"m": messages.pack(update)})
+        wait_until(lambda: client.xlen("rtas:req:noisy") == 0, what="pauses that are all served")
         for number in range(30):
             noisy.session(f"zz-{number:02}", stream="rig")
         rta_writers.SessionClient(url, principal="quiet").session("quiet-run", stream="rig").close(state="failed")

@@ -133,6 +133,9 @@ def reader_options(spec: archive_spec.ArchiveSpec, stream: archive_spec.StreamSp
         "stream": stream.stream,
         "form": ReadForm.ENTRIES.value,
         "startingOffset": stream.after,
+        # This one stream, and nothing where it was removed meanwhile.
+        "followDays": "false",
+        "waitForStream": "true",
         # What is missing is written into the manifest.
         "failOnDataLoss": "false",
     }

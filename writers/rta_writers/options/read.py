@@ -42,6 +42,8 @@ READ_PARSERS: Final[dict[str, options_parse.ValueParser]] = {
     **options_layout.LAYOUT_PARSERS,
     "form": options_parse.one_of(ReadForm),
     "failOnDataLoss": options_parse.boolean,
+    "followDays": options_parse.boolean,
+    "waitForStream": options_parse.boolean,
     "startingOffset": _offset,
     "partitions": options_parse.integer(1, PARTITIONS_MAX),
     "maxEntriesPerTrigger": options_parse.integer(1, ENTRIES_PER_TRIGGER_MAX),
@@ -55,6 +57,8 @@ _FIELDS: Final = {
     "framing": "framing",
     "form": "form",
     "fail_on_data_loss": "failOnDataLoss",
+    "follow_days": "followDays",
+    "wait_for_stream": "waitForStream",
     "starting_offset": "startingOffset",
     "partitions": "partitions",
     "max_entries_per_trigger": "maxEntriesPerTrigger",
@@ -73,6 +77,12 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=
     framing: burst.Framing = burst.Framing.RAW
     form: ReadForm = ReadForm.SAMPLES
     fail_on_data_loss: bool = True
+    follow_days: bool = True
+    """Whether the days of a source are read with the stream of its name."""
+    wait_for_stream: bool = False
+    """Whether a stream or a session that is not there is empty so far, and no error."""
+    learns_template: bool = False
+    """Whether the template of session keys is that which supervisors registered."""
     starting_offset: str = EARLIEST
     partitions: int | None = None
     max_entries_per_trigger: int | None = None
@@ -96,6 +106,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=
         tables = (values.get(option, {}) for option in ("channels", "sampleType", "kind", "intervalNs"))
         return cls(
             names=keys.Keys(**{field: values[option] for field, option in _KEY_FIELDS.items() if option in values}),
+            learns_template="sessionTemplate" not in values,
             layouts=options_layout.build_layouts(*tables),
             **{field: values[option] for field, option in _FIELDS.items() if option in values},
         )

@@ -1,36 +1,28 @@
-"""Plans a read: where a session or a stream begins and ends, what of it is missing, and which entries each task reads.
+"""Plans a read: where it begins and ends in each stream, what of that is missing, and which entries each task reads.
 
-Does not import Spark.
+Which streams are read is found by `lookup`. Does not import Spark.
 """
 
 import itertools
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 import redis
 
-from rta_wire import day_streams, entry_ids, errors, keys
+from rta_wire import entry_ids, errors, keys
 from rta_wire.codec import decode
 from rta_wire.stream.live_then_cold import StreamCounters
-from rta_writers.connection import retry
-from rta_writers.options.read import PARTITIONS_MAX, ReadOptions
+from rta_wire.stream.source_cursor import SourcePosition
+from rta_writers.options.read import EARLIEST, LATEST, PARTITIONS_MAX, ReadOptions
+from rta_writers.read import lookup
 from rta_writers.read import stream as read_stream
 
 log: Final = logging.getLogger("rta_writers")
 
 ENTRIES_PER_PARTITION: Final = 2_048
 ENTRIES_PER_COUNT: Final = 256
-SESSIONS_PER_CALL: Final = 1_000
-
-
-class ReadPosition(msgspec.Struct, frozen=True):
-    """Where a read begins: after an entry of a stream, for one session or for all."""
-
-    stream: str
-    after: str = entry_ids.MIN
-    stream_session_id: int | None = None
 
 
 class EntryRange(msgspec.Struct, frozen=True):
@@ -47,51 +39,55 @@ class EntryRange(msgspec.Struct, frozen=True):
     identities: dict[int, str]
 
 
-def find_position(client: redis.Redis, options: ReadOptions) -> ReadPosition:
-    """Where the session of the options begins, by its hash, or the start of their stream."""
-    if options.session is None:
-        assert options.stream is not None
-        return ReadPosition(options.stream)
-    session_key = options.names.session(options.session)
-    fields = [keys.STREAM_NAME, keys.STREAM_SESSION_ID, keys.STREAM_POSITION]
-    stream, number, after = _call(options, lambda: client.hmget(session_key, fields))
-    if stream is None or number is None:
-        raise errors.UnknownSession(
-            f"There is no session {options.session!r} in Redis: it was never there, or it has expired.",
-            identity=options.session,
-        )
-    if options.stream is not None and not day_streams.is_stream_of(stream.decode(), options.stream):
-        raise errors.Usage(
-            reason=f"Session {options.session!r} is in stream {stream.decode()!r}, not in {options.stream!r}"
-        )
-    return ReadPosition(stream.decode(), after.decode() if after else entry_ids.MIN, int(number))
+def plan_batch(client: redis.Redis, options: ReadOptions) -> list[EntryRange]:
+    """The ranges of a read of all that is there now: of the streams of a source in their order."""
+    options = lookup.learn_names(client, options)
+    source = lookup.find_source(client, options)
+    counters = lookup.read_counters(client, options, source.streams)
+    lookup.check_known(client, options, source, counters)
+    if options.starting_offset == LATEST:
+        return []
+    start = SourcePosition(source.name, {})
+    if options.starting_offset != EARLIEST:
+        start = SourcePosition.after(source.name, options.starting_offset, counters)
+    # A stream that is missing is no part of a source; the only stream is looked at whatever it has.
+    counters = {stream: now for stream, now in counters.items() if now.added or len(counters) == 1}
+    identities = lookup.read_identities(client, options, source, counters)
+    ranges: list[EntryRange] = []
+    for (stream, now), share in zip(counters.items(), _share_partitions(options, counters), strict=True):
+        position = source.position(stream, start.position(stream).id)
+        missing = count_missing(client, options, position, now)
+        if missing is None or (missing and options.session is not None):
+            report_gap(options, stream, position.after, missing)
+        ranges += plan_ranges(position, now, share, identities, now.last_id)
+    return ranges
 
 
-def read_counters(client: redis.Redis, options: ReadOptions, stream: str) -> StreamCounters:
-    """Counters of a stream. One that does not exist is an empty one."""
-    counters: StreamCounters = _call(options, lambda: read_stream.counters(client, options.names, stream))
-    return counters
+def plan_step(
+    client: redis.Redis,
+    options: ReadOptions,
+    source: lookup.ReadSource,
+    steps: tuple[SourcePosition, SourcePosition],
+    identities: Mapping[int, str],
+) -> list[EntryRange]:
+    """The ranges between two positions, and a report about entries that should be there and are gone."""
+    start, end = steps
+    removed_day = start.removed_newest(source.streams)
+    if removed_day is not None:
+        _report_removed_day(options, removed_day)
+    counters = lookup.read_counters(client, options, start.changed_streams(end))
+    ranges: list[EntryRange] = []
+    for (stream, now), share in zip(counters.items(), _share_partitions(options, counters), strict=True):
+        before = start.position(stream)
+        position = source.position(stream, before.id)
+        missing = count_missing(client, options, position, now, before.added)
+        if missing != 0:
+            report_gap(options, stream, position.after, missing)
+        ranges += plan_ranges(position, now, share, identities, end.position(stream).id)
+    return ranges
 
 
-def read_identities(client: redis.Redis, options: ReadOptions, position: ReadPosition) -> dict[int, str]:
-    """Names of the sessions of a stream by their numbers, from the index: entries have the numbers only."""
-    if options.session is not None and position.stream_session_id is not None:
-        return {position.stream_session_id: options.session}
-    identities: dict[int, str] = {}
-    members = _call(options, lambda: client.zrange(options.names.session_index(), 0, -1))
-    indexed = [member.decode() for member in members]
-    for first in range(0, len(indexed), SESSIONS_PER_CALL):
-        page = indexed[first : first + SESSIONS_PER_CALL]
-        pipe = client.pipeline(transaction=False)
-        for identity in page:
-            pipe.hmget(options.names.session(identity), [keys.STREAM_NAME, keys.STREAM_SESSION_ID])
-        for identity, (stream, number) in zip(page, _call(options, pipe.execute), strict=True):
-            if number is not None and stream is not None and stream.decode() == position.stream:
-                identities[int(number)] = identity
-    return identities
-
-
-def nth_id_after(client: redis.Redis, options: ReadOptions, position: ReadPosition, count: int) -> str | None:
+def nth_id_after(client: redis.Redis, options: ReadOptions, position: lookup.ReadPosition, count: int) -> str | None:
     """The id of the entry that is `count` entries after a position; None where there are fewer.
 
     Reads the entries up to there: Redis gives no ids without data.
@@ -102,14 +98,14 @@ def nth_id_after(client: redis.Redis, options: ReadOptions, position: ReadPositi
         entries = read_stream.iter_entries(client, options.names, where, ENTRIES_PER_COUNT)
         return next((entry_id for entry_id, _ in itertools.islice(entries, count - 1, None)), None)
 
-    last_id: str | None = _call(options, read_id)
+    last_id: str | None = lookup.call_redis(options, read_id)
     return last_id
 
 
 def count_missing(
     client: redis.Redis,
     options: ReadOptions,
-    position: ReadPosition,
+    position: lookup.ReadPosition,
     counters: StreamCounters,
     added: int | None = None,
 ) -> int | None:
@@ -132,10 +128,10 @@ def count_missing(
     return 0 if _begins_with_session(client, options, position) else None
 
 
-def _begins_with_session(client: redis.Redis, options: ReadOptions, position: ReadPosition) -> bool:
+def _begins_with_session(client: redis.Redis, options: ReadOptions, position: lookup.ReadPosition) -> bool:
     """Whether the first entry of the stream opens the session: it is the session's, and holds its JSON."""
     where = (position.stream, entry_ids.MIN, entry_ids.MAX)
-    entries = _call(options, lambda: read_stream.read_entries(client, options.names, where, 1)).entries
+    entries = lookup.call_redis(options, lambda: read_stream.read_entries(client, options.names, where, 1)).entries
     if not entries:
         return False
     _, fields = entries[0]
@@ -144,8 +140,23 @@ def _begins_with_session(client: redis.Redis, options: ReadOptions, position: Re
     return bool(decode.burst(fields[keys.ENTRY_DATA]).data[0].session_json)
 
 
+def _share_partitions(options: ReadOptions, counters: Mapping[str, StreamCounters]) -> list[ReadOptions]:
+    """The options for each of several streams, with its share of the tasks by its length: one at least."""
+    lengths = [now.length for now in counters.values()]
+    total = sum(lengths)
+    tasks = options.partitions or min(PARTITIONS_MAX, -(-total // ENTRIES_PER_PARTITION))
+    return [
+        msgspec.structs.replace(options, partitions=max(1, tasks * length // total if total else 1))
+        for length in lengths
+    ]
+
+
 def plan_ranges(
-    position: ReadPosition, counters: StreamCounters, options: ReadOptions, identities: Mapping[int, str], until: str
+    position: lookup.ReadPosition,
+    counters: StreamCounters,
+    options: ReadOptions,
+    identities: Mapping[int, str],
+    until: str,
 ) -> list[EntryRange]:
     """The ranges that tasks read, from a position up to an entry."""
     if not entry_ids.is_after(until, position.after):
@@ -171,15 +182,19 @@ def _split(after: str, until: str, entries: int, partitions: int | None) -> list
 
 def report_gap(options: ReadOptions, stream: str, after: str, count: int | None) -> None:
     """Raise the error for entries that are gone, or log it where the options say that the job goes on."""
-    gap = errors.StreamGap(stream=stream, after=after, count=f", {count} of them" if count else "")
+    _report(options, errors.StreamGap(stream=stream, after=after, count=f", {count} of them" if count else ""))
+
+
+def _report_removed_day(options: ReadOptions, stream: str) -> None:
+    """Raise or log that the day at which the reader stood was removed, and perhaps later ones with it."""
+    sentence = (
+        f"Stream {stream!r} was removed since it was read last, and perhaps days that came after it. Set option "
+        "'failOnDataLoss' to false to go on with the days that are there."
+    )
+    _report(options, errors.StreamGap(sentence, stream=stream))
+
+
+def _report(options: ReadOptions, gap: errors.StreamGap) -> None:
     if options.fail_on_data_loss:
         raise gap
     log.warning("%s", gap)
-
-
-def _call(options: ReadOptions, call: Callable[[], Any]) -> Any:
-    """The result of a call that reads from Redis. Errors of Redis are raised as those of `rta_wire`."""
-    try:
-        return call()
-    except retry.REDIS_ERRORS as error:
-        raise retry.to_rta_error(options.redis_url, error) from error

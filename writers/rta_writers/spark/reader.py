@@ -5,7 +5,6 @@ The one that takes filters over from Spark is in `pushdown`.
 
 from collections.abc import Iterator
 
-import msgspec
 import pyarrow as pa
 from pyspark.sql import types as sql
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -13,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from rta_wire import errors
 from rta_writers.connection import redis_client
-from rta_writers.options.read import EARLIEST, LATEST, ReadOptions
+from rta_writers.options.read import ReadOptions
 from rta_writers.read import batches, plan
 
 
@@ -51,20 +50,8 @@ class BatchReader(PartitionReader, DataSourceReader):
     """Reads all entries that are in the stream when the query is planned."""
 
     def partitions(self) -> list[InputPartition]:
-        options = self._options
-        with redis_client.connect(options.redis_url) as client:
-            position = plan.find_position(client, options)
-            counters = plan.read_counters(client, options, position.stream)
-            if options.starting_offset == LATEST:
-                return []
-            if options.starting_offset != EARLIEST:
-                position = msgspec.structs.replace(position, after=options.starting_offset)
-            missing = plan.count_missing(client, options, position, counters)
-            if missing is None or (missing and options.session is not None):
-                plan.report_gap(options, position.stream, position.after, missing)
-            identities = plan.read_identities(client, options, position)
-            ranges = plan.plan_ranges(position, counters, options, identities, counters.last_id)
-            return [RangePartition(entry_range) for entry_range in ranges]
+        with redis_client.connect(self._options.redis_url) as client:
+            return [RangePartition(entry_range) for entry_range in plan.plan_batch(client, self._options)]
 
 
 def spark_schema(options: ReadOptions) -> sql.StructType:

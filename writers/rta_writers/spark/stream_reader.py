@@ -3,18 +3,17 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+import redis
 from pyspark.sql import types as sql
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from rta_wire import entry_ids, errors
+from rta_wire import errors
+from rta_wire.stream import source_cursor
+from rta_wire.stream.source_cursor import Offset, SourcePosition
 from rta_writers.connection import redis_client
 from rta_writers.options.read import EARLIEST, LATEST, ReadOptions
-from rta_writers.read import plan
+from rta_writers.read import lookup, plan
 from rta_writers.spark import reader
-
-Offset = dict[str, Any]
-"""`id` of the last entry that was read, and `added`, how many entries there ever were by then, where that is known."""
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -30,45 +29,51 @@ else:
 
 
 class StreamReader(reader.PartitionReader, SupportsTriggerAvailableNow, DataSourceStreamReader):
-    """Reads a session or a stream as a streaming query."""
+    """Reads a session, a stream or a source with its days as a streaming query."""
 
     def __init__(self, options: ReadOptions, schema: sql.StructType) -> None:
         super().__init__(options, schema)
-        self._identities: dict[int, str] | None = None
-        self._end: Offset | None = None
+        self._identities: dict[int, str] = {}
+        self._end: SourcePosition | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        options = self._options
+        client, options, source = self._find()
+        counters = lookup.read_counters(client, options, source.streams)
+        lookup.check_known(client, options, source, counters)
         if options.starting_offset == LATEST:
-            return self._latest()
+            return SourcePosition.latest(source.name, counters).dump()
         if options.starting_offset != EARLIEST:
-            return {"id": options.starting_offset}
-        return {"id": plan.find_position(redis_client.shared_client(options.redis_url), options).after}
+            return SourcePosition.after(source.name, options.starting_offset, counters).dump()
+        if options.session is not None:
+            return {"id": source.after}
+        return SourcePosition.earliest(source.name, counters).dump()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """End the query after the entries that are in the stream now."""
-        self._end = self._latest()
+        client, options, source = self._find()
+        self._end = SourcePosition.latest(source.name, lookup.read_counters(client, options, source.streams))
 
     def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:  # noqa: ARG002, N802 - Spark's names; 4.1 gives neither
-        latest = self._end or self._latest()
-        max_entries = self._options.max_entries_per_trigger
-        if max_entries is None:
-            return latest
+        client, options, source = self._find()
+        counters = lookup.read_counters(client, options, source.streams)
+        latest = self._end or SourcePosition.latest(source.name, counters)
+        if options.max_entries_per_trigger is None:
+            return latest.dump()
         if start is None:
             raise errors.Usage(reason="Option 'maxEntriesPerTrigger' needs Spark 4.2 or newer: leave it out")
-        return self._limited(start, latest, max_entries)
+        before = SourcePosition.load(latest.source, start)
+        advance = source_cursor.BoundedAdvance(before, latest, counters, options.max_entries_per_trigger)
+        while (wanted := advance.next_lookup()) is not None:
+            position = source.position(wanted.stream, wanted.after)
+            advance.take_id(plan.nth_id_after(client, options, position, wanted.entries))
+        return advance.position.dump()
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        options = self._options
-        client = redis_client.shared_client(options.redis_url)
-        position = msgspec.structs.replace(plan.find_position(client, options), after=start["id"])
-        counters = plan.read_counters(client, options, position.stream)
-        missing = plan.count_missing(client, options, position, counters, start.get("added"))
-        if missing != 0:
-            plan.report_gap(options, position.stream, position.after, missing)
-        if self._identities is None or options.session is None:
-            self._identities = (self._identities or {}) | plan.read_identities(client, options, position)
-        ranges = plan.plan_ranges(position, counters, options, self._identities, end["id"])
+        client, options, source = self._find()
+        steps = SourcePosition.load(source.name, start), SourcePosition.load(source.name, end)
+        if not self._identities or options.session is None:
+            self._identities |= lookup.read_identities(client, options, source, source.streams)
+        ranges = plan.plan_step(client, options, source, steps, self._identities)
         return [reader.RangePartition(entry_range) for entry_range in ranges]
 
     def commit(self, end: Offset) -> None:
@@ -77,24 +82,8 @@ class StreamReader(reader.PartitionReader, SupportsTriggerAvailableNow, DataSour
     def stop(self) -> None:
         """Does nothing: no connection is this reader's own."""
 
-    def _latest(self) -> Offset:
+    def _find(self) -> tuple[redis.Redis, ReadOptions, lookup.ReadSource]:
+        """What is read, as it is now: days come and go while a query runs."""
         client = redis_client.shared_client(self._options.redis_url)
-        stream = plan.find_position(client, self._options).stream
-        counters = plan.read_counters(client, self._options, stream)
-        return {"id": counters.last_id, "added": counters.added}
-
-    def _limited(self, start: Offset, latest: Offset, max_entries: int) -> Offset:
-        """The offset that is `max_entries` after the start, or the latest one where that is nearer."""
-        added = start.get("added")
-        if added is not None and latest["added"] - added <= max_entries:
-            return latest
-        options = self._options
-        client = redis_client.shared_client(options.redis_url)
-        position = msgspec.structs.replace(plan.find_position(client, options), after=start["id"])
-        removed = plan.read_counters(client, options, position.stream).removed
-        last_id = plan.nth_id_after(client, options, position, max_entries)
-        if last_id is None or entry_ids.is_after(last_id, latest["id"]):
-            return latest
-        if added is None and position.after != entry_ids.MIN:
-            return {"id": last_id}
-        return {"id": last_id, "added": max(added or 0, removed) + max_entries}
+        self._options = lookup.learn_names(client, self._options)
+        return client, self._options, lookup.find_source(client, self._options)

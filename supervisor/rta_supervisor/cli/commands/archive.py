@@ -82,7 +82,8 @@ def command(config: settings.Settings, path: Path | None, since_ns: int | None, 
     """Write closed sessions to Parquet files, verify them, and record where they are.
 
     Only sessions that the archive does not have yet, so the command can be repeated after an interruption. Needs
-    Spark (pip install 'rta-supervisor[spark]'), Java 17 or newer, and a running supervisor.
+    a running supervisor, Spark and Java 17 or newer: make install PACKAGES=spark, or
+    pip install 'rta-supervisor[archive]', bring both.
 
     \b
     Exit codes: 0 done or nothing to do, 65 some sessions could not be archived (the others are),

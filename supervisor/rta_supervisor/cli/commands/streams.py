@@ -5,12 +5,13 @@ from typing import Final
 
 import click
 
-from rta_supervisor.cli import options, output
+from rta_supervisor.cli import options, output, session_lookup
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries, summaries
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
 from rta_supervisor.transport.link import Link
+from rta_wire import day_streams
 
 NUMBERS: Final = ("days", "entries", "kept", "removed", "memory", "cold", "oldest", "newest", "open sessions")
 """Columns of numbers; `days` and `cold` are left out where no stream has any."""
@@ -18,9 +19,10 @@ NUMBERS: Final = ("days", "entries", "kept", "removed", "memory", "cold", "oldes
 
 @click.command("streams")
 @click.option("--days", "by_day", is_flag=True, help="One line for each day of a source, the newest first.")
+@click.option("--stream", default="", metavar="NAME", help="Only this stream, or the days of this source.")
 @options.as_json
 @options.with_settings
-def command(config: settings.Settings, by_day: bool, as_json: bool) -> None:
+def command(config: settings.Settings, by_day: bool, stream: str, as_json: bool) -> None:
     """List the streams that sessions use, the largest first.
 
     `kept` is how many entries trimming leaves, `removed` how many are gone, `cold` the size of what is compacted. The
@@ -28,10 +30,10 @@ def command(config: settings.Settings, by_day: bool, as_json: bool) -> None:
 
     \b
     Examples:  rta-supervisor streams
-               rta-supervisor streams --days
+               rta-supervisor streams --days --stream rocket-engine
                rta-supervisor streams --json | jq '[.streams[].memory_bytes] | add'
     """
-    streams = one_shot.run(config, lambda link: _read_streams(link, config))
+    streams = one_shot.run(config, lambda link: _read_streams(link, config, stream))
     if as_json:
         output.print_json({"streams": streams})
         return
@@ -49,9 +51,16 @@ def command(config: settings.Settings, by_day: bool, as_json: bool) -> None:
     output.console().print(table)
 
 
-async def _read_streams(link: Link, config: settings.Settings) -> list[summaries.StreamSummary]:
+async def _read_streams(link: Link, config: settings.Settings, name: str) -> list[summaries.StreamSummary]:
+    """All streams, or those of a name: of a source its days as well."""
     redis_queries = queries.RedisQueries(link, config)
-    return await redis_queries.streams(await redis_queries.sessions())
+    streams = await redis_queries.streams(await redis_queries.sessions())
+    if not name:
+        return streams
+    matching = [summary for summary in streams if day_streams.is_stream_of(summary.stream, name)]
+    if not matching:
+        await session_lookup.require_stream(redis_queries, name)
+    return matching
 
 
 def _group_by_source(streams: Sequence[summaries.StreamSummary]) -> list[list[summaries.StreamSummary]]:

@@ -9,13 +9,14 @@ from rich.text import Text
 
 from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.catalogue.model import Query
-from rta_supervisor.cli import catalogue_access, options, output, query_options
+from rta_supervisor.cli import catalogue_access, options, output, query_options, session_lookup
 from rta_supervisor.cli.catalogue_access import CatalogueLine
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries, summaries
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
-from rta_wire import errors
+from rta_supervisor.transport.link import Link
+from rta_wire import day_streams, errors
 from rta_wire.session import State
 
 ID_MAX: Final = 2**63 - 1
@@ -61,9 +62,8 @@ def list_(
 
 
 def _list_live(config: settings.Settings, query: Query, *, limit: int, as_json: bool) -> None:
-    live = one_shot.run(config, lambda link: queries.RedisQueries(link, config).sessions())
-    states = query.states or tuple(State)
-    matching = [session for session in live if session.state in states and query.stream in ("", session.stream)]
+    live = one_shot.run(config, lambda link: _read_live(link, config, query.stream))
+    matching = [session for session in live if session.state in (query.states or tuple(State))]
     page = matching[: limit or None]
     if as_json:
         output.print_json({"sessions": page, "total": len(matching)})
@@ -72,6 +72,18 @@ def _list_live(config: settings.Settings, query: Query, *, limit: int, as_json: 
     console.print(_live_table(page))
     if len(page) < len(matching):
         console.print(f"{len(matching) - len(page):,} more: --limit 0 shows all")
+
+
+async def _read_live(link: Link, config: settings.Settings, stream: str) -> list[summaries.SessionSummary]:
+    """Live sessions: all, or those of a stream, or of a source on all its days."""
+    redis_queries = queries.RedisQueries(link, config)
+    live = await redis_queries.sessions()
+    if not stream:
+        return live
+    matching = [session for session in live if day_streams.is_stream_of(session.stream, stream)]
+    if not matching:
+        await session_lookup.require_stream(redis_queries, stream)
+    return matching
 
 
 def _live_table(sessions: Sequence[summaries.SessionSummary]) -> Table:

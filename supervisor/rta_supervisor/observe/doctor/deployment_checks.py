@@ -3,6 +3,7 @@ needs any more.
 """
 
 import re
+from collections import Counter
 from typing import Final
 
 from rta_supervisor.control.control_streams import FUTURE_MS
@@ -19,6 +20,8 @@ from rta_wire import __version__, entry_ids, errors, keys
 from rta_wire.session import State
 
 SCAN_PAGE: Final = 1000
+
+LETTERS_NAMED: Final = 20
 
 LATELY_S: Final = 3600
 """How long the doctor names a principal that reached a limit."""
@@ -115,10 +118,13 @@ class DeploymentChecks:
         return warn("principals", name_some(rows), remedy)
 
     async def dead_letters(self) -> Finding:
-        """Whether there are dead letters."""
+        """Whether there are dead letters, and whose the latest are."""
         count = await self._queries.dead_letter_count()
         if count:
-            return warn("dead letters", f"{count:,}", "Look at them with: rta-supervisor dlq list")
+            sources = Counter(await self._queries.latest_letter_sources(LETTERS_NAMED))
+            rows = [f"{times:,} from {source}" for source, times in sources.most_common()]
+            found = f"{count:,}; of the latest {sources.total():,}: {name_some(rows)}"
+            return warn("dead letters", found, "Look at them with: rta-supervisor dlq list")
         return ok("dead letters", "none")
 
     async def sessions(self) -> Finding:

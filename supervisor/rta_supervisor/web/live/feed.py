@@ -14,7 +14,7 @@ from rta_supervisor.control.dead_letters import DeadLetter, DeadLetters
 from rta_supervisor.diagnostics.recent_events import RECENT_EVENTS
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe.queries import RedisQueries
-from rta_supervisor.observe.summaries import SessionSummary
+from rta_supervisor.observe.summaries import SessionSummary, sum_by_source
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.web.context import WebContext
 from rta_supervisor.web.live import snapshot
@@ -91,7 +91,7 @@ class SnapshotFeed:
         live = await self._queries.sessions_of(newest, heard_ms)
         sessions = [*live, *await self._ended_sessions(live, last_opened)]
         rates = self._rates.update(sessions, at_ms)
-        streams = await self._queries.streams(live)
+        streams = sum_by_source(await self._queries.streams(live))
         readiness = self._context.health.readiness()
         summary = DeploymentSummary(
             node=self._context.node_id,

@@ -1,5 +1,5 @@
-"""A plot of channels of one session: reads its entries as they are added, decodes them, and sends what changed in the
-envelope. Bounded in what it reads and keeps.
+"""A plot of channels of one session, or of all sessions of a source over its days: reads entries as they are added,
+decodes them, and sends what changed in the envelope. Bounded in what it reads and keeps.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -12,7 +12,9 @@ import numpy as np
 
 from rta_supervisor.compaction.reader import ColdReader
 from rta_supervisor.http import sse
+from rta_supervisor.observe.queries import RedisQueries
 from rta_supervisor.session.model import SessionRef
+from rta_supervisor.settings import settings
 from rta_supervisor.transport import paging
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.transport.link import Link
@@ -76,20 +78,20 @@ class PlotRequest(msgspec.Struct, frozen=True):
 
 
 class Plot:
-    """One plot that one page shows."""
+    """One plot that one page shows, of one session."""
 
-    def __init__(self, link: Link, names: keys.Keys, ref: SessionRef, request: PlotRequest) -> None:
+    def __init__(self, link: Link, names: keys.Keys, ref: SessionRef | None, request: PlotRequest) -> None:
+        """`ref`: None for a plot of all sessions."""
         self._link = link
-        self._stream_key = keys.stream(ref.stream)
-        self._cold = ColdReader(link, names, ref.stream)
-        self._stream_session_id = str(ref.stream_session_id).encode()
+        self._keys = names
+        self._ref = ref
         self._request = request
         self._layouts = layout.Plan(default=layout.Layout(type=request.type))
         self._envelope = Envelope(request.steps, max(1, int(request.window_s * NS_PER_S / request.steps)))
         self._chosen_channels = set(request.channels)
         self._seen_channels: set[int] = set()
-        self._last_id = ""
-        """The last entry that was read."""
+        self._last_ids: dict[str, str] = {}
+        """The last entry that was read of each stream."""
         self._undecodable = 0
         self._skipped = 0
 
@@ -125,39 +127,49 @@ class Plot:
             update |= {"undecodable": self._undecodable, "skipped": self._skipped}
         return update
 
+    async def _streams(self) -> list[str]:
+        """The streams of which the plot shows entries, the newest first."""
+        return [] if self._ref is None else [self._ref.stream]
+
     async def _read(self) -> None:
         """Adds the entries since the last read to the plot, at first those of the whole window. Reads newest first, and
         stops at its limits."""
         bursts: list[bytes] = []
         entry_count = size = 0
-        newest_id = ""
         earliest_ms = 0
-        async for page in self._pages():
-            if entry_count >= READ_MAX_ENTRIES or size >= READ_MAX_BYTES:
-                self._skipped += bool(self._last_id)
-                break
-            newest_id = newest_id or page[0].id
-            session_entries = [entry for entry in page if self._is_of_session(entry.fields)]
-            bursts += [entry.fields[3] for entry in session_entries]
-            if session_entries and not earliest_ms:
-                window_ms = int(self._request.window_s * 1000)
-                earliest_ms = entry_ids.ms_of(session_entries[0].id) - window_ms - LATENESS_MS
-            entry_count += len(page)
-            size += _size(page)
-            if entry_ids.ms_of(page[-1].id) < earliest_ms:
-                break
-        self._last_id = newest_id or self._last_id
+        last_ids: dict[str, str] = {}
+        for stream in await self._streams():
+            last_ids[stream] = self._last_ids.get(stream, "")
+            newest_id = ""
+            async for page in self._pages(stream):
+                if entry_count >= READ_MAX_ENTRIES or size >= READ_MAX_BYTES:
+                    self._skipped += bool(last_ids[stream])
+                    break
+                newest_id = newest_id or page[0].id
+                if entry_ids.ms_of(page[0].id) < earliest_ms:
+                    break
+                wanted = [entry for entry in page if self._is_wanted(entry.fields)]
+                bursts += [entry.fields[3] for entry in wanted]
+                if wanted and not earliest_ms:
+                    window_ms = int(self._request.window_s * 1000)
+                    earliest_ms = entry_ids.ms_of(wanted[0].id) - window_ms - LATENESS_MS
+                entry_count += len(page)
+                size += _size(page)
+                if entry_ids.ms_of(page[-1].id) < earliest_ms:
+                    break
+            last_ids[stream] = newest_id or last_ids[stream]
+        self._last_ids = last_ids
         if bursts:
             # Oldest first: the window ends where the latest sample is.
             await anyio.to_thread.run_sync(self._add_bursts, bursts[::-1], limiter=_decode_limiter)
 
-    async def _pages(self) -> AsyncIterator[list[RawEntry]]:
-        """Entries since the last read, newest first: live ones, then what is cold below them."""
-        read = live_then_cold.BackwardRead(self._last_id or entry_ids.MIN)
+    async def _pages(self, stream: str) -> AsyncIterator[list[RawEntry]]:
+        """Entries of a stream since the last read, newest first: live ones, then what is cold below them."""
+        read = live_then_cold.BackwardRead(self._last_ids.get(stream) or entry_ids.MIN)
         count = PAGE
         entry_count = size = 0
         while True:
-            reply = await self._link.do("XREVRANGE", self._stream_key, *read.live_range, "COUNT", count)
+            reply = await self._link.do("XREVRANGE", keys.stream(stream), *read.live_range, "COUNT", count)
             page = [RawEntry(raw_id.decode(), tuple(fields)) for raw_id, fields in reply]
             if page:
                 yield page
@@ -167,12 +179,12 @@ class Plot:
             entry_count += len(page)
             size += _size(page)
             count = min(max(PAGE_BYTES * entry_count // max(size, 1), 1), PAGE * 16)
-        async for page in self._cold.pages_backwards(read):
+        async for page in ColdReader(self._link, self._keys, stream).pages_backwards(read):
             yield page
 
-    def _is_of_session(self, fields: Sequence[bytes]) -> bool:
+    def _is_wanted(self, fields: Sequence[bytes]) -> bool:
         is_burst = len(fields) == 4 and fields[0] == keys.ENTRY_ID and fields[2] == keys.ENTRY_DATA
-        return is_burst and fields[1] == self._stream_session_id
+        return is_burst and (self._ref is None or fields[1] == str(self._ref.stream_session_id).encode())
 
     def _add_bursts(self, bursts: Sequence[bytes]) -> None:
         for page in paging.pages(bursts, PAGE):
@@ -198,6 +210,19 @@ class Plot:
         for run in np.flatnonzero(is_chosen).tolist():
             part = slice(int(columns.offsets[run]), int(columns.offsets[run + 1]))
             self._envelope.add(int(columns.channels[run]), columns.times_ns[part], columns.values[part])
+
+
+class SourcePlot(Plot):
+    """A plot of all sessions of a stream, or of a source over its days."""
+
+    def __init__(self, link: Link, config: settings.Settings, source: str, request: PlotRequest) -> None:
+        super().__init__(link, config.keys, None, request)
+        self._queries = RedisQueries(link, config)
+        self._source = source
+
+    async def _streams(self) -> list[str]:
+        """Looked up for each read: days begin and are removed while a page is open."""
+        return list(reversed(await self._queries.streams_of(self._source)))
 
 
 def _size(page: Sequence[RawEntry]) -> int:

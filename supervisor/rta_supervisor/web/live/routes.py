@@ -1,7 +1,8 @@
-"""The routes of the live page: its files, the stream of updates, one session, a plot. Their headers restrict what a
-browser may do with them.
+"""The routes of the live page: its files, the stream of updates, one session, the streams of a source, a plot. Their
+headers restrict what a browser may do with them.
 """
 
+import functools
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -12,11 +13,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from rta_supervisor.http import connection_limit, sse
+from rta_supervisor.observe.queries import RedisQueries
 from rta_supervisor.session.model import SessionRecord
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.web.context import WebContext
 from rta_supervisor.web.live.feed import SnapshotFeed
-from rta_supervisor.web.live.plot import Plot, PlotRequest
+from rta_supervisor.web.live.plot import Plot, PlotRequest, SourcePlot
 from rta_wire import errors, name_checks
 from rta_wire.control.totals import Totals
 
@@ -70,16 +72,16 @@ def routes(context: WebContext) -> list[BaseRoute]:
             plot_request = PlotRequest.parse(dict(request.query_params))
         except errors.Usage as error:
             return _problem(str(error), 400)
-        record = await _read_session(context, request)
-        if isinstance(record, Response):
-            return record
-        live_plot = Plot(context.link, context.config.keys, record.ref, plot_request)
+        live_plot = await _find_plot(context, request, plot_request)
+        if isinstance(live_plot, Response):
+            return live_plot
         return sse.EventStream(live_plot.events(context.closing), plot_limit, SECURITY_HEADERS)
 
     return [
         Route("/ui", page),
         Route("/ui/events", events),
         Route("/ui/session", session),
+        Route("/ui/stream", functools.partial(_show_streams, context)),
         Route("/ui/plot", plot),
         Route("/ui/static/{name}", file),
     ]
@@ -111,6 +113,36 @@ async def _read_session(context: WebContext, request: Request) -> SessionRecord 
     except RETRIABLE_ERRORS as error:
         return _problem(f"Redis does not answer: {error}", 503)
     return record or _problem("Redis does not know this session any more.", 404)
+
+
+async def _read_streams(context: WebContext, request: Request) -> list[str] | Response:
+    """The streams of the name in a request, of a source all of them, or the response that says why there are none."""
+    try:
+        name = name_checks.check_stream_name(request.query_params.get("stream", ""))
+        streams = await RedisQueries(context.link, context.config).streams_of(name)
+    except errors.BadName as error:
+        return _problem(str(error), 400)
+    except RETRIABLE_ERRORS as error:
+        return _problem(f"Redis does not answer: {error}", 503)
+    return streams or _problem("There is no such stream and no such source.", 404)
+
+
+async def _show_streams(context: WebContext, request: Request) -> Response:
+    streams = await _read_streams(context, request)
+    return streams if isinstance(streams, Response) else _json({"streams": streams})
+
+
+async def _find_plot(context: WebContext, request: Request, plot_request: PlotRequest) -> Plot | Response:
+    """The plot of the stream or source that a request names, else of its session, or the response that says why not."""
+    if "stream" in request.query_params:
+        streams = await _read_streams(context, request)
+        if isinstance(streams, Response):
+            return streams
+        return SourcePlot(context.link, context.config, request.query_params["stream"], plot_request)
+    record = await _read_session(context, request)
+    if isinstance(record, Response):
+        return record
+    return Plot(context.link, context.config.keys, record.ref, plot_request)
 
 
 async def _session_response(context: WebContext, record: SessionRecord) -> Response:

@@ -9,18 +9,20 @@ const WARNING_LEVELS = ['warning', 'error', 'critical'];
 
 const cell = (classes) => createElement('td', { class: classes });
 
-// Rows of items { name, texts }: a heading and a cell for each text, with the classes of its column.
+// Rows of items { name, texts, href }: a heading, a link where there is an address, and a cell for each text, with the
+// classes of its column.
 function plainRows(table, classes) {
   const create = (item) => {
     const cells = classes.map(cell);
-    return { element: createElement('tr', {}, createElement('th', { scope: 'row', class: 'clip', title: item.name }, item.name), ...cells), cells };
+    return { element: createElement('tr', {}, createElement('th', { scope: 'row', class: 'clip', title: item.name }, item.href ? createElement('a', { href: item.href }, item.name) : item.name), ...cells), cells };
   };
   const update = (row, item) => item.texts.forEach((text, index) => setText(row.cells[index], text));
   return new Rows(byId(table).tBodies[0], create, update);
 }
 
 export class Aside {
-  constructor() {
+  constructor(streamHrefOf) {
+    this.streamHrefOf = streamHrefOf;
     this.sparkline = createSparkline(140, 26);
     byId('note-rate').append(this.sparkline.element);
     this.streams = plainRows('streams', ['number', 'number', 'number dim', 'number dim']);
@@ -81,6 +83,7 @@ export class Aside {
     setText(byId('streams-note'), rest.totalStreams ? `${rest.totalStreams} · ${format.bytes(memory)}${more > 0 ? ` · ${more} not shown` : ''}` : 'none yet');
     this.streams.show(rest.streams.map((stream) => ({
       name: stream.stream,
+      href: this.streamHrefOf(stream.stream),
       texts: [`${format.count(stream.entries)}`, format.bytes(stream.memory_bytes), String(stream.open_sessions), ago(stream.last_ms)],
     })), (item) => item.name);
     this.nodes.show(rest.nodes.map((node) => ({ name: node.node, texts: [node.version, String(node.unacknowledged), ago(node.seen_ms)] })), (item) => item.name);

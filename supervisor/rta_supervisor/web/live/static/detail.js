@@ -1,4 +1,4 @@
-// Details of the chosen session: facts, plot, writers and JSON.
+// Details of what is chosen: a session with facts, plot, writers and JSON, or a stream with facts and plot.
 
 import { byId, createElement, setData, Rows, setText } from './dom.js';
 import * as format from './format.js';
@@ -8,6 +8,7 @@ import { Plot } from './plot.js';
 export class Detail {
   constructor() {
     this.identity = null;
+    this.stream = null;
     this.loadedFor = null;
     this.isLoading = false;
     this.plot = new Plot();
@@ -15,26 +16,34 @@ export class Detail {
     this.facts = new Map();
   }
 
-  open(identity) {
+  open({ identity = null, stream = null }) {
     this.identity = identity;
+    this.stream = stream;
     this.loadedFor = null;
     this.session = null;
+    const title = identity ?? stream;
     byId('detail').hidden = false;
-    setText(byId('detail-title'), identity);
-    byId('detail-title').title = identity;
+    for (const part of document.querySelectorAll('.of-session')) part.hidden = identity === null;
+    byId('detail-facts').replaceChildren();
+    this.facts.clear();
+    byId('detail-problem').hidden = true;
+    setText(byId('detail-title'), title);
+    byId('detail-title').title = title;
     byId('detail-title').focus();
-    this.plot.open(identity);
+    this.plot.open(identity === null ? { stream } : { identity });
     this.load();
   }
 
   close() {
     this.identity = null;
+    this.stream = null;
     byId('detail').hidden = true;
     this.plot.close();
   }
 
   // Called for every update: loads the details again if the row of the session changed.
   show(store) {
+    if (this.stream !== null) this.showStream(store);
     if (this.identity === null) return;
     const row = store.sessions.get(this.identity);
     const rowText = row ? `${row.state} ${row.samples} ${row.bursts} ${row.lostData}` : 'gone';
@@ -45,25 +54,42 @@ export class Detail {
     } else if (this.session) this.showFacts();
   }
 
+  showStream(store) {
+    const row = store.rest?.streams.find((stream) => stream.stream === this.stream);
+    if (!row) return;
+    this.showFactTexts([
+      ['Entries', `${row.entries.toLocaleString('en')} live, ${row.cold_entries.toLocaleString('en')} cold`],
+      ['Memory', format.bytes((row.memory_bytes ?? 0) + row.cold_bytes)],
+      ['Open sessions', String(row.open_sessions)],
+      ['Latest entry', row.last_ms === null ? '–' : `${format.duration(store.now() - row.last_ms)} ago`],
+    ]);
+  }
+
   async load() {
-    const identity = this.identity;
+    const { identity, stream } = this;
+    const isChosen = () => identity === this.identity && stream === this.stream;
     this.isLoading = true;
     let problem = '';
     try {
-      const response = await fetch(`ui/session?${new URLSearchParams({ identity })}`);
+      const response = await fetch(identity === null ? `ui/stream?${new URLSearchParams({ stream })}` : `ui/session?${new URLSearchParams({ identity })}`);
       const body = await response.json();
-      if (identity !== this.identity) return;
-      if (response.ok) this.showSession(body);
+      if (!isChosen()) return;
+      if (response.ok && identity === null) this.showDays(body.streams.filter((name) => name !== stream));
+      else if (response.ok) this.showSession(body);
       else problem = body.problem;
     } catch {
       problem = 'The supervisor does not answer.';
     } finally {
       this.isLoading = false;
     }
-    if (identity === this.identity) {
+    if (isChosen()) {
       setText(byId('detail-problem'), problem);
       byId('detail-problem').hidden = !problem;
     }
+  }
+
+  showDays(days) {
+    if (days.length) this.showFactTexts([['Days', days.length === 1 ? days[0] : `${days.length}, ${days[0]} to ${days.at(-1)}`]]);
   }
 
   showSession(session) {
@@ -84,7 +110,7 @@ export class Detail {
     const { totals } = session;
     const spanMs = totals.startNs === null ? null : Number((BigInt(totals.endNs) - BigInt(totals.startNs)) / 1000000n);
     const ratio = totals.storedBytes ? (totals.rawBytes / totals.storedBytes).toFixed(2) : null;
-    const facts = [
+    this.showFactTexts([
       ['Stream', `${session.stream}, id ${session.streamSessionId}`],
       ['Opened', `${format.duration((this.now ?? Date.now()) - session.openedMs)} ago by ${session.principal}`],
       ['First data', format.moment(totals.startNs)],
@@ -93,7 +119,10 @@ export class Detail {
       ['Samples', `${totals.samples.toLocaleString('en')} in ${totals.bursts.toLocaleString('en')} bursts`],
       ['Stored', format.bytes(totals.storedBytes) + (ratio ? `, compressed ${ratio} times` : '')],
       ['Changes', `${session.version}${isLive(session) ? '' : ', final'}${session.lostData ? ', Redis lost data' : ''}`],
-    ];
+    ]);
+  }
+
+  showFactTexts(facts) {
     for (const [name, text] of facts) {
       if (!this.facts.has(name)) {
         const cell = createElement('dd');

@@ -1,4 +1,4 @@
-// Brings the parts of the page together: store, tables, details of the chosen session, banner, theme.
+// Brings the parts of the page together: store, tables, details of the chosen session or stream, banner, theme.
 
 import { Aside } from './aside.js';
 import { Detail } from './detail.js';
@@ -6,13 +6,13 @@ import { byId, setData, setText } from './dom.js';
 import { Sessions } from './sessions.js';
 import { Store } from './store.js';
 
-const PREFIX = '#session=';
-const hrefOf = (identity) => PREFIX + encodeURIComponent(identity);
+const SESSION = '#session=';
+const STREAM = '#stream=';
 const CONNECTION_TEXTS = { waiting: 'connecting', live: 'live', lost: 'reconnecting' };
 const THEMES = ['auto', 'light', 'dark'];
 
-const sessions = new Sessions(hrefOf);
-const aside = new Aside();
+const sessions = new Sessions((identity) => SESSION + encodeURIComponent(identity));
+const aside = new Aside((stream) => STREAM + encodeURIComponent(stream));
 const detail = new Detail();
 let connection = 'waiting';
 let lastUpdate = null;
@@ -50,18 +50,23 @@ function sentence(problem) {
   return /[.!]$/.test(text) ? text : `${text}.`;
 }
 
-// Shows the session that the address names, or none.
-function showChosenSession() {
-  const identity = location.hash.startsWith(PREFIX) ? decode(location.hash.slice(PREFIX.length)) : null;
-  if (identity === sessions.chosen) return;
+const named = (prefix) => (location.hash.startsWith(prefix) ? decode(location.hash.slice(prefix.length)) : null);
+
+// Shows the session or the stream that the address names, or none. The sessions of a chosen stream are listed alone.
+function showChosen() {
+  const [identity, stream] = [named(SESSION), named(STREAM)];
+  if (identity === sessions.chosen && stream === sessions.stream) return;
   const before = sessions.chosen;
   sessions.chosen = identity;
-  byId('columns').classList.toggle('with-detail', identity !== null);
-  if (identity === null) {
+  sessions.stream = stream;
+  const isNone = identity === null && stream === null;
+  byId('columns').classList.toggle('with-detail', !isNone);
+  if (isNone) {
     detail.close();
     sessions.focus(before);
   } else {
-    detail.open(identity);
+    detail.open({ identity, stream });
+    detail.show(store);
   }
   sessions.show();
 }
@@ -76,7 +81,7 @@ function decode(text) {
 
 function closeDetail() {
   history.pushState(null, '', location.pathname + location.search);
-  showChosenSession();
+  showChosen();
 }
 
 function useTheme(theme) {
@@ -100,14 +105,14 @@ byId('theme').addEventListener('click', () => {
   useTheme(theme);
 });
 byId('detail-close').addEventListener('click', closeDetail);
-window.addEventListener('hashchange', showChosenSession);
-window.addEventListener('popstate', showChosenSession);
+window.addEventListener('hashchange', showChosen);
+window.addEventListener('popstate', showChosen);
 document.addEventListener('keydown', (event) => {
   const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
-  if (event.key === 'Escape' && sessions.chosen !== null && !(isTyping && event.target.value)) closeDetail();
+  if (event.key === 'Escape' && (sessions.chosen ?? sessions.stream) !== null && !(isTyping && event.target.value)) closeDetail();
   else if (event.key === '/' && !isTyping && !event.ctrlKey && !event.metaKey) {
     byId('filter').focus();
     event.preventDefault();
   }
 });
-showChosenSession();
+showChosen();

@@ -14,7 +14,7 @@ const RETRY_MS = 1500;
 
 export class Plot {
   constructor() {
-    this.identity = null;
+    this.selection = null;
     this.chosen = [];
     this.named = [];
     this.source = null;
@@ -35,8 +35,9 @@ export class Plot {
     document.addEventListener('visibilitychange', () => (document.hidden ? this.disconnect() : this.connect()));
   }
 
-  open(identity) {
-    this.identity = identity;
+  // Shows the channels of { identity } or of { stream }.
+  open(selection) {
+    this.selection = selection;
     this.chosen = [];
     this.named = [];
     byId('channel-filter').value = '';
@@ -45,7 +46,7 @@ export class Plot {
   }
 
   close() {
-    this.identity = null;
+    this.selection = null;
     this.disconnect();
   }
 
@@ -64,9 +65,9 @@ export class Plot {
 
   connect() {
     this.disconnect();
-    if (this.identity === null || document.hidden) return;
+    if (this.selection === null || document.hidden) return;
     const query = new URLSearchParams({
-      identity: this.identity,
+      ...this.selection,
       channels: this.chosen.join(','),
       window_s: byId('plot-window').value,
       type: byId('plot-type').value,

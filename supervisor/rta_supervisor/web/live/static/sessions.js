@@ -19,6 +19,9 @@ const SORT_KEYS = {
   heard: (session) => -(session.heardMs ?? 0),
 };
 
+// Whether a session is in a stream, or in a day of a source.
+const isOfStream = (session, stream) => session.stream === stream || (session.stream.startsWith(`${stream}.`) && /^\d{8}$/.test(session.stream.slice(stream.length + 1)));
+
 export class Sessions {
   constructor(hrefOf) {
     this.hrefOf = hrefOf;
@@ -26,6 +29,7 @@ export class Sessions {
     this.reversed = false;
     this.limit = ROWS_AT_FIRST;
     this.chosen = null;
+    this.stream = null;
     this.store = null;
     this.rows = new Rows(byId('sessions').tBodies[0], (session) => this.create(session), (row, session) => this.update(row, session));
     for (const head of byId('sessions').querySelectorAll('th[data-sort]')) this.makeSortable(head);
@@ -61,6 +65,7 @@ export class Sessions {
     const text = byId('filter').value.trim().toLowerCase();
     const which = byId('which').querySelector(':checked').value;
     return [...this.store.sessions.values()].filter((session) => {
+      if (this.stream !== null && !isOfStream(session, this.stream)) return false;
       if (which !== 'all' && isLive(session) !== (which === 'live')) return false;
       return !text || session.identity.toLowerCase().includes(text) || session.stream.toLowerCase().includes(text);
     });
@@ -105,7 +110,7 @@ export class Sessions {
     setText(byId('more'), `Show all ${count}`);
     const empty = byId('sessions-empty');
     empty.hidden = count > 0;
-    if (count === 0) setText(empty, sessions.size ? 'No session matches the filter.' : 'No session yet. Writers open them; they appear here within a second.');
+    if (count === 0) setText(empty, sessions.size ? (this.stream === null ? 'No session matches the filter.' : 'No session of this stream matches.') : 'No session yet. Writers open them; they appear here within a second.');
   }
 
   create(session) {
