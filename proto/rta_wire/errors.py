@@ -222,6 +222,24 @@ class ExternalIdUnsupported(RtaError):
     or name the identity of the session."""
 
 
+class SupervisorTooOld(RtaError):
+    """{what} needs supervisors of version {needed} or newer, and {found}. Nothing was changed. Upgrade it and ask
+    again."""
+
+
+class PayloadMissing(RtaError):
+    """Of payload {payload!r} {found} of {pieces} pieces are stored: the others were never stored, have expired, or were
+    used before. Nothing was changed: send the request anew."""
+
+    retriable = True
+
+
+class PayloadDamaged(RtaError):
+    """The payload of a request is not what its sender stored: {reason}. Nothing was changed: send the request anew."""
+
+    retriable = True
+
+
 class UnknownStream(RtaError):
     """There is no stream and no source {stream!r}: no session was ever opened in it, or it was removed. See:
     rta-supervisor streams. A reader that starts before it sets option 'waitForStream' to true."""

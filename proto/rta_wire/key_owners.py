@@ -34,7 +34,7 @@ OWNERS: Final = {
     ),
     "rta_supervisor.control": OwnedNames(
         keys=(
-            *("requests", "reports", "control_counters", "reply", "CONTROL_GROUP"),
+            *("requests", "reports", "control_counters", "reply", "CONTROL_GROUP", "payload", "payloads"),
             *("dead_letters", "dead_letter_ids", "resent_marker"),
         ),
         fields=(
@@ -43,7 +43,7 @@ OWNERS: Final = {
         ),
         functions=(
             *("rtas_begin_1", "rtas_settle_1", "rtas_missing_1", "rtas_retire_1"),
-            *("rtas_reply_1", "rtas_letter_add_1", "rtas_again_1"),
+            *("rtas_reply_1", "rtas_letter_add_1", "rtas_again_1", "rtas_piece_store_1", "rtas_payload_remove_1"),
         ),
     ),
     "rta_supervisor.retention": OwnedNames(

@@ -223,6 +223,14 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """List with one reply."""
         return f"{self.prefix}reply:{request_id}"
 
+    def payload(self, principal: str, payload_id: str) -> str:
+        """Hash with a TTL: the pieces of a payload of a principal, by their numbers."""
+        return f"{self.prefix}payload:{{{self.requests(principal)}}}:{payload_id}"
+
+    def payloads(self, principal: str) -> str:
+        """Hash with a TTL: when each payload of a principal expires, in ms, and how many bytes it counts as."""
+        return f"{self.prefix}payloads:{{{self.requests(principal)}}}"
+
     def dead_letters(self) -> str:
         """Stream of control messages that could not be applied."""
         return f"{self.prefix}dlq"

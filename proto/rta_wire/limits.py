@@ -18,8 +18,24 @@ CONTROL_MAX_BYTES: Final = 256 * KIB
 CONTROL_MAX_ENTRIES: Final = 100_000
 """Messages that may wait in a control stream while no supervisor runs."""
 
-SESSION_JSON_MAX_BYTES: Final = 256 * KIB
+PAYLOAD_PIECE_BYTES: Final = 128 * KIB
+"""Where a payload that is too large for one control message is cut."""
+
+PAYLOAD_MAX_PIECES: Final = 8
+
+SEARCH_TEXT_MAX_CHARS: Final = 1024
+SEARCH_MAX_DETAILS: Final = 20
+"""Of one search for sessions."""
+
+LIST_MAX_SESSIONS: Final = 1_000_000
+"""Sessions that a client may ask for in one call. They come in pages."""
+
+SESSION_JSON_MAX_BYTES: Final = 900 * KIB
+"""A burst has to have room for it, with what compression adds at worst."""
+
 SESSION_JSON_MAX_DEPTH: Final = 16
+SESSION_JSON_MAX_CONTAINERS: Final = 100_000
+"""Objects and lists: each takes far more memory and time than the bytes that it is written with."""
 
 IDENTITY_MAX_BYTES: Final = 256
 KEY_PREFIX_MAX_CHARS: Final = 128

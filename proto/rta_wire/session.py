@@ -212,25 +212,27 @@ def iso_from_ns(time_ns: int) -> str:
 
 
 def _check_depth(raw: bytes) -> None:
-    """Refuses deep nesting before the parser recurses. Few brackets, those in strings included, can't nest deeply."""
+    """Refuses deep nesting and very many containers before the parser meets them.
+
+    Few brackets, those in strings included, can't nest deeply.
+    """
     if raw.count(b"{") + raw.count(b"[") <= limits.SESSION_JSON_MAX_DEPTH:
         return
-    depth = 0
-    in_string = escaped = False
-    for byte in raw:
-        if escaped:
-            escaped = False
-        elif in_string:
-            escaped = byte == 0x5C
-            in_string = byte != 0x22
-        elif byte == 0x22:
-            in_string = True
-        elif byte in b"{[":
-            depth += 1
-            if depth > limits.SESSION_JSON_MAX_DEPTH:
-                raise _bad("$", f"it nests deeper than {limits.SESSION_JSON_MAX_DEPTH}")
-        elif byte in b"}]":
-            depth -= 1
+    # Without a loop over every byte or string, which would keep a supervisor from serving others.
+    unescaped = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+    brackets = b"".join(unescaped.split(b'"')[::2]).translate(_ROUND, _NO_BRACKETS)
+    if (count := brackets.count(b"(")) > limits.SESSION_JSON_MAX_CONTAINERS:
+        raise _bad("$", f"it has {count} objects and lists, more than {limits.SESSION_JSON_MAX_CONTAINERS}")
+    for _ in range(limits.SESSION_JSON_MAX_DEPTH):
+        # Takes the innermost pairs away.
+        brackets = brackets.replace(b"()", b"")
+    # What is left is too deep, or is not in pairs, which the parser refuses: if it does not recurse too deeply.
+    if b"()" in brackets or brackets.count(b"(") > limits.SESSION_JSON_MAX_DEPTH:
+        raise _bad("$", f"it nests deeper than {limits.SESSION_JSON_MAX_DEPTH}")
+
+
+_ROUND: Final = bytes.maketrans(b"{[}]", b"(())")
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{[}]"))
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> Json:

@@ -14,10 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import rta_writers
 from rta_writers.connection import redis_client
+from rta_writers.spark import driver_log
 
 ROWS = 200_000
 GROUP_ROWS = 65_536
@@ -37,7 +39,7 @@ def main() -> None:
     """With files from spark-submit: one write on a local-cluster. Without: all faults, on a cluster of two hosts."""
     url, work, shipped_by = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
-    report: dict[str, dict[str, int]] = {}
+    report: dict[str, dict[str, Any]] = {}
     if shipped_by == "spark-submit":
         spark = session("local-cluster[2,1,1024]", work, {})
         rta_writers.register(spark)
@@ -47,6 +49,9 @@ def main() -> None:
         from tests.spark import two_hosts  # noqa: PLC0415 - a program is not in the package of its neighbours
 
         spark = session(two_hosts.start(work), work, two_hosts.SPECULATION)
+        rta_writers.register(spark)
+        report["refused"] = {"error": error_without_shipping(spark, url)}
+        rta_writers.ship(spark)
         rta_writers.ship(spark)
         metrics = rta_writers.register(spark)
         run(spark, url, report, "plain", write_once, "exactly-once")
@@ -79,14 +84,25 @@ def session(master: str, work: Path, settings: dict[str, str]) -> SparkSession:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
+    log4j: Any = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    log4j.core.config.Configurator.setLevel(driver_log.REPLACEMENT_LOGGER, log4j.Level.WARN)
     return spark
+
+
+def error_without_shipping(spark: SparkSession, url: str) -> str:
+    """What Spark says where the Python that plans a write has nothing of ours."""
+    try:
+        save(samples(spark), {"redisUrl": url})
+    except PySparkException as error:
+        return str(error)
+    return ""
 
 
 Write = Callable[[SparkSession, str, dict[str, str]], None]
 
 
 def run(
-    spark: SparkSession, url: str, report: dict[str, dict[str, int]], name: str, write: Write, delivery: str
+    spark: SparkSession, url: str, report: dict[str, dict[str, Any]], name: str, write: Write, delivery: str
 ) -> None:
     """Run one write with its fault. The tasks that the fault hits count themselves in Redis."""
     if name in LONG_RUNS and not os.environ.get("RTA_SOAK"):

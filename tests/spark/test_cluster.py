@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,10 @@ import redis
 
 from rta_supervisor.embedded import java
 from rta_writers.spark import ship_packages, shipped_path
+from tests.support import bare_python as bare_python_script
 from tests.support import samples, stream_content, supervisors
 
 ROOT = Path(__file__).parents[2]
-SEES = ("numpy", "numpy.libs", "pyarrow", "pandas", "pandas.libs", "dateutil", "pytz", "six.py", "tzdata", "py4j")
-"""What PySpark itself needs on an executor."""
-
 ROWS = 200_000
 WRITTEN = sorted((n % 7, samples.START_NS + n * 1000, n / 4) for n in range(ROWS))
 
@@ -27,18 +24,7 @@ WRITTEN = sorted((n % 7, samples.START_NS + n * 1000, n / 4) for n in range(ROWS
 @pytest.fixture(scope="module")
 def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An interpreter with numpy and pyarrow, and without anything of ours."""
-    folder = tmp_path_factory.mktemp("bare")
-    site = Path(sysconfig.get_paths()["purelib"])
-    (folder / "site").mkdir()
-    for name in SEES:
-        if (site / name).exists():
-            (folder / "site" / name).symlink_to(site / name)
-    script = folder / "python"
-    script.write_text(
-        f'#!/bin/sh\nexport PYTHONPATH="$PYTHONPATH:{folder / "site"}"\nexec "{sys.executable}" -S "$@"\n'
-    )
-    script.chmod(0o755)
-    return script
+    return bare_python_script.make(tmp_path_factory.mktemp("bare"))
 
 
 def submit(url: str, python: Path, work: Path, command: list[str], shipped_by: str) -> dict[str, Any]:
@@ -50,11 +36,14 @@ def submit(url: str, python: Path, work: Path, command: list[str], shipped_by: s
         **java.spark_environment(),
         "PYSPARK_PYTHON": str(python),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "TMPDIR": str(work),
     }
     with supervisors.running(url), (work / "log").open("wb") as log:
         program = [*command, str(ROOT / "tests" / "spark" / "cluster_job.py"), url, str(work), shipped_by]
         job = subprocess.run(program, env=environment, stdout=subprocess.PIPE, stderr=log, check=False)
-    assert job.returncode == 0, (work / "log").read_text()[-5000:]
+    output = (work / "log").read_text()
+    assert job.returncode == 0, output[-5000:]
+    assert "registered data source" not in output, "Spark warned about our registration"
     report: dict[str, Any] = json.loads(job.stdout)
     return report
 
@@ -65,6 +54,9 @@ def test_rows_survive_lost_executors_and_twins(
 ) -> None:
     """Each row once on executors that got us shipped; the same faults double rows where delivery is at least once."""
     results = submit(url, bare_python, tmp_path, [sys.executable], "ship")
+    assert list(tmp_path.rglob("rta-ship*")) == [], "what was shipped is left behind"
+    assert "call rta_writers.ship(spark)" in results["refused"]["error"]
+    assert "PYSPARK_PYTHON" in results["refused"]["error"]
     assert {"plain", "killed", "killed-doubled", "speculated", "speculated-doubled"} <= results.keys()
     for name, faults in (
         ("plain", 0),

@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import rta_writers
+from rta_wire import errors
 from rta_writers.spark import driver as rta_spark
 from tests.support import samples, waiting
 
@@ -81,6 +82,35 @@ def test_missing_options_are_named(spark: SparkSession) -> None:
     """The sentence tells to pass the options of an open session."""
     with pytest.raises(PySparkException, match=r"options\(\*\*session.options\)"):
         frame(spark, 3).write.format("rta").mode("append").save()
+
+
+def test_options_of_a_query_are_checked_before_it_starts(
+    spark: SparkSession, sessions: rta_writers.SessionClient
+) -> None:
+    """Spark asks for a writer when the query runs; `check` raises the same in the caller's thread, for any option."""
+    rate = spark.readStream.format("rate").load()
+    stream = rate.selectExpr("cast(value as int) channel", "value time", "1D value")
+    with sessions.session("run-1", stream="rig") as session:
+        options = {**session.options, "checkpointLocation": "/nowhere", "wait": True}
+        rta_writers.check(stream, **options)
+        with pytest.raises(errors.Usage, match=r"no option 'sampletyp'\. Did you mean 'sampleType'"):
+            rta_writers.check(stream, **options, sampletyp="float")
+        with pytest.raises(errors.Usage, match="needs a column 'channel'"):
+            rta_writers.check(rate, **options, form="long")
+    with pytest.raises(errors.SessionClosed):
+        rta_writers.check(stream, **options)
+
+
+def test_real_time_mode_refuses_the_sink(
+    spark: SparkSession, sessions: rta_writers.SessionClient, tmp_path: Path
+) -> None:
+    """Spark lists the sinks that may run in real-time mode, and none in Python is among them."""
+    stream = spark.readStream.format("rate").load().selectExpr("cast(value as int) channel", "value time", "1D value")
+    with sessions.session("run-1", stream="rig") as session:
+        query = stream.writeStream.format("rta").outputMode("update").options(**session.options)
+        query = query.option("checkpointLocation", str(tmp_path)).trigger(realTime="5 minutes")  # type: ignore[call-overload]
+        with pytest.raises(PySparkException, match="PythonTable is not in the sink allowlist"):
+            query.start()
 
 
 def test_overwriting_is_refused(spark: SparkSession, sessions: rta_writers.SessionClient) -> None:
@@ -179,10 +209,17 @@ def test_spark_is_tuned_where_its_user_has_not(spark: SparkSession) -> None:
 
 
 def test_the_source_is_found_without_registration(spark: SparkSession, sessions: rta_writers.SessionClient) -> None:
-    """Spark looks for modules called pyspark_ by itself, in a session where nobody registered anything."""
+    """Spark looks for modules called pyspark_ by itself. Filters reach the reader where the session lets them."""
     assert pyspark_rta.DefaultSource.name() == "rta"
     with sessions.session("run-1", stream="rig") as session:
         other = spark.newSession()
         frame(other, 10).write.format("rta").mode("append").options(**session.options).save()
+        options = {"redisUrl": session.options["redisUrl"], "stream": "rig"}
+        for is_enabled in ("true", "false"):
+            other.conf.set(rta_spark.FILTERS, is_enabled)
+            third = other.read.format("rta").options(**options).load().where("channel = 3")
+            assert third.count() == 1
+            plan = third._jdf.queryExecution().executedPlan().toString()
+            assert ("Filter (" in plan) == (is_enabled == "false"), plan
     assert session.ended is not None
     assert session.ended.totals.samples == 10

@@ -18,6 +18,7 @@ CALLS: dict[str, Callable[[SparkSession, Any], Any]] = {
     "tune(spark)": lambda _, odd: rta_writers.tune(odd),
     "ship(spark)": lambda _, odd: rta_writers.ship(odd),
     "pack(folder)": lambda _, odd: ship_packages.pack(odd),
+    "check(frame)": lambda _, odd: rta_writers.check(odd),
     "deterministic(frame)": lambda _, odd: rta_writers.deterministic(odd, partitions=2),
     "deterministic(by)": lambda spark, odd: rta_writers.deterministic(spark.range(1), partitions=2, by=odd),
     "metrics.progress(query)": lambda spark, odd: rta_writers.register(spark).progress(odd),

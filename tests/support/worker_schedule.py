@@ -10,13 +10,14 @@ from typing import Any, Final
 import pytest
 
 SHARED_SPARK: Final = "the shared Spark session"
-OWN_SPARK: Final = ("tests/spark/test_cluster.py", "tests/spark/test_driver.py")
+OWN_SPARK: Final = ("tests/spark/test_cluster.py", "tests/spark/test_connect.py", "tests/spark/test_driver.py")
 
 ORDER: Final = (
     SHARED_SPARK,
     "tests/chaos/",
     "tests/spark/test_cluster.py",
     "tests/integration/",
+    "tests/spark/test_connect.py",
     "tests/spark/test_driver.py",
     "tests/acceptance/",
 )

@@ -18,10 +18,11 @@ shipped_path.activate()
 
 from rta_writers.control.client import SessionClient  # noqa: E402 - shipped packages have to be on the path
 from rta_writers.control.session import Session  # noqa: E402 - shipped packages have to be on the path
+from rta_writers.control.session_info import SessionInfo  # noqa: E402 - shipped packages have to be on the path
 
 if TYPE_CHECKING:
     from rta_writers.control.group import SessionGroup, sessions
-    from rta_writers.spark.driver import deterministic, register, tune
+    from rta_writers.spark.driver import check, deterministic, register, tune
     from rta_writers.spark.ship_packages import ship
     from rta_writers.write.burst_writer import BurstWriter, write_partition
 
@@ -30,6 +31,8 @@ __all__ = [
     "Session",
     "SessionClient",
     "SessionGroup",
+    "SessionInfo",
+    "check",
     "deterministic",
     "register",
     "sessions",
@@ -40,6 +43,7 @@ __all__ = [
 
 _MODULES: Final = {
     "register": "rta_writers.spark.driver",
+    "check": "rta_writers.spark.driver",
     "tune": "rta_writers.spark.driver",
     "deterministic": "rta_writers.spark.driver",
     "ship": "rta_writers.spark.ship_packages",

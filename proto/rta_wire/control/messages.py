@@ -7,12 +7,14 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from rta_wire import errors, limits, name_checks, quoting
+from rta_wire.control import payload
 from rta_wire.pb import control_pb2
 from rta_wire.session import FINAL_STATES, State
 
 VERSION: Final = 1
 
 _CHECKSUM: Final = re.compile(r"[0-9a-f]{64}")
+_STATES: Final = frozenset(State)
 
 SessionRequest = (
     control_pb2.OpenSession
@@ -21,9 +23,13 @@ SessionRequest = (
     | control_pb2.ResurrectSession
     | control_pb2.NoteArchived
 )
-Request = SessionRequest | control_pb2.CancelRequest
+LookUp = control_pb2.GetSession | control_pb2.ListSessions
+"""Requests that change nothing, and are answered with a page of sessions."""
+
+Request = SessionRequest | LookUp | control_pb2.StorePiece | control_pb2.CancelRequest
 Report = control_pb2.Progress | control_pb2.Heartbeat
 Message = Request | Report
+ReplyBody = control_pb2.SessionReply | control_pb2.SessionPage
 
 _FIELD: Final = {
     control_pb2.OpenSession: "open",
@@ -32,6 +38,9 @@ _FIELD: Final = {
     control_pb2.CancelRequest: "cancel",
     control_pb2.ResurrectSession: "resurrect",
     control_pb2.NoteArchived: "archived",
+    control_pb2.GetSession: "get",
+    control_pb2.ListSessions: "list",
+    control_pb2.StorePiece: "piece",
     control_pb2.Progress: "progress",
     control_pb2.Heartbeat: "heartbeat",
 }
@@ -73,19 +82,38 @@ def unpack(raw: bytes | None) -> Message:
     return message
 
 
+def session_of(message: Message) -> str:
+    """The identity of the session that a message names; empty where it names none by its identity."""
+    if isinstance(message, control_pb2.CancelRequest | control_pb2.ListSessions | control_pb2.StorePiece):
+        return ""
+    return message.identity
+
+
 def check(message: Message) -> Message:
     """The message itself, if every name and number in it is valid."""
     if isinstance(message, control_pb2.CancelRequest):
         name_checks.check_request_id(message.target_request_id, "Target request id")
-        return message
-    if not (isinstance(message, control_pb2.UpdateSession) and message.external_id):
+    elif isinstance(message, control_pb2.ListSessions):
+        _check_list(message)
+    elif isinstance(message, control_pb2.StorePiece):
+        payload.check_piece(message)
+    else:
+        _check_session_message(message)
+    return message
+
+
+def _check_session_message(message: SessionRequest | control_pb2.GetSession | Report) -> None:
+    if not (isinstance(message, control_pb2.UpdateSession | control_pb2.GetSession) and message.external_id):
         name_checks.check_identity(message.identity)
     if isinstance(message, control_pb2.OpenSession):
         name_checks.check_stream_name(message.stream)
         if message.external_id:
             name_checks.check_external_id(message.external_id)
+        _check_payload(message, message.session_json)
     elif isinstance(message, control_pb2.UpdateSession):
         _check_update(message)
+    elif isinstance(message, control_pb2.GetSession):
+        _check_external_id(message)
     elif isinstance(message, control_pb2.CloseSession):
         if message.state not in FINAL_STATES:
             raise errors.BadMessage(reason=f"a session can't be closed as {_quoted(message.state)}")
@@ -94,16 +122,42 @@ def check(message: Message) -> Message:
             raise errors.BadMessage(reason=f"the checksum {_quoted(message.checksum)} is not one")
     elif isinstance(message, control_pb2.Progress):
         _check_progress(message)
-    return message
 
 
 def _check_update(message: control_pb2.UpdateSession) -> None:
     if message.state not in ("", State.WAITING, State.OPEN):
         raise errors.BadMessage(reason=f"a session can't be updated to be {_quoted(message.state)}")
+    _check_external_id(message)
+    _check_payload(message, message.properties_json)
+
+
+def _check_external_id(message: control_pb2.UpdateSession | control_pb2.GetSession) -> None:
     if message.external_id:
         name_checks.check_external_id(message.external_id)
         if message.identity:
             raise errors.BadMessage(reason="it names a session both by its identity and by an external id")
+
+
+def _check_payload(message: control_pb2.OpenSession | control_pb2.UpdateSession, text: str) -> None:
+    if message.HasField("payload"):
+        payload.check(message.payload)
+        if text:
+            raise errors.BadMessage(reason="it has its JSON both in itself and in a payload")
+
+
+def _check_list(message: control_pb2.ListSessions) -> None:
+    details = (len(name) + len(value) for name, value in message.details.items())
+    if len(message.text) + sum(details) > limits.SEARCH_TEXT_MAX_CHARS:
+        raise errors.BadMessage(reason=f"it searches for more than {limits.SEARCH_TEXT_MAX_CHARS} characters")
+    if len(message.details) > limits.SEARCH_MAX_DETAILS:
+        raise errors.BadMessage(reason=f"it searches for more than {limits.SEARCH_MAX_DETAILS} details")
+    for state in message.states:
+        if state not in _STATES:
+            raise errors.BadMessage(reason=f"{_quoted(state)} is no state of a session")
+    if message.stream:
+        name_checks.check_stream_name(message.stream)
+    if message.HasField("after"):
+        name_checks.check_identity(message.after.identity)
 
 
 def _quoted(value: str) -> str:
@@ -117,13 +171,15 @@ def _check_progress(message: control_pb2.Progress) -> None:
         raise errors.BadMessage(reason="the time range ends before it starts")
 
 
-def pack_reply(request_id: str, outcome: control_pb2.SessionReply | errors.RtaError) -> bytes:
-    """A reply with a session, or with an error by the name of its class."""
+def pack_reply(request_id: str, outcome: ReplyBody | errors.RtaError) -> bytes:
+    """A reply with a session or a page of them, or with an error by the name of its class."""
     reply = control_pb2.Reply(version=VERSION, request_id=request_id)
     if isinstance(outcome, errors.RtaError):
         reply.error.code = type(outcome).__name__
         reply.error.message = str(outcome)
         reply.error.retriable = outcome.retriable
+    elif isinstance(outcome, control_pb2.SessionPage):
+        reply.page.CopyFrom(outcome)
     else:
         reply.session.CopyFrom(outcome)
     return reply.SerializeToString()
@@ -131,10 +187,19 @@ def pack_reply(request_id: str, outcome: control_pb2.SessionReply | errors.RtaEr
 
 def unpack_reply(raw: bytes) -> control_pb2.SessionReply:
     """The session in a reply; an error in a reply is raised."""
+    return _unpack_reply(raw).session
+
+
+def unpack_page(raw: bytes) -> control_pb2.SessionPage:
+    """The page in a reply to a look-up; an error in a reply is raised."""
+    return _unpack_reply(raw).page
+
+
+def _unpack_reply(raw: bytes) -> control_pb2.Reply:
     try:
         reply = control_pb2.Reply.FromString(raw)
     except DecodeError as error:
         raise errors.BadMessage(reason="it is not a Reply message") from error
     if reply.HasField("error"):
         raise errors.from_reply(reply.error.code, reply.error.message, retriable=reply.error.retriable)
-    return reply.session
+    return reply

@@ -7,7 +7,7 @@ from typing import Final, Self
 
 import msgspec
 
-from rta_wire import errors, limits
+from rta_wire import errors, limits, session
 from rta_wire.codec.burst import Burst
 from rta_wire.pb import control_pb2
 
@@ -106,6 +106,14 @@ class Totals(msgspec.Struct, frozen=True):
     @property
     def time_range_ns(self) -> tuple[int, int] | None:
         return None if self.start_ns is None or self.end_ns is None else (self.start_ns, self.end_ns)
+
+    def describe(self) -> str:
+        """For people: what was written and from when to when."""
+        counts = f"{self.samples} samples in {self.bursts} bursts"
+        if self.time_range_ns is None:
+            return counts
+        start, end = map(session.iso_from_ns, self.time_range_ns)
+        return f"{counts} from {start} to {end}"
 
     def to_strings(self) -> list[str]:
         """The numbers as decimal strings, which is how Redis and Lua keep them: nanoseconds do not fit a double."""

@@ -14,37 +14,55 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19rta_wire/pb/control.proto\x12\x16rta.supervisor.control\"\xe7\x03\n\x07\x43ontrol\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x33\n\x04open\x18\x02 \x01(\x0b\x32#.rta.supervisor.control.OpenSessionH\x00\x12\x35\n\x05\x63lose\x18\x03 \x01(\x0b\x32$.rta.supervisor.control.CloseSessionH\x00\x12\x34\n\x08progress\x18\x04 \x01(\x0b\x32 .rta.supervisor.control.ProgressH\x00\x12\x36\n\theartbeat\x18\x05 \x01(\x0b\x32!.rta.supervisor.control.HeartbeatH\x00\x12\x37\n\x06update\x18\x06 \x01(\x0b\x32%.rta.supervisor.control.UpdateSessionH\x00\x12\x37\n\x06\x63\x61ncel\x18\x07 \x01(\x0b\x32%.rta.supervisor.control.CancelRequestH\x00\x12=\n\tresurrect\x18\x08 \x01(\x0b\x32(.rta.supervisor.control.ResurrectSessionH\x00\x12\x38\n\x08\x61rchived\x18\t \x01(\x0b\x32$.rta.supervisor.control.NoteArchivedH\x00\x42\x06\n\x04\x62ody\"n\n\x0bOpenSession\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0e\n\x06stream\x18\x03 \x01(\t\x12\x14\n\x0csession_json\x18\x04 \x01(\t\x12\x13\n\x0b\x65xternal_id\x18\x05 \x01(\t\"r\n\rUpdateSession\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x17\n\x0fproperties_json\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x13\n\x0b\x65xternal_id\x18\x05 \x01(\t\">\n\rCancelRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x19\n\x11target_request_id\x18\x02 \x01(\t\"u\n\x0c\x43loseSession\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x30\n\x08\x65xpected\x18\x04 \x01(\x0b\x32\x1e.rta.supervisor.control.Totals\"8\n\x10ResurrectSession\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\"\xcc\x01\n\x0cNoteArchived\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x19\n\x11stream_session_id\x18\x03 \x01(\x04\x12\x0f\n\x07version\x18\x04 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x05 \x01(\t\x12\x10\n\x08location\x18\x06 \x01(\t\x12\x10\n\x08\x66irst_id\x18\x07 \x01(\t\x12\x0f\n\x07last_id\x18\x08 \x01(\t\x12\x0f\n\x07\x65ntries\x18\t \x01(\x04\x12\x12\n\nsize_bytes\x18\n \x01(\x04\"\xe8\x01\n\x06Totals\x12\x13\n\x06\x62ursts\x18\x01 \x01(\x06H\x00\x88\x01\x01\x12\x14\n\x07samples\x18\x02 \x01(\x06H\x01\x88\x01\x01\x12\x16\n\traw_bytes\x18\x03 \x01(\x06H\x02\x88\x01\x01\x12\x19\n\x0cstored_bytes\x18\x04 \x01(\x06H\x03\x88\x01\x01\x12\x17\n\nstart_time\x18\x05 \x01(\x10H\x04\x88\x01\x01\x12\x15\n\x08\x65nd_time\x18\x06 \x01(\x10H\x05\x88\x01\x01\x42\t\n\x07_burstsB\n\n\x08_samplesB\x0c\n\n_raw_bytesB\x0f\n\r_stored_bytesB\r\n\x0b_start_timeB\x0b\n\t_end_time\"u\n\x08Progress\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x19\n\x11stream_session_id\x18\x02 \x01(\x04\x12\x0c\n\x04unit\x18\x03 \x01(\t\x12.\n\x06totals\x18\x04 \x01(\x0b\x32\x1e.rta.supervisor.control.Totals\"8\n\tHeartbeat\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x19\n\x11stream_session_id\x18\x02 \x01(\x04\"\xa5\x01\n\x05Reply\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x37\n\x07session\x18\x03 \x01(\x0b\x32$.rta.supervisor.control.SessionReplyH\x00\x12\x33\n\x05\x65rror\x18\x04 \x01(\x0b\x32\".rta.supervisor.control.ErrorReplyH\x00\x42\t\n\x07outcome\"\xbb\x01\n\x0cSessionReply\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x19\n\x11stream_session_id\x18\x03 \x01(\x04\x12\r\n\x05state\x18\x04 \x01(\t\x12.\n\x06totals\x18\x05 \x01(\x0b\x32\x1e.rta.supervisor.control.Totals\x12/\n\x07missing\x18\x06 \x01(\x0b\x32\x1e.rta.supervisor.control.Totals\">\n\nErrorReply\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x11\n\tretriable\x18\x03 \x01(\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19rta_wire/pb/control.proto\x12\x16rta.supervisor.control\"\x85\x05\n\x07\x43ontrol\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x33\n\x04open\x18\x02 \x01(\x0b\x32#.rta.supervisor.control.OpenSessionH\x00\x12\x35\n\x05\x63lose\x18\x03 \x01(\x0b\x32$.rta.supervisor.control.CloseSessionH\x00\x12\x34\n\x08progress\x18\x04 \x01(\x0b\x32 .rta.supervisor.control.ProgressH\x00\x12\x36\n\theartbeat\x18\x05 \x01(\x0b\x32!.rta.supervisor.control.HeartbeatH\x00\x12\x37\n\x06update\x18\x06 \x01(\x0b\x32%.rta.supervisor.control.UpdateSessionH\x00\x12\x37\n\x06\x63\x61ncel\x18\x07 \x01(\x0b\x32%.rta.supervisor.control.CancelRequestH\x00\x12=\n\tresurrect\x18\x08 \x01(\x0b\x32(.rta.supervisor.control.ResurrectSessionH\x00\x12\x38\n\x08\x61rchived\x18\t \x01(\x0b\x32$.rta.supervisor.control.NoteArchivedH\x00\x12\x31\n\x03get\x18\n \x01(\x0b\x32\".rta.supervisor.control.GetSessionH\x00\x12\x34\n\x04list\x18\x0b \x01(\x0b\x32$.rta.supervisor.control.ListSessionsH\x00\x12\x33\n\x05piece\x18\x0c \x01(\x0b\x32\".rta.supervisor.control.StorePieceH\x00\x42\x06\n\x04\x62ody\"\xa0\x01\n\x0bOpenSession\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0e\n\x06stream\x18\x03 \x01(\t\x12\x14\n\x0csession_json\x18\x04 \x01(\t\x12\x13\n\x0b\x65xternal_id\x18\x05 \x01(\t\x12\x30\n\x07payload\x18\x06 \x01(\x0b\x32\x1f.rta.supervisor.control.Payload\"\xa4\x01\n\rUpdateSession\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x17\n\x0fproperties_json\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x13\n\x0b\x65xternal_id\x18\x05 \x01(\t\x12\x30\n\x07payload\x18\x06 \x01(\x0b\x32\x1f.rta.supervisor.control.Payload\">\n\rCancelRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x19\n\x11target_request_id\x18\x02 \x01(\t\"u\n\x0c\x43loseSession\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x30\n\x08\x65xpected\x18\x04 \x01(\x0b\x32\x1e.rta.supervisor.control.Totals\"8\n\x10ResurrectSession\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\"\xcc\x01\n\x0cNoteArchived\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x19\n\x11stream_session_id\x18\x03 \x01(\x04\x12\x0f\n\x07version\x18\x04 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x05 \x01(\t\x12\x10\n\x08location\x18\x06 \x01(\t\x12\x10\n\x08\x66irst_id\x18\x07 \x01(\t\x12\x0f\n\x07last_id\x18\x08 \x01(\t\x12\x0f\n\x07\x65ntries\x18\t \x01(\x04\x12\x12\n\nsize_bytes\x18\n \x01(\x04\"\\\n\nGetSession\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x13\n\x0b\x65xternal_id\x18\x03 \x01(\t\x12\x13\n\x0bjson_offset\x18\x04 \x01(\x04\"\xce\x02\n\x0cListSessions\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0e\n\x06states\x18\x03 \x03(\t\x12\x0e\n\x06stream\x18\x04 \x01(\t\x12\x15\n\x08since_ns\x18\x05 \x01(\x10H\x00\x88\x01\x01\x12\x15\n\x08until_ns\x18\x06 \x01(\x10H\x01\x88\x01\x01\x12\x42\n\x07\x64\x65tails\x18\x07 \x03(\x0b\x32\x31.rta.supervisor.control.ListSessions.DetailsEntry\x12\r\n\x05limit\x18\x08 \x01(\r\x12\x31\n\x05\x61\x66ter\x18\t \x01(\x0b\x32\".rta.supervisor.control.PageCursor\x1a.\n\x0c\x44\x65tailsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0b\n\t_since_nsB\x0b\n\t_until_ns\"9\n\nPageCursor\x12\x19\n\x11stream_session_id\x18\x01 \x01(\x04\x12\x10\n\x08identity\x18\x02 \x01(\t\"d\n\nStorePiece\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x12\n\npayload_id\x18\x02 \x01(\t\x12\x0e\n\x06number\x18\x03 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x04 \x01(\x0c\x12\x10\n\x08\x63hecksum\x18\x05 \x01(\x0c\"K\n\x07Payload\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06pieces\x18\x02 \x01(\r\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x04 \x01(\x0c\"\xe8\x01\n\x06Totals\x12\x13\n\x06\x62ursts\x18\x01 \x01(\x06H\x00\x88\x01\x01\x12\x14\n\x07samples\x18\x02 \x01(\x06H\x01\x88\x01\x01\x12\x16\n\traw_bytes\x18\x03 \x01(\x06H\x02\x88\x01\x01\x12\x19\n\x0cstored_bytes\x18\x04 \x01(\x06H\x03\x88\x01\x01\x12\x17\n\nstart_time\x18\x05 \x01(\x10H\x04\x88\x01\x01\x12\x15\n\x08\x65nd_time\x18\x06 \x01(\x10H\x05\x88\x01\x01\x42\t\n\x07_burstsB\n\n\x08_samplesB\x0c\n\n_raw_bytesB\x0f\n\r_stored_bytesB\r\n\x0b_start_timeB\x0b\n\t_end_time\"u\n\x08Progress\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x19\n\x11stream_session_id\x18\x02 \x01(\x04\x12\x0c\n\x04unit\x18\x03 \x01(\t\x12.\n\x06totals\x18\x04 \x01(\x0b\x32\x1e.rta.supervisor.control.Totals\"8\n\tHeartbeat\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x19\n\x11stream_session_id\x18\x02 \x01(\x04\"\xda\x01\n\x05Reply\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x37\n\x07session\x18\x03 \x01(\x0b\x32$.rta.supervisor.control.SessionReplyH\x00\x12\x33\n\x05\x65rror\x18\x04 \x01(\x0b\x32\".rta.supervisor.control.ErrorReplyH\x00\x12\x33\n\x04page\x18\x05 \x01(\x0b\x32#.rta.supervisor.control.SessionPageH\x00\x42\t\n\x07outcome\"\xbb\x01\n\x0cSessionReply\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x19\n\x11stream_session_id\x18\x03 \x01(\x04\x12\r\n\x05state\x18\x04 \x01(\t\x12.\n\x06totals\x18\x05 \x01(\x0b\x32\x1e.rta.supervisor.control.Totals\x12/\n\x07missing\x18\x06 \x01(\x0b\x32\x1e.rta.supervisor.control.Totals\"w\n\x0bSessionPage\x12\x36\n\x08sessions\x18\x01 \x03(\x0b\x32$.rta.supervisor.control.FoundSession\x12\x30\n\x04next\x18\x02 \x01(\x0b\x32\".rta.supervisor.control.PageCursor\"\xa6\x02\n\x0c\x46oundSession\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x19\n\x11stream_session_id\x18\x03 \x01(\x04\x12\r\n\x05state\x18\x04 \x01(\t\x12.\n\x06totals\x18\x05 \x01(\x0b\x32\x1e.rta.supervisor.control.Totals\x12\x11\n\tprincipal\x18\x06 \x01(\t\x12\x0f\n\x07version\x18\x07 \x01(\x04\x12\x11\n\topened_ms\x18\x08 \x01(\x04\x12\x12\n\nupdated_ms\x18\t \x01(\x04\x12\x13\n\x0bis_in_redis\x18\n \x01(\x08\x12\x18\n\x10\x61rchive_location\x18\x0b \x01(\t\x12\x0c\n\x04json\x18\x0c \x01(\x0c\x12\x12\n\njson_bytes\x18\r \x01(\x04\">\n\nErrorReply\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x11\n\tretriable\x18\x03 \x01(\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'rta_wire.pb.control_pb2', _globals)
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
+  _globals['_LISTSESSIONS_DETAILSENTRY']._options = None
+  _globals['_LISTSESSIONS_DETAILSENTRY']._serialized_options = b'8\001'
   _globals['_CONTROL']._serialized_start=54
-  _globals['_CONTROL']._serialized_end=541
-  _globals['_OPENSESSION']._serialized_start=543
-  _globals['_OPENSESSION']._serialized_end=653
-  _globals['_UPDATESESSION']._serialized_start=655
-  _globals['_UPDATESESSION']._serialized_end=769
-  _globals['_CANCELREQUEST']._serialized_start=771
-  _globals['_CANCELREQUEST']._serialized_end=833
-  _globals['_CLOSESESSION']._serialized_start=835
-  _globals['_CLOSESESSION']._serialized_end=952
-  _globals['_RESURRECTSESSION']._serialized_start=954
-  _globals['_RESURRECTSESSION']._serialized_end=1010
-  _globals['_NOTEARCHIVED']._serialized_start=1013
-  _globals['_NOTEARCHIVED']._serialized_end=1217
-  _globals['_TOTALS']._serialized_start=1220
-  _globals['_TOTALS']._serialized_end=1452
-  _globals['_PROGRESS']._serialized_start=1454
-  _globals['_PROGRESS']._serialized_end=1571
-  _globals['_HEARTBEAT']._serialized_start=1573
-  _globals['_HEARTBEAT']._serialized_end=1629
-  _globals['_REPLY']._serialized_start=1632
-  _globals['_REPLY']._serialized_end=1797
-  _globals['_SESSIONREPLY']._serialized_start=1800
-  _globals['_SESSIONREPLY']._serialized_end=1987
-  _globals['_ERRORREPLY']._serialized_start=1989
-  _globals['_ERRORREPLY']._serialized_end=2051
+  _globals['_CONTROL']._serialized_end=699
+  _globals['_OPENSESSION']._serialized_start=702
+  _globals['_OPENSESSION']._serialized_end=862
+  _globals['_UPDATESESSION']._serialized_start=865
+  _globals['_UPDATESESSION']._serialized_end=1029
+  _globals['_CANCELREQUEST']._serialized_start=1031
+  _globals['_CANCELREQUEST']._serialized_end=1093
+  _globals['_CLOSESESSION']._serialized_start=1095
+  _globals['_CLOSESESSION']._serialized_end=1212
+  _globals['_RESURRECTSESSION']._serialized_start=1214
+  _globals['_RESURRECTSESSION']._serialized_end=1270
+  _globals['_NOTEARCHIVED']._serialized_start=1273
+  _globals['_NOTEARCHIVED']._serialized_end=1477
+  _globals['_GETSESSION']._serialized_start=1479
+  _globals['_GETSESSION']._serialized_end=1571
+  _globals['_LISTSESSIONS']._serialized_start=1574
+  _globals['_LISTSESSIONS']._serialized_end=1908
+  _globals['_LISTSESSIONS_DETAILSENTRY']._serialized_start=1836
+  _globals['_LISTSESSIONS_DETAILSENTRY']._serialized_end=1882
+  _globals['_PAGECURSOR']._serialized_start=1910
+  _globals['_PAGECURSOR']._serialized_end=1967
+  _globals['_STOREPIECE']._serialized_start=1969
+  _globals['_STOREPIECE']._serialized_end=2069
+  _globals['_PAYLOAD']._serialized_start=2071
+  _globals['_PAYLOAD']._serialized_end=2146
+  _globals['_TOTALS']._serialized_start=2149
+  _globals['_TOTALS']._serialized_end=2381
+  _globals['_PROGRESS']._serialized_start=2383
+  _globals['_PROGRESS']._serialized_end=2500
+  _globals['_HEARTBEAT']._serialized_start=2502
+  _globals['_HEARTBEAT']._serialized_end=2558
+  _globals['_REPLY']._serialized_start=2561
+  _globals['_REPLY']._serialized_end=2779
+  _globals['_SESSIONREPLY']._serialized_start=2782
+  _globals['_SESSIONREPLY']._serialized_end=2969
+  _globals['_SESSIONPAGE']._serialized_start=2971
+  _globals['_SESSIONPAGE']._serialized_end=3090
+  _globals['_FOUNDSESSION']._serialized_start=3093
+  _globals['_FOUNDSESSION']._serialized_end=3387
+  _globals['_ERRORREPLY']._serialized_start=3389
+  _globals['_ERRORREPLY']._serialized_end=3451
 # @@protoc_insertion_point(module_scope)

@@ -1,11 +1,12 @@
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from typing import ClassVar as _ClassVar, Mapping as _Mapping, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Control(_message.Message):
-    __slots__ = ("version", "open", "close", "progress", "heartbeat", "update", "cancel", "resurrect", "archived")
+    __slots__ = ("version", "open", "close", "progress", "heartbeat", "update", "cancel", "resurrect", "archived", "get", "list", "piece")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     OPEN_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
@@ -15,6 +16,9 @@ class Control(_message.Message):
     CANCEL_FIELD_NUMBER: _ClassVar[int]
     RESURRECT_FIELD_NUMBER: _ClassVar[int]
     ARCHIVED_FIELD_NUMBER: _ClassVar[int]
+    GET_FIELD_NUMBER: _ClassVar[int]
+    LIST_FIELD_NUMBER: _ClassVar[int]
+    PIECE_FIELD_NUMBER: _ClassVar[int]
     version: int
     open: OpenSession
     close: CloseSession
@@ -24,35 +28,42 @@ class Control(_message.Message):
     cancel: CancelRequest
     resurrect: ResurrectSession
     archived: NoteArchived
-    def __init__(self, version: _Optional[int] = ..., open: _Optional[_Union[OpenSession, _Mapping]] = ..., close: _Optional[_Union[CloseSession, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., update: _Optional[_Union[UpdateSession, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ..., resurrect: _Optional[_Union[ResurrectSession, _Mapping]] = ..., archived: _Optional[_Union[NoteArchived, _Mapping]] = ...) -> None: ...
+    get: GetSession
+    list: ListSessions
+    piece: StorePiece
+    def __init__(self, version: _Optional[int] = ..., open: _Optional[_Union[OpenSession, _Mapping]] = ..., close: _Optional[_Union[CloseSession, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., update: _Optional[_Union[UpdateSession, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ..., resurrect: _Optional[_Union[ResurrectSession, _Mapping]] = ..., archived: _Optional[_Union[NoteArchived, _Mapping]] = ..., get: _Optional[_Union[GetSession, _Mapping]] = ..., list: _Optional[_Union[ListSessions, _Mapping]] = ..., piece: _Optional[_Union[StorePiece, _Mapping]] = ...) -> None: ...
 
 class OpenSession(_message.Message):
-    __slots__ = ("request_id", "identity", "stream", "session_json", "external_id")
+    __slots__ = ("request_id", "identity", "stream", "session_json", "external_id", "payload")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     SESSION_JSON_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     identity: str
     stream: str
     session_json: str
     external_id: str
-    def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., stream: _Optional[str] = ..., session_json: _Optional[str] = ..., external_id: _Optional[str] = ...) -> None: ...
+    payload: Payload
+    def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., stream: _Optional[str] = ..., session_json: _Optional[str] = ..., external_id: _Optional[str] = ..., payload: _Optional[_Union[Payload, _Mapping]] = ...) -> None: ...
 
 class UpdateSession(_message.Message):
-    __slots__ = ("request_id", "identity", "properties_json", "state", "external_id")
+    __slots__ = ("request_id", "identity", "properties_json", "state", "external_id", "payload")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     PROPERTIES_JSON_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     identity: str
     properties_json: str
     state: str
     external_id: str
-    def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., properties_json: _Optional[str] = ..., state: _Optional[str] = ..., external_id: _Optional[str] = ...) -> None: ...
+    payload: Payload
+    def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., properties_json: _Optional[str] = ..., state: _Optional[str] = ..., external_id: _Optional[str] = ..., payload: _Optional[_Union[Payload, _Mapping]] = ...) -> None: ...
 
 class CancelRequest(_message.Message):
     __slots__ = ("request_id", "target_request_id")
@@ -106,6 +117,81 @@ class NoteArchived(_message.Message):
     size_bytes: int
     def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., stream_session_id: _Optional[int] = ..., version: _Optional[int] = ..., checksum: _Optional[str] = ..., location: _Optional[str] = ..., first_id: _Optional[str] = ..., last_id: _Optional[str] = ..., entries: _Optional[int] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
+class GetSession(_message.Message):
+    __slots__ = ("request_id", "identity", "external_id", "json_offset")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
+    JSON_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    identity: str
+    external_id: str
+    json_offset: int
+    def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., external_id: _Optional[str] = ..., json_offset: _Optional[int] = ...) -> None: ...
+
+class ListSessions(_message.Message):
+    __slots__ = ("request_id", "text", "states", "stream", "since_ns", "until_ns", "details", "limit", "after")
+    class DetailsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    SINCE_NS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_NS_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    text: str
+    states: _containers.RepeatedScalarFieldContainer[str]
+    stream: str
+    since_ns: int
+    until_ns: int
+    details: _containers.ScalarMap[str, str]
+    limit: int
+    after: PageCursor
+    def __init__(self, request_id: _Optional[str] = ..., text: _Optional[str] = ..., states: _Optional[_Iterable[str]] = ..., stream: _Optional[str] = ..., since_ns: _Optional[int] = ..., until_ns: _Optional[int] = ..., details: _Optional[_Mapping[str, str]] = ..., limit: _Optional[int] = ..., after: _Optional[_Union[PageCursor, _Mapping]] = ...) -> None: ...
+
+class PageCursor(_message.Message):
+    __slots__ = ("stream_session_id", "identity")
+    STREAM_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    stream_session_id: int
+    identity: str
+    def __init__(self, stream_session_id: _Optional[int] = ..., identity: _Optional[str] = ...) -> None: ...
+
+class StorePiece(_message.Message):
+    __slots__ = ("request_id", "payload_id", "number", "data", "checksum")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    CHECKSUM_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    payload_id: str
+    number: int
+    data: bytes
+    checksum: bytes
+    def __init__(self, request_id: _Optional[str] = ..., payload_id: _Optional[str] = ..., number: _Optional[int] = ..., data: _Optional[bytes] = ..., checksum: _Optional[bytes] = ...) -> None: ...
+
+class Payload(_message.Message):
+    __slots__ = ("id", "pieces", "size_bytes", "checksum")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    PIECES_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CHECKSUM_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    pieces: int
+    size_bytes: int
+    checksum: bytes
+    def __init__(self, id: _Optional[str] = ..., pieces: _Optional[int] = ..., size_bytes: _Optional[int] = ..., checksum: _Optional[bytes] = ...) -> None: ...
+
 class Totals(_message.Message):
     __slots__ = ("bursts", "samples", "raw_bytes", "stored_bytes", "start_time", "end_time")
     BURSTS_FIELD_NUMBER: _ClassVar[int]
@@ -143,16 +229,18 @@ class Heartbeat(_message.Message):
     def __init__(self, identity: _Optional[str] = ..., stream_session_id: _Optional[int] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("version", "request_id", "session", "error")
+    __slots__ = ("version", "request_id", "session", "error", "page")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIELD_NUMBER: _ClassVar[int]
     version: int
     request_id: str
     session: SessionReply
     error: ErrorReply
-    def __init__(self, version: _Optional[int] = ..., request_id: _Optional[str] = ..., session: _Optional[_Union[SessionReply, _Mapping]] = ..., error: _Optional[_Union[ErrorReply, _Mapping]] = ...) -> None: ...
+    page: SessionPage
+    def __init__(self, version: _Optional[int] = ..., request_id: _Optional[str] = ..., session: _Optional[_Union[SessionReply, _Mapping]] = ..., error: _Optional[_Union[ErrorReply, _Mapping]] = ..., page: _Optional[_Union[SessionPage, _Mapping]] = ...) -> None: ...
 
 class SessionReply(_message.Message):
     __slots__ = ("identity", "stream", "stream_session_id", "state", "totals", "missing")
@@ -169,6 +257,44 @@ class SessionReply(_message.Message):
     totals: Totals
     missing: Totals
     def __init__(self, identity: _Optional[str] = ..., stream: _Optional[str] = ..., stream_session_id: _Optional[int] = ..., state: _Optional[str] = ..., totals: _Optional[_Union[Totals, _Mapping]] = ..., missing: _Optional[_Union[Totals, _Mapping]] = ...) -> None: ...
+
+class SessionPage(_message.Message):
+    __slots__ = ("sessions", "next")
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    sessions: _containers.RepeatedCompositeFieldContainer[FoundSession]
+    next: PageCursor
+    def __init__(self, sessions: _Optional[_Iterable[_Union[FoundSession, _Mapping]]] = ..., next: _Optional[_Union[PageCursor, _Mapping]] = ...) -> None: ...
+
+class FoundSession(_message.Message):
+    __slots__ = ("identity", "stream", "stream_session_id", "state", "totals", "principal", "version", "opened_ms", "updated_ms", "is_in_redis", "archive_location", "json", "json_bytes")
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    STREAM_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    TOTALS_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    OPENED_MS_FIELD_NUMBER: _ClassVar[int]
+    UPDATED_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_IN_REDIS_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVE_LOCATION_FIELD_NUMBER: _ClassVar[int]
+    JSON_FIELD_NUMBER: _ClassVar[int]
+    JSON_BYTES_FIELD_NUMBER: _ClassVar[int]
+    identity: str
+    stream: str
+    stream_session_id: int
+    state: str
+    totals: Totals
+    principal: str
+    version: int
+    opened_ms: int
+    updated_ms: int
+    is_in_redis: bool
+    archive_location: str
+    json: bytes
+    json_bytes: int
+    def __init__(self, identity: _Optional[str] = ..., stream: _Optional[str] = ..., stream_session_id: _Optional[int] = ..., state: _Optional[str] = ..., totals: _Optional[_Union[Totals, _Mapping]] = ..., principal: _Optional[str] = ..., version: _Optional[int] = ..., opened_ms: _Optional[int] = ..., updated_ms: _Optional[int] = ..., is_in_redis: bool = ..., archive_location: _Optional[str] = ..., json: _Optional[bytes] = ..., json_bytes: _Optional[int] = ...) -> None: ...
 
 class ErrorReply(_message.Message):
     __slots__ = ("code", "message", "retriable")

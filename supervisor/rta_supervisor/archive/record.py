@@ -2,10 +2,8 @@
 sessions that the archive does not have.
 """
 
-from typing import Final
-
 from rta_supervisor.catalogue.interface import Catalogue
-from rta_supervisor.catalogue.model import StorageLocation
+from rta_supervisor.catalogue.model import FILES, StorageLocation
 from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import now_ms
@@ -18,9 +16,6 @@ from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, errors, keys
 from rta_wire.pb import control_pb2
-
-FILES: Final = "files"
-"""The kind of a storage location that is a folder of the archive."""
 
 
 class ArchiveRecorder:

@@ -23,6 +23,9 @@ class Catalogue(Protocol):
     def is_shared(self) -> bool:
         """Whether supervisors on other hosts write to the same catalogue."""
 
+    def reader(self) -> "Catalogue":
+        """The same catalogue over a connection of its own that only reads: a long search delays no write."""
+
     async def open(self) -> None:
         """Connect and create what is missing. The other methods do that too: this one finds a problem early."""
 
@@ -50,8 +53,16 @@ class Catalogue(Protocol):
     async def unfinished(self) -> list[CatalogueRow]:
         """Every session that is not closed, oldest id first."""
 
-    async def find(self, query: Query, *, limit: int, before: tuple[int, str] | None = None) -> list[CatalogueRow]:
-        """Sessions that match, highest id first. `before`: the `page_cursor` of the last row of the page before."""
+    async def find(
+        self,
+        query: Query,
+        *,
+        limit: int,
+        before: tuple[int, str] | None = None,
+        json_max_chars: int | None = None,
+    ) -> list[CatalogueRow]:
+        """Sessions that match, highest id first. `before`: the `page_cursor` of the last row of the page before.
+        `json_max_chars`: Session JSON that is longer is left out."""
 
     async def latest(self, count: int) -> list[str]:
         """Identities of the sessions that were opened last, newest first."""
@@ -70,6 +81,10 @@ class Catalogue(Protocol):
 
     async def locations(self, stream: str) -> list[StorageLocation]:
         """Where the entries of a stream are; locations of all its sessions come first."""
+
+    async def archive_folders(self, sessions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
+        """Where the archive has the files of sessions, each named by its stream and stream session id. There may be
+        some hundred; those that the archive does not have are left out."""
 
     async def close(self) -> None:
         """Close the file or the connection. It may be repeated."""

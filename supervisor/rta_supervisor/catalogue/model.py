@@ -2,7 +2,7 @@
 Pure.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -67,6 +67,10 @@ class CatalogueExternalId(msgspec.Struct, frozen=True):
         return self.identity, self.stream_session_id
 
 
+FILES: Final = "files"
+"""The kind of a location in the archive."""
+
+
 class StorageLocation(msgspec.Struct, frozen=True):
     """Where entries of a stream, or of one session of it, are kept."""
 
@@ -110,6 +114,9 @@ class Query(msgspec.Struct, frozen=True):
 
     details: tuple[tuple[str, str], ...] = ()
     """Names and whole values of details. Those of `extDetails` are called `section.name`."""
+
+    principal: str = ""
+    """The principal that opened the session."""
 
 
 def _rank(row: CatalogueRow) -> tuple[Any, ...]:

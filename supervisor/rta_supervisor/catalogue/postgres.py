@@ -73,6 +73,9 @@ class PostgresCatalogue(sql_catalogue.SqlCatalogue):
     def name(self) -> str:
         return redis_url.redact(self._config.url)
 
+    def reader(self) -> "PostgresCatalogue":
+        return PostgresCatalogue(self._config, read_only=True)
+
     async def open(self) -> None:
         await self._run(lambda _: None)
 

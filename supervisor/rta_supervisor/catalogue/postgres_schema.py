@@ -56,9 +56,11 @@ def current_version(connection: Connection, schema: str) -> int:
 
 
 def is_complete(connection: Connection, schema: str) -> bool:
-    """Whether a schema has the latest version and every table that is no part of a version."""
+    """Whether a schema has the latest version, and the table and the index that are no part of a version."""
     tables = connection.execute(TABLES).fetchall()
-    return current_version(connection, schema) == LATEST and (sql_statements.EXTERNAL_IDS,) in tables
+    indexes = connection.execute("SELECT indexname FROM pg_indexes WHERE schemaname = %s", (schema,)).fetchall()
+    has_additions = (sql_statements.EXTERNAL_IDS,) in tables and (sql_statements.BY_PRINCIPAL,) in indexes
+    return current_version(connection, schema) == LATEST and has_additions
 
 
 def migrate(connection: Connection, schema: str) -> None:
@@ -82,3 +84,4 @@ def migrate(connection: Connection, schema: str) -> None:
     else:
         connection.execute("UPDATE version SET number = %s", (LATEST,))
     connection.execute(_EXTERNAL_IDS)
+    connection.execute(sql_statements.CREATE_BY_PRINCIPAL)

@@ -10,6 +10,7 @@ import msgspec
 
 from rta_supervisor.catalogue import sql_statements
 from rta_supervisor.catalogue.model import (
+    FILES,
     CatalogueExternalId,
     CatalogueRow,
     ProgressRow,
@@ -68,10 +69,17 @@ class SqlCatalogue(abc.ABC):
     async def unfinished(self) -> list[CatalogueRow]:
         return await self._select(self._statements.unfinished)
 
-    async def find(self, query: Query, *, limit: int, before: tuple[int, str] | None = None) -> list[CatalogueRow]:
+    async def find(
+        self,
+        query: Query,
+        *,
+        limit: int,
+        before: tuple[int, str] | None = None,
+        json_max_chars: int | None = None,
+    ) -> list[CatalogueRow]:
         if query.external_id and not await self._has_external_ids():
             return []
-        statement, values = self._statements.find(query, before, limit)
+        statement, values = self._statements.find(query, before, limit, json_max_chars)
         return await self._select(statement, *values)
 
     async def latest(self, count: int) -> list[str]:
@@ -93,6 +101,13 @@ class SqlCatalogue(abc.ABC):
 
     async def locations(self, stream: str) -> list[StorageLocation]:
         return [StorageLocation(*row) for row in await self._read(self._statements.select_locations, stream)]
+
+    async def archive_folders(self, sessions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
+        if not sessions:
+            return {}
+        values = [value for session in sessions for value in session]
+        rows = await self._read(self._statements.archive_folders(len(sessions)), FILES, *values)
+        return {(stream, stream_session_id): location for stream, stream_session_id, location in rows}
 
     async def _select(self, statement: str, *values: Any) -> list[CatalogueRow]:
         return [sql_statements.parse_row(row) for row in await self._read(statement, *values)]

@@ -34,6 +34,13 @@ EXTERNAL_IDS: Final = "external_ids"
 """The table of external ids. It is no part of a version of the schema, and older supervisors use the catalogue beside
 it: so it is created where it is missing."""
 
+BY_PRINCIPAL: Final = "sessions_by_principal"
+"""The index by which the sessions of a principal are found. It is created as the table of external ids is."""
+
+CREATE_BY_PRINCIPAL: Final = (
+    f"CREATE INDEX IF NOT EXISTS {BY_PRINCIPAL} ON sessions (principal, stream_session_id, identity)"
+)
+
 EXTERNAL_ID_COLUMNS: Final = CatalogueExternalId.__struct_fields__
 _RANK: Final = ("closed", "version", "state", "json", "stream", "principal", "position")
 _CHOSEN: Final = ("stream", "principal", "state", "closed", "json", "version", "position", "words")
@@ -117,13 +124,31 @@ class Statements:
         """Closed sessions of so many identities."""
         return f"{self.select} WHERE closed = 1 AND identity IN ({self._marks(count)})"
 
-    def find(self, query: Query, before: tuple[int, str] | None, limit: int) -> tuple[str, list[Any]]:
-        """The statement of a search and its values. Rows are found by their keys first: their JSON may be large."""
+    def find(
+        self, query: Query, before: tuple[int, str] | None, limit: int, json_max_chars: int | None = None
+    ) -> tuple[str, list[Any]]:
+        """The statement of a search and its values. Rows are found by their keys first: their JSON may be large.
+
+        `json_max_chars`: JSON that is longer is left out.
+        """
         conditions, values = self._conditions(query, before)
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         keys = f"SELECT identity, stream_session_id FROM sessions{where} {_NEWEST} LIMIT {self._dialect.placeholder}"
-        statement = f"{self.select} WHERE (identity, stream_session_id) IN ({keys}) {_NEWEST}"
+        if json_max_chars is None:
+            select = self.select
+        else:
+            json = f"CASE WHEN length(json) > {json_max_chars:d} THEN '' ELSE json END"
+            select = f"SELECT {', '.join(json if name == 'json' else name for name in READ_COLUMNS)} FROM sessions"
+        statement = f"{select} WHERE (identity, stream_session_id) IN ({keys}) {_NEWEST}"
         return statement, [*values, limit]
+
+    def archive_folders(self, count: int) -> str:
+        """Where the files of so many sessions are, which are named by stream and stream session id."""
+        pairs = ", ".join([f"({self._marks(2)})"] * count)
+        return (
+            "SELECT stream, stream_session_id, location FROM places "
+            f"WHERE kind = {self._dialect.placeholder} AND (stream, stream_session_id) IN (VALUES {pairs})"
+        )
 
     def _conditions(self, query: Query, before: tuple[int, str] | None) -> tuple[list[str], list[Any]]:
         """What a row has to fulfil, and the values of all conditions."""
@@ -141,6 +166,8 @@ class Statements:
             is_day = f"(length(stream) = {mark} AND substr(stream, 1, {mark}) = {mark})"
             day_values = [size + day_streams.SUFFIX_CHARS, size + 1, f"{query.stream}."]
             conditions.append((f"(stream = {mark} OR {is_day})", [query.stream, *day_values]))
+        if query.principal:
+            conditions.append((f"principal = {mark}", [query.principal]))
         if query.external_id:
             named = f"SELECT identity, stream_session_id FROM {EXTERNAL_IDS} WHERE external_id = {mark}"
             conditions.append((f"(identity, stream_session_id) IN ({named})", [query.external_id]))

@@ -65,6 +65,9 @@ class SqliteCatalogue(sql_catalogue.SqlCatalogue):
     def name(self) -> str:
         return str(self.path)
 
+    def reader(self) -> "SqliteCatalogue":
+        return SqliteCatalogue(self.path, read_only=True, busy_timeout_s=self._busy_timeout_s)
+
     async def open(self) -> None:
         await self._run(lambda _: None)
 

@@ -51,5 +51,6 @@ def migrate(connection: sqlite3.Connection) -> None:
 
 
 def add_tables(connection: sqlite3.Connection) -> None:
-    """Create tables that are no part of a version: older supervisors use the file too, and refuse a newer version."""
+    """Create what is no part of a version: older supervisors use the file too, and refuse a newer version."""
     connection.execute(_EXTERNAL_IDS)
+    connection.execute(sql_statements.CREATE_BY_PRINCIPAL)

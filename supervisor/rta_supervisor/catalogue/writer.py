@@ -45,6 +45,7 @@ class CatalogueWriter:
         self._progress: dict[SessionRef, bytes] = {}
         self._progress_due_s = 0.0
         self._is_failing = False
+        self._writing_changes = anyio.Lock()
         self._log = log.get()
 
     def mark_changed(self, identity: str) -> None:
@@ -83,19 +84,21 @@ class CatalogueWriter:
     async def flush_changes(self) -> None:
         """Write the rows of sessions that changed. What can't be written now is kept for the next time, and does not
         expire before that."""
-        while self._changed:
-            page = {self._changed.pop() for _ in range(min(PAGE_ROWS, len(self._changed)))}
-            try:
-                await self._write_page(sorted(page))
-                page = set()
-            except (*RETRIABLE_ERRORS, errors.CatalogueUnavailable) as error:
-                self._log_failure(error)
-                return
-            finally:
-                self._changed |= page
-            if self._is_failing:
-                self._is_failing = False
-                self._log.info("catalogue_caught_up")
+        # One at a time: whoever returns from here finds everything written that changed before.
+        async with self._writing_changes:
+            while self._changed:
+                page = {self._changed.pop() for _ in range(min(PAGE_ROWS, len(self._changed)))}
+                try:
+                    await self._write_page(sorted(page))
+                    page = set()
+                except (*RETRIABLE_ERRORS, errors.CatalogueUnavailable) as error:
+                    self._log_failure(error)
+                    return
+                finally:
+                    self._changed |= page
+                if self._is_failing:
+                    self._is_failing = False
+                    self._log.info("catalogue_caught_up")
 
     async def _write_page(self, identities: list[str]) -> None:
         rows, external_ids = await self._read_rows(identities)

@@ -27,6 +27,9 @@ OUTAGE_PAUSE_S: Final = 0.5
 GATHER_BATCHES: Final = 5
 """Batches that are handled as one: reports of a unit are merged, so the more at once, the less they cost."""
 
+GATHER_S: Final = 0.1
+"""How long it may take to handle what was gathered, by what the reports before it took: later ones wait for it."""
+
 
 class ReportConsumer:
     """Reads the reports of all principals, and gives them to a handler in batches."""
@@ -37,6 +40,7 @@ class ReportConsumer:
         self._outage_log = outage_log
         self._lease_s = config.node.lease_s
         self._gather_max = GATHER_BATCHES * config.control.batch
+        self._seconds_per_report = 0.0
         self._busy_streams = 1
         self._is_page_full = False
         """Whether there may be more than the last read gave."""
@@ -97,6 +101,8 @@ class ReportConsumer:
             self.listening_since_ms = now_ms()
             if len(entries) >= self._gather_max or sum(entry.size for entry in entries) >= READ_TARGET_BYTES:
                 break
+            if len(entries) * self._seconds_per_report > GATHER_S:
+                break
             entries += await self._read_page(None)
         return entries
 
@@ -127,8 +133,10 @@ class ReportConsumer:
         """Handle entries and acknowledge them. One that is poison goes to the dead letters alone."""
         if not entries:
             return
+        started_s = anyio.current_time()
         try:
             await handler.handle(entries)
+            self._seconds_per_report = (anyio.current_time() - started_s) / len(entries)
         except RETRIABLE_ERRORS:
             raise
         except Exception as error:  # noqa: BLE001 - the outermost loop of all handlers: a message must not end the daemon

@@ -320,4 +320,4 @@ def _decode(entry: ControlEntry) -> RequestInHand:
     if isinstance(message, control_pb2.CancelRequest):
         return RequestInHand(entry, message, request_id=message.request_id, target_id=message.target_request_id)
     request_id = message.request_id if isinstance(message, messages.Request) else ""
-    return RequestInHand(entry, message, session=message.identity, request_id=request_id)
+    return RequestInHand(entry, message, session=messages.session_of(message), request_id=request_id)

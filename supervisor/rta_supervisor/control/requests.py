@@ -9,6 +9,8 @@ from typing import Any, Final
 from rta_supervisor.control import expiry, server_functions
 from rta_supervisor.control.dead_letters import DeadLetterWriter
 from rta_supervisor.control.entry import ControlEntry
+from rta_supervisor.control.payloads.payload_store import PayloadStore, payload_of
+from rta_supervisor.control.payloads.unread_replies import PAGE_TTL_S, UnreadReplies
 from rta_supervisor.control.request_priority import RequestPriority
 from rta_supervisor.control.waiting_requests import RequestInHand, Wait
 from rta_supervisor.diagnostics import counters, log
@@ -21,9 +23,9 @@ from rta_wire import errors
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2
 
-RequestOutcome = control_pb2.SessionReply | errors.RtaError
+RequestOutcome = messages.ReplyBody | errors.RtaError
 
-RequestService = Callable[[ControlEntry, Any], Awaitable[control_pb2.SessionReply | Wait]]
+RequestService = Callable[[ControlEntry, Any], Awaitable[messages.ReplyBody | Wait]]
 """Serves one type of request. Gives what the request has to wait for where it can't be answered yet."""
 
 KINDS: Final[dict[type, str]] = {
@@ -33,6 +35,9 @@ KINDS: Final[dict[type, str]] = {
     control_pb2.CancelRequest: "cancel",
     control_pb2.ResurrectSession: "resurrect",
     control_pb2.NoteArchived: "archived",
+    control_pb2.GetSession: "get",
+    control_pb2.ListSessions: "list",
+    control_pb2.StorePiece: "piece",
 }
 """The label of each type of request in metrics."""
 
@@ -48,12 +53,14 @@ class RequestHandler:
         services: Mapping[type, RequestService],
         request_priority: RequestPriority | None = None,
     ) -> None:
-        """`services`: by type of message. Cancellations are served here."""
+        """`services`: by type of message. Cancellations and pieces of payloads are served here."""
         self._link = link
         self._keys = config.keys
         self._config = config
         self._dead_letters = dead_letters
-        self._services = services
+        self._payloads = PayloadStore(link, config)
+        self._unread_replies = UnreadReplies(link, config)
+        self._services: dict[type, RequestService] = {**services, control_pb2.StorePiece: self._payloads.store}
         self._request_priority = request_priority or RequestPriority()
         self._log = log.get()
 
@@ -78,11 +85,12 @@ class RequestHandler:
         if expired is not None:
             await self._refuse(entry, message, expired)
             return None
-        with log.bound(request=message.request_id, principal=entry.principal, session=message.identity):
+        with log.bound(request=message.request_id, principal=entry.principal, session=messages.session_of(message)):
             outcome = await self._outcome(entry, message)
         if isinstance(outcome, Wait):
             return outcome
         await self.answer(message, outcome)
+        await self._payloads.remove(entry.principal, message)
         return None
 
     async def cancel(self, cancellations: Sequence[tuple[ControlEntry, control_pb2.CancelRequest]]) -> None:
@@ -139,7 +147,7 @@ class RequestHandler:
         """What a request is to be answered with, or what it has to wait for."""
         try:
             messages.check(request)
-            return await self._services[type(request)](entry, request)
+            return await self._call_service(entry, request)
         except errors.UnknownSession as error:
             if not await self._link.do("XRANGE", entry.key, entry.id, entry.id):
                 # Redis lost the request as well, and perhaps the session with it: the session is not unknown then.
@@ -149,10 +157,24 @@ class RequestHandler:
             self._log.warning("request_refused", reason=str(error))
             return error
 
+    async def _call_service(self, entry: ControlEntry, request: messages.Request) -> messages.ReplyBody | Wait:
+        service = self._services[type(request)]
+        if payload_of(request) is not None:
+            async with self._payloads.turn:
+                return await service(entry, await self._payloads.with_text(entry.principal, request))
+        outcome = await service(entry, request)
+        if isinstance(outcome, control_pb2.SessionPage):
+            key = self._keys.reply(request.request_id)
+            await self._unread_replies.add(entry.principal, key, outcome.ByteSize())
+        return outcome
+
     def _reply_command(self, request_id: str, outcome: RequestOutcome) -> commands.Command:
         """The command that replies to a request, unless it has a reply. It gives whether this is the first one."""
         raw = messages.pack_reply(request_id, outcome)
-        return server_functions.reply(self._keys, request_id, raw, ttl_s=self._config.control.reply_ttl_s)
+        ttl_s = self._config.control.reply_ttl_s
+        if isinstance(outcome, control_pb2.SessionPage):
+            ttl_s = min(ttl_s, PAGE_TTL_S)
+        return server_functions.reply(self._keys, request_id, raw, ttl_s=ttl_s)
 
 
 def _count(request: messages.Request, outcome: RequestOutcome) -> None:

@@ -1,9 +1,11 @@
-"""Calls of the server functions on control streams: groups, acknowledgement, replies, dead letters."""
+"""Calls of the server functions on control streams: groups, acknowledgement, replies, dead letters, payloads."""
 
 from collections.abc import Mapping, Sequence
 
 from rta_supervisor.transport import commands
 from rta_wire import entry_ids, keys, limits
+from rta_wire.control import payload
+from rta_wire.pb import control_pb2
 
 
 def create_group(names: keys.Keys, key: str) -> commands.Command:
@@ -44,6 +46,27 @@ def resend_letter(names: keys.Keys, key: str, letter_id: str, raw: bytes, *, ttl
 def reply(names: keys.Keys, request_id: str, raw: bytes, *, ttl_s: int) -> commands.Command:
     """Reply to a request, unless it has a reply."""
     return ("FCALL", "rtas_reply_1", 1, names.reply(request_id), raw, ttl_s)
+
+
+def store_piece(
+    names: keys.Keys,
+    principal: str,
+    piece: control_pb2.StorePiece,
+    *,
+    ttl_s: int,
+    counts_bytes: int,
+    max_bytes: int,
+) -> commands.Command:
+    """Store a piece of a payload. `counts_bytes`: what it takes of the `max_bytes` of its principal."""
+    names_ = (names.payloads(principal), names.payload(principal, piece.payload_id))
+    arguments = (piece.payload_id, piece.number, payload.seal(piece), ttl_s, counts_bytes, max_bytes)
+    return ("FCALL", "rtas_piece_store_1", 2, *names_, *arguments)
+
+
+def remove_payload(names: keys.Keys, principal: str, payload_id: str) -> commands.Command:
+    """Remove all pieces of a payload."""
+    names_ = (names.payloads(principal), names.payload(principal, payload_id))
+    return ("FCALL", "rtas_payload_remove_1", 2, *names_, payload_id)
 
 
 def _group_call(function: str, names: keys.Keys, key: str, *arguments: commands.Argument) -> commands.Command:

@@ -73,6 +73,7 @@ class Daemon:
         except BaseExceptionGroup as group:
             raise self._reason(group) from group
         finally:
+            await self._parts.catalogue.reader.close()
             await self._parts.catalogue.repository.close()
             await self._link.close()
 

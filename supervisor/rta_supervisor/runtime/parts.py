@@ -63,9 +63,10 @@ class RetentionParts(NamedTuple):
 
 
 class CatalogueParts(NamedTuple):
-    """The catalogue, and what writes changes of sessions to it."""
+    """The catalogue, the connection for searches in it, and what writes changes of sessions to it."""
 
     repository: Catalogue
+    reader: Catalogue
     writer: CatalogueWriter
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from rta_supervisor.archive.record import ArchiveRecorder
 from rta_supervisor.catalogue import factory
+from rta_supervisor.catalogue.session_queries import SessionQueries
 from rta_supervisor.catalogue.sync import CatalogueSync
 from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.compaction.compactor import Compactor
@@ -100,7 +101,7 @@ def build(settings: Settings) -> SupervisorParts:
 
 def build_catalogue(link: Link, settings: Settings) -> CatalogueParts:
     repository = factory.create(settings)
-    return CatalogueParts(repository, CatalogueWriter(link, repository, settings))
+    return CatalogueParts(repository, repository.reader(), CatalogueWriter(link, repository, settings))
 
 
 def build_nodes(link: Link, settings: Settings, *, shares_catalogue: bool) -> NodeParts:
@@ -232,7 +233,10 @@ def build_handlers(
     sessions: SessionParts,
     recovery: RecoveryParts,
 ) -> HandlerParts:
+    queries = SessionQueries(link, settings, catalogue.reader, catalogue.writer, sessions.service.external_ids)
     services: dict[type, RequestService] = {
+        control_pb2.GetSession: queries.get,
+        control_pb2.ListSessions: queries.search,
         control_pb2.OpenSession: sessions.service.open,
         control_pb2.UpdateSession: sessions.service.update,
         control_pb2.CloseSession: sessions.service.close,

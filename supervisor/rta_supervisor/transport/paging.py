@@ -18,9 +18,11 @@ def pages(items: Sequence[In], size: int) -> list[Sequence[In]]:
     return [items[at : at + size] for at in range(0, len(items), size)]
 
 
-async def map_pages(items: Sequence[In], work: Callable[[Sequence[In]], Awaitable[list[Out]]]) -> list[Out]:
+async def map_pages(
+    items: Sequence[In], work: Callable[[Sequence[In]], Awaitable[list[Out]]], *, size: int = PAGE_SIZE
+) -> list[Out]:
     """The results of `work` for all pages in order. Two pages are worked on at a time; the first error is raised."""
-    all_pages = pages(items, PAGE_SIZE)
+    all_pages = pages(items, size)
     if len(all_pages) == 1:
         return await work(all_pages[0])
     results: list[list[Out]] = [[] for _ in all_pages]

@@ -435,3 +435,35 @@ def drop_table(config: settings.CatalogueSettings, name: str) -> None:
     else:
         with contextlib.closing(sqlite3.connect(config.path)) as connection:
             connection.execute(f"DROP TABLE {name}")
+
+
+async def test_sessions_of_a_principal_without_large_json(catalogue: Catalogue) -> None:
+    """Over the connection that only reads, beside the one that writes."""
+    rows = [
+        numbered_row(number, principal="rig-4" if number % 2 else "rig-5", json="x" * number) for number in range(1, 7)
+    ]
+    await catalogue.save(rows)
+    reader = catalogue.reader()
+    found = await reader.find(Query(principal="rig-4"), limit=10, json_max_chars=3)
+    assert [(row.stream_session_id, row.json) for row in found] == [(5, ""), (3, "xxx"), (1, "x")]
+    assert await reader.find(Query(principal="rig"), limit=10) == []
+    with pytest.raises(errors.CatalogueUnavailable, match="read-only"):
+        await reader.save(rows)
+    await reader.close()
+
+
+async def test_folders_of_the_archive_are_found_for_many_sessions_at_once(catalogue: Catalogue) -> None:
+    """By stream and id; other kinds of locations, and other sessions of the stream, are left out."""
+    places = [
+        msgspec.structs.replace(
+            LOCATION, stream=stream, stream_session_id=number, kind=kind, location=f"{stream}/{number}"
+        )
+        for stream in ("a", "b")
+        for number in (1, 2, 3)
+        for kind in ("cold", "files")
+        if (stream, number, kind) != ("b", 1, "files")
+    ]
+    await catalogue.save_locations(places)
+    wanted = [("a", 1), ("a", 3), ("b", 1), ("c", 1)]
+    assert await catalogue.archive_folders(wanted) == {("a", 1): "a/1", ("a", 3): "a/3"}
+    assert await catalogue.archive_folders([]) == {}

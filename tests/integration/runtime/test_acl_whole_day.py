@@ -84,6 +84,9 @@ def write(sessions: rta_writers.SessionClient) -> None:
         session.pause()
         session.resume()
         sessions.wait("run", "open", timeout_s=20)
+        sessions.update("run", details={"large": "x" * 300_000})
+        assert sessions.get("run").json == sessions.get(external_id="mine").json
+        assert sessions.list()[0].identity == "run"
         for delivery in ("exactly-once", "at-least-once", "staged"):
             options = {**session.options, "delivery": delivery, "wait": "true"}
             with rta_writers.BurstWriter(options, unit=delivery) as writer:

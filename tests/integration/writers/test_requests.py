@@ -113,13 +113,20 @@ def test_another_template_of_session_keys_is_learnt(url: str, client: redis.Redi
 
 
 def test_an_acl_file_of_an_older_version_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer that may only ask whether a supervisor is registered opens sessions as before."""
-    older = [line.replace(" +exists +hmget)", " +exists)") for line in acl.lines()]
+    """A writer that may only ask whether a supervisor is registered, and remove no reply, does everything."""
+    older = [
+        line.replace(" +exists +hmget)", " +exists)").replace(" +blmove +unlink)", " +blmove)") for line in acl.lines()
+    ]
     assert older != acl.lines()
-    monkeypatch.setattr(acl, "lines", lambda: older)
+    monkeypatch.setattr(acl, "lines", lambda *_: older)
     with acl.running() as server:
         environment = {"RTA_CONTROL__PRINCIPALS": '["rig-4"]', "RTA_REDIS_PASSWORD": acl.PASSWORD}
         monkeypatch.setenv("RTA_REDIS_PASSWORD", acl.PASSWORD)
         with supervisors.running(f"unix://supervisor@{server.socket_path}", environment):
             sessions = rta_writers.SessionClient(f"unix://{acl.WRITER}@{server.socket_path}", principal="rig-4")
-            assert sessions.open("run", stream="rig-4.a").close().state == "closed"
+            large = {"x": "y" * 300_000}
+            assert sessions.open("run", stream="rig-4.a", details=large).close().state == "closed"
+            shown = sessions.get("run").json
+            assert shown is not None
+            assert shown["details"] == large
+            assert [session.identity for session in sessions.list()] == ["run"]

@@ -7,9 +7,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from rta_supervisor.cli import entry, query_options
-from rta_supervisor.cli.query_options import parse_time_ns
-from rta_wire import limits
+from rta_supervisor.cli import entry
+from rta_wire import limits, time_grammar
 from tests.support.commands import every_command, refused, run
 
 NOW_NS = 1_794_000_000_123_456_789
@@ -60,7 +59,7 @@ UNITS_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400}
 )
 def test_times_that_are_understood(text: str, time_ns: int) -> None:
     """Ages, dates and times of ISO 8601 with every nanosecond, and numbers; without a zone a time is UTC."""
-    assert parse_time_ns(text, NOW_NS) == time_ns
+    assert time_grammar.parse_ns(text, NOW_NS) == time_ns
 
 
 @pytest.mark.parametrize(
@@ -72,15 +71,15 @@ def test_times_that_are_understood(text: str, time_ns: int) -> None:
 def test_times_that_are_refused(text: str) -> None:
     """Words, unknown units, dates that there are not, and numbers beyond 64 bits."""
     with pytest.raises(ValueError):  # noqa: PT011 - Python's own parsers raise it with texts of their own
-        parse_time_ns(text, NOW_NS)
+        time_grammar.parse_ns(text, NOW_NS)
 
 
 @hypothesis.given(number=strategies.integers(0, 100_000), unit=strategies.sampled_from(sorted(UNITS_S)))
 def test_an_age_is_subtracted_from_now(number: int, unit: str) -> None:
     """An age read back from the nanoseconds has the same number of the same unit; `m` and `min` are equal."""
-    age_ns = NOW_NS - parse_time_ns(f"{number}{unit}", NOW_NS)
+    age_ns = NOW_NS - time_grammar.parse_ns(f"{number}{unit}", NOW_NS)
     assert divmod(age_ns, UNITS_S[unit] * SECOND_NS) == (number, 0)
-    assert parse_time_ns(f"{number}m", NOW_NS) == parse_time_ns(f"{number}min", NOW_NS)
+    assert time_grammar.parse_ns(f"{number}m", NOW_NS) == time_grammar.parse_ns(f"{number}min", NOW_NS)
 
 
 @hypothesis.given(
@@ -94,16 +93,16 @@ def test_a_time_of_any_zone_comes_back_to_the_nanosecond(time_ns: int, offset_mi
     second, fraction_ns = divmod(time_ns, SECOND_NS)
     moment = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=second)).astimezone(zone)
     text = f"{moment.replace(tzinfo=None).isoformat(separator)}.{fraction_ns:09}"
-    assert parse_time_ns(text + moment.isoformat()[19:], NOW_NS) == time_ns
+    assert time_grammar.parse_ns(text + moment.isoformat()[19:], NOW_NS) == time_ns
     if not offset_min:
-        assert parse_time_ns(f"{text}Z", NOW_NS) == parse_time_ns(text, NOW_NS) == time_ns
+        assert time_grammar.parse_ns(f"{text}Z", NOW_NS) == time_grammar.parse_ns(text, NOW_NS) == time_ns
 
 
 @hypothesis.given(strategies.text())
 def test_no_text_breaks_the_parser(text: str) -> None:
     """Any text is a time in the range of 64 bits, or a ValueError."""
     try:
-        time_ns = parse_time_ns(text, NOW_NS)
+        time_ns = time_grammar.parse_ns(text, NOW_NS)
     except ValueError:
         return
     assert limits.TIME_NS_MIN <= time_ns <= limits.TIME_NS_MAX
@@ -112,7 +111,7 @@ def test_no_text_breaks_the_parser(text: str) -> None:
 @pytest.mark.parametrize("command", [["archive"], ["sessions", "list", "--all"], ["sessions", "export"]])
 def test_every_command_refuses_with_the_grammar(command: list[str]) -> None:
     """64, and one line with the option, the text and what could be written instead."""
-    sentence = f"--since 'yesterday' is no time. Write {query_options.TIME_GRAMMAR}."
+    sentence = f"--since 'yesterday' is no time. Write {time_grammar.GRAMMAR}."
     refused(run("", *command, "--since", "yesterday"), 64, sentence)
 
 
@@ -125,4 +124,4 @@ def test_every_option_that_takes_a_time_has_the_grammar() -> None:
         if isinstance(option, click.Option) and option.metavar == "TIME"
     ]
     assert len(options) == 5
-    assert all(query_options.TIME_GRAMMAR in (option.help or "") for option in options)
+    assert all(time_grammar.GRAMMAR in (option.help or "") for option in options)

@@ -80,6 +80,57 @@ def test_brackets_in_strings_are_not_nesting() -> None:
     assert session.parse(json.dumps(document)) == document
 
 
+def depth_of(text: str) -> int:
+    """How deep a text nests, byte by byte: the same question, answered slowly."""
+    depth = deepest = 0
+    in_string = escaped = False
+    for character in text:
+        if escaped:
+            escaped = False
+        elif in_string:
+            escaped, in_string = character == "\\", character != '"'
+        elif character == '"':
+            in_string = True
+        elif character in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in "]}":
+            depth -= 1
+    return deepest
+
+
+json_values = st.recursive(
+    st.text(alphabet='[]{}"\\a', max_size=12),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(alphabet='[{"\\', max_size=4), inner, max_size=3)
+    ),
+    max_leaves=30,
+)
+
+
+@given(json_values, st.integers(0, 20))
+def test_nesting_is_counted_outside_of_strings(value: Any, more: int) -> None:
+    """Whatever brackets, quotes and backslashes strings contain: refused for its depth just where it is too deep."""
+    for _ in range(more):
+        value = [value]
+    text = json.dumps(value)
+    if depth_of(text) > limits.SESSION_JSON_MAX_DEPTH:
+        with pytest.raises(errors.BadSessionJson, match="nests deeper"):
+            session.parse(text)
+    else:
+        with pytest.raises(errors.BadSessionJson) as caught:
+            session.parse(text)
+        assert "nests" not in str(caught.value)
+
+
+def test_very_many_containers_are_refused_before_they_are_parsed() -> None:
+    """Each takes much more than the bytes that it is written with; as many details as fit are taken."""
+    with pytest.raises(errors.BadSessionJson, match="more than 100000"):
+        session.parse('{"children":[' + ",".join(["[]"] * 100_000) + "]}")
+    document = GOOD | {"details": {f"d{number}": number for number in range(50_000)}}
+    assert session.parse(session.dump(document)) == document
+
+
 @given(st.binary(max_size=300))
 def test_any_bytes_give_a_document_or_the_one_error(raw: bytes) -> None:
     """No input raises anything else."""

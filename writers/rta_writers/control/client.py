@@ -1,17 +1,19 @@
 """Requests to the supervisor: sessions are opened, updated and closed by a message and its reply, through Redis."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, cast
 
-from rta_wire import errors, keys, name_checks, redis_url, session
+from rta_wire import errors, keys, limits, name_checks, redis_url, session
 from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_wire.session import FINAL_STATES, State
 from rta_writers.connection import redis_client, retry
-from rta_writers.control import requests
+from rta_writers.control import look, requests
 from rta_writers.control import session as control_session
+from rta_writers.control.session_info import SessionInfo
 from rta_writers.options import arguments
 from rta_writers.options.target import Target
 
@@ -123,6 +125,40 @@ class SessionClient:
             for identity, outcome in zip(identities, self.ask_all(closes), strict=True)
         }
 
+    def get(self, identity: str | None = None, *, external_id: str | None = None) -> SessionInfo:
+        """A session as it stands now: one in Redis, else the newest of that name in the catalogue.
+
+        A principal gets its own sessions, an operator all. Raises UnknownSession where there is none.
+        """
+        _check_names_one(identity, external_id)
+        if identity is not None:
+            name_checks.check_identity(arguments.text("identity", identity))
+        else:
+            name_checks.check_external_id(arguments.text("external_id", external_id))
+        return look.get(self._requests, identity or "", external_id or "")
+
+    def list(
+        self,
+        *,
+        state: str | Sequence[str] = (),
+        stream: str = "",
+        text: str = "",
+        since: str | datetime | int | None = None,
+        until: str | datetime | int | None = None,
+        details: Mapping[str, str] | None = None,
+        limit: int | None = 100,
+    ) -> Sequence[SessionInfo]:
+        """Sessions of this principal that match everything, the newest first; an operator gets those of all.
+
+        `text`: words in the identity, the identifier or the details. `stream`: a stream, or a source with all its days.
+        `since`, `until`: sessions with data between them; a datetime, nanoseconds, or text as for the commands, such as
+        `2026-11-02` or `2h`. `limit=None`: all of them.
+        """
+        query = look.build_query(state=state, stream=stream, text=text, since=since, until=until, details=details or {})
+        if limit is not None:
+            limit = arguments.whole_number("limit", limit, 1, limits.LIST_MAX_SESSIONS)
+        return look.list_sessions(self._requests, query, limit)
+
     def cancel(self, request_id: str) -> None:
         """Take back a request that has no reply yet. The call that waits for it raises RequestCancelled."""
         target = arguments.text("request_id", request_id)
@@ -163,8 +199,7 @@ class SessionClient:
 
         The supervisor is asked for the session of an external id: writers can't read where it is noted.
         """
-        if (identity is None) == (external_id is None):
-            raise errors.Usage(reason="A session is named by its identity or by external_id=: say one of them")
+        _check_names_one(identity, external_id)
         if identity is not None:
             return name_checks.check_identity(arguments.text("identity", identity))
         name = name_checks.check_external_id(arguments.text("external_id", external_id))
@@ -204,6 +239,11 @@ class SessionClient:
             self._requests.supervisors.check()
         template = self._requests.supervisors.session_template or self._keys.session_template
         return keys.Keys(prefix=self._keys.prefix, session_template=template)
+
+
+def _check_names_one(identity: str | None, external_id: str | None) -> None:
+    if (identity is None) == (external_id is None):
+        raise errors.Usage(reason="A session is named by its identity or by external_id=: say one of them")
 
 
 def _check_report(report: Any) -> messages.Report:

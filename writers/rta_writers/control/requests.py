@@ -3,22 +3,30 @@
 A supervisor that is away, as during a restart, is waited for within the timeout.
 """
 
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import redis
+import redis.exceptions
 
 from rta_wire import errors, keys, limits, redis_url
-from rta_wire.control import messages
+from rta_wire.control import messages, payload
 from rta_wire.pb import control_pb2
 from rta_writers.connection import redis_client, retry
-from rta_writers.control.supervisors import Supervisors
+from rta_writers.control.supervisors import Supervisors, too_old
 
 BLOCK_S: Final = 2.0
 SHORTEST_BLOCK_S: Final = 0.01
 PAGE_REQUESTS: Final = 200
 """Requests of one call that are under way at a time."""
+
+OVERHEAD_BYTES: Final = 1024
+"""What a message needs besides its body, at most."""
+
+NEEDED_RELEASE: Final = (0, 2)
+"""The supervisors that answer look-ups and take payloads."""
 
 RequestOutcome = control_pb2.SessionReply | errors.RtaError
 
@@ -35,11 +43,9 @@ class _PendingRequest:
     @property
     def identity(self) -> str:
         """What the request names its session by; empty where it is about none."""
-        if isinstance(self.request, control_pb2.CancelRequest):
-            return ""
-        if isinstance(self.request, control_pb2.UpdateSession) and self.request.external_id:
+        if isinstance(self.request, control_pb2.UpdateSession | control_pb2.GetSession) and self.request.external_id:
             return self.request.external_id
-        return self.request.identity
+        return messages.session_of(self.request)
 
 
 class RequestSender:
@@ -65,13 +71,50 @@ class RequestSender:
 
         They are sent again after a short outage: the supervisor may get one twice, and serves it once.
         """
-        pending = [_PendingRequest(request) for request in requests]
+        pending = [_PendingRequest(self._with_payload(request)) for request in requests]
         for first in range(0, len(pending), PAGE_REQUESTS):
             page = pending[first : first + PAGE_REQUESTS]
             self._serve(page)
             for request in page:
                 assert request.outcome is not None
                 yield request.outcome
+
+    def look_up(self, request: messages.LookUp) -> control_pb2.SessionPage:
+        """Send a look-up and wait for its page, which is removed from Redis after that: it may be large."""
+        [page] = self._ask_new_kind([request], "Looking at sessions")
+        with contextlib.suppress(redis.exceptions.NoPermissionError, *retry.REDIS_ERRORS):
+            # Where the ACL is older or Redis does not answer it expires soon.
+            self._redis.unlink(self._keys.reply(request.request_id))
+        return cast("control_pb2.SessionPage", page)
+
+    def _with_payload(self, request: messages.Request) -> messages.Request:
+        """A request that fits into a message: the text of a large one is stored in pieces first."""
+        if (
+            not isinstance(request, control_pb2.OpenSession | control_pb2.UpdateSession)
+            or request.ByteSize() <= limits.CONTROL_MAX_BYTES - OVERHEAD_BYTES
+        ):
+            return request
+        field = "session_json" if isinstance(request, control_pb2.OpenSession) else "properties_json"
+        named, pieces = payload.split(messages.new_request_id(), getattr(request, field).encode())
+        for piece in pieces:
+            piece.request_id = messages.new_request_id()
+        self._ask_new_kind(pieces, "Session JSON over 255 KiB")
+        small = type(request)()
+        small.CopyFrom(request)  # type: ignore[arg-type]
+        small.ClearField(field)
+        small.payload.CopyFrom(named)
+        return small
+
+    def _ask_new_kind(self, requests: Sequence[messages.Request], what: str) -> list[messages.ReplyBody]:
+        """Send requests that older supervisors drop, and give their replies. Raises the first error."""
+        self.supervisors.require(NEEDED_RELEASE, what)
+        outcomes = list(self.ask_all(requests))
+        for outcome in outcomes:
+            if isinstance(outcome, errors.RequestLost) and not self.supervisors.are_versions_known:
+                raise too_old(what, NEEDED_RELEASE, "none that knows this request has answered") from outcome
+            if isinstance(outcome, errors.RtaError):
+                raise outcome
+        return cast("list[messages.ReplyBody]", outcomes)
 
     def _serve(self, page: Sequence[_PendingRequest]) -> None:
         deadline_s = time.monotonic() + self._timeout_s
@@ -117,7 +160,7 @@ class RequestSender:
         ]
         for request, raw in zip(unanswered, redis_client.execute_all(self._redis, commands), strict=True):
             if raw is not None:
-                request.outcome = _outcome(bytes(raw))
+                request.outcome = _outcome(request.request, bytes(raw))
 
 
 class _SupervisorPresence:
@@ -161,9 +204,10 @@ def append_message(client: redis.Redis, key: str, raw: bytes) -> bytes:
     return entry_id
 
 
-def _outcome(raw: bytes) -> RequestOutcome:
+def _outcome(request: messages.Request, raw: bytes) -> RequestOutcome:
     try:
-        reply: Any = messages.unpack_reply(raw)
+        if isinstance(request, messages.LookUp):
+            return cast("control_pb2.SessionReply", messages.unpack_page(raw))  # `look_up` knows what it is
+        return messages.unpack_reply(raw)
     except errors.RtaError as error:
         return error
-    return cast("control_pb2.SessionReply", reply)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from rta_wire import session
 from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
@@ -27,17 +26,8 @@ class ClosedSession:
         self.missing = missing
 
     def __repr__(self) -> str:
-        lacking = "" if self.missing is None else f", missing={_describe_totals(self.missing)}"
-        return f"ClosedSession({self.identity!r}, state={self.state.value!r}, {_describe_totals(self.totals)}{lacking})"
-
-
-def _describe_totals(totals: Totals) -> str:
-    """Totals for people: what was written and from when to when."""
-    counts = f"{totals.samples} samples in {totals.bursts} bursts"
-    if totals.time_range_ns is None:
-        return counts
-    start, end = map(session.iso_from_ns, totals.time_range_ns)
-    return f"{counts} from {start} to {end}"
+        lacking = "" if self.missing is None else f", missing={self.missing.describe()}"
+        return f"ClosedSession({self.identity!r}, state={self.state.value!r}, {self.totals.describe()}{lacking})"
 
 
 class SessionRequests(Protocol):

@@ -1,5 +1,6 @@
 """What running supervisors registered in Redis: whether any runs, whom they serve, and the template of their keys."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -8,7 +9,11 @@ import redis.exceptions
 
 from rta_wire import errors, keys, redis_url
 
-_FIELDS = (keys.NODE_TEMPLATE, keys.NODE_PRINCIPALS)
+_FIELDS = (keys.NODE_TEMPLATE, keys.NODE_PRINCIPALS, keys.NODE_VERSION)
+_RELEASE = re.compile(r"(\d{1,9})\.(\d{1,9})")
+
+Release = tuple[int, int]
+"""The first two numbers of a version."""
 
 
 class Registration(NamedTuple):
@@ -16,14 +21,21 @@ class Registration(NamedTuple):
 
     session_template: str | None
     principals: frozenset[str] | None
+    version: str = ""
 
     @classmethod
     def from_reply(cls, reply: Sequence[bytes | None]) -> "Registration":
-        template, principals = reply
+        template, principals, version = reply
         return cls(
             None if template is None else template.decode(),
             None if principals is None else frozenset(principals.decode().split()),
+            (version or b"").decode(errors="replace"),
         )
+
+    def is_older_than(self, release: Release) -> bool:
+        """Whether it is known to be older."""
+        numbers = _RELEASE.match(self.version)
+        return numbers is not None and (int(numbers[1]), int(numbers[2])) < release
 
 
 UNKNOWN = Registration(None, None)
@@ -41,6 +53,8 @@ class Supervisors:
         self._principal = principal
         self.session_template: str | None = None
         """The template of session keys that a supervisor registered; None until one was seen."""
+        self._registrations: list[Registration] = []
+        """Those of the last check."""
 
     def check(self) -> bool:
         """Whether a supervisor runs that serves the principal. False where one did and may come back.
@@ -52,18 +66,37 @@ class Supervisors:
         registrations = running or ([] if last is None else [last])
         if not registrations:
             raise errors.NoSupervisor(url=redis_url.redact(self._url), prefix=self._keys.prefix)
+        self._registrations = registrations
         for registration in registrations:
             self.session_template = registration.session_template or self.session_template
-        if all(served is not None and self._principal not in served for _, served in registrations):
+        if all(served is not None and self._principal not in served for _, served, _ in registrations):
             raise errors.PrincipalNotServed(
                 principal=self._principal,
-                served=", ".join(sorted({name for _, served in registrations for name in served or ()})),
+                served=", ".join(sorted({name for _, served, _ in registrations for name in served or ()})),
             )
         return bool(running)
+
+    @property
+    def are_versions_known(self) -> bool:
+        """Whether all supervisors of the last check said their version: an ACL file of 0.1.0 lets no writer read it."""
+        return all(registration.version for registration in self._registrations)
+
+    def require(self, release: Release, what: str) -> None:
+        """Raise where a supervisor is too old for something, which it would take for a mistake: any may get the
+        request."""
+        self.check()
+        for registration in self._registrations:
+            if registration.is_older_than(release):
+                raise too_old(what, release, f"one of version {registration.version} is running")
 
     def _running(self) -> list[Registration | None]:
         nodes: Any = self._redis.zrange(self._keys.nodes(), 0, -1)
         return [_read(self._redis, self._keys.node(node.decode())) for node in nodes]
+
+
+def too_old(what: str, release: Release, found: str) -> errors.SupervisorTooOld:
+    """The error for something that a supervisor does not know. `found`: a clause for people."""
+    return errors.SupervisorTooOld(what=what, needed=".".join(map(str, release)), found=found)
 
 
 def registered_template(client: redis.Redis, names: keys.Keys) -> str:

@@ -6,12 +6,14 @@ Checks types and ranges. Which names are valid is left to `rta_wire.name_checks`
 
 import math
 import operator
+import time
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
 
-from rta_wire import errors, limits
+from rta_wire import errors, limits, time_grammar
 from rta_wire.control.totals import COUNT_MAX, Totals
 from rta_writers.options import parse
 
@@ -110,7 +112,9 @@ def totals(name: str, value: Any) -> Totals | None:
         return None
     if not isinstance(value, Totals):
         raise refuse(name, value, "Totals of rta_wire.control.totals, such as Totals(samples=1000)")
-    times_ns = [None if ns is None else _time_ns(name, ns) for ns in (value.start_ns, value.end_ns)]
+    times_ns = [
+        None if ns is None else _time_ns(f"{name}.start_ns and end_ns", ns) for ns in (value.start_ns, value.end_ns)
+    ]
     return Totals(
         whole_number(f"{name}.bursts", value.bursts, 0, COUNT_MAX),
         whole_number(f"{name}.samples", value.samples, 0, COUNT_MAX),
@@ -120,8 +124,21 @@ def totals(name: str, value: Any) -> Totals | None:
     )
 
 
+def point_in_time_ns(name: str, value: Any) -> int:
+    """Nanoseconds since 1970 of a datetime, of a text in the grammar of times, or as they are."""
+    if isinstance(value, datetime):
+        moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
+    if isinstance(value, str):
+        try:
+            return time_grammar.parse_ns(value, time.time_ns())
+        except ValueError:
+            raise refuse(name, value, f"{time_grammar.GRAMMAR}; or a datetime") from None
+    return _time_ns(name, value)
+
+
 def _time_ns(name: str, value: Any) -> int:
-    return whole_number(f"{name}.start_ns and end_ns", value, limits.TIME_NS_MIN, limits.TIME_NS_MAX)
+    return whole_number(name, value, limits.TIME_NS_MIN, limits.TIME_NS_MAX)
 
 
 def json_object(properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,19 +1,19 @@
 """What a driver calls on its Spark session: register the source, tune Spark, make a frame deterministic."""
 
 import logging
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.utils import to_str
 
 from rta_wire import errors
 from rta_writers.options import arguments
 from rta_writers.options.write import GROUP_ROWS
+from rta_writers.spark import connect, import_guard
 from rta_writers.spark.metrics import Metrics
 from rta_writers.spark.source import RtaDataSource
-from rta_writers.spark.ui_metrics import UiMetrics
 
 log: Final = logging.getLogger("rta_writers")
 
@@ -47,37 +47,26 @@ _TUNED: Final[dict[int, dict[str, str]]] = {}
 
 
 def register(spark: SparkSession, *, tune_spark: bool = True) -> Metrics:
-    """Register `format("rta")` with a Spark session, and tune that. Gives the counters of its writers."""
-    _check_session(spark)
+    """Register `format("rta")` with a Spark session, and tune that. Gives the counters of its writers.
+
+    Over Spark Connect nothing is counted.
+    """
+    connect.check_session(spark)
     arguments.boolean("tune_spark", tune_spark)
     if tune_spark:
         tune(spark)
-    metrics = Metrics(spark.sparkContext, UiMetrics(spark).show)
-    _ignore_closed_connections(spark.sparkContext)
-    attributes = {"metrics": metrics, "pushdown": spark.conf.get(FILTERS, "false") == "true", "__module__": __name__}
-    # A class for each session, which Spark pickles by value, together with the counters.
-    source = type("RegisteredRtaDataSource", (RtaDataSource,), attributes)
-    spark.dataSource.register(source)
+    if connect.is_remote(spark):
+        connect.register(spark, import_guard.guarded_source(RtaDataSource))
+        log.info("Spark Connect: tasks can't count what they write, for these metrics and for Spark's SQL page")
+        return Metrics(None)
+    # A client of Spark Connect need not have py4j, which these import.
+    from rta_writers.spark import driver_log, ui_metrics  # noqa: PLC0415
+
+    metrics = Metrics(spark.sparkContext, ui_metrics.UiMetrics(spark).show)
+    driver_log.ignore_closed_connections(spark.sparkContext)
+    driver_log.ignore_replacements(spark.sparkContext)
+    spark.dataSource.register(import_guard.guarded_source(RtaDataSource, metrics=metrics))
     return metrics
-
-
-def _ignore_closed_connections(context: Any) -> None:
-    """Keep a streaming query that is stopped from printing a traceback.
-
-    Spark's JVM sends accumulators of plans and commits from the thread of the query. Stopping a query interrupts the
-    thread, which closes the connection; Spark opens another one when it needs it. PySpark's server takes a closed
-    connection for an error.
-    """
-    server = getattr(context, "_accumulatorServer", None)
-    if server is None or "handle_error" in vars(server):
-        return
-    handle_other_error = server.handle_error
-
-    def handle_error(request: Any, address: Any) -> None:
-        if not isinstance(sys.exception(), EOFError):
-            handle_other_error(request, address)
-
-    server.handle_error = handle_error
 
 
 def tune(spark: SparkSession, *, columns: int = 3) -> dict[str, str]:
@@ -85,7 +74,7 @@ def tune(spark: SparkSession, *, columns: int = 3) -> dict[str, str]:
 
     What a user has set stays. Gives what was set, and logs it.
     """
-    _check_session(spark)
+    connect.check_session(spark)
     columns = arguments.whole_number("columns", columns, 1, COLUMNS_MAX)
     rows = min(BATCH_ROWS, max(BATCH_ROWS_MIN, BATCH_VALUES // columns))
     settings = {BYTES_PER_BATCH: UNBOUNDED, ROWS_PER_BATCH: str(rows), FILTERS: "true"}
@@ -105,9 +94,13 @@ def tune(spark: SparkSession, *, columns: int = 3) -> dict[str, str]:
     return changed
 
 
-def _check_session(spark: Any) -> None:
-    if not isinstance(spark, SparkSession):
-        raise arguments.refuse("spark", spark, "a SparkSession")
+def check(frame: DataFrame, **options: Any) -> None:
+    """Raise what a writer with these options would refuse about them, the columns of a frame, the session or Redis.
+
+    Spark asks for the writer of a streaming query in the thread of the query, after `start()` has returned.
+    """
+    _check_frame(frame)
+    RtaDataSource({name: to_str(value) or "" for name, value in options.items()}).write_options(frame.schema)
 
 
 def deterministic(frame: DataFrame, *, partitions: int, by: str | Sequence[str] = ("time",)) -> DataFrame:
@@ -116,8 +109,7 @@ def deterministic(frame: DataFrame, *, partitions: int, by: str | Sequence[str] 
     Rows go to one of `partitions` by a hash of the columns `by`, and are sorted by all columns within it. Spark does
     not sort streaming frames: there each partition of a micro-batch is sorted in the memory of its task.
     """
-    if not isinstance(frame, DataFrame):
-        raise arguments.refuse("frame", frame, "a DataFrame of Spark")
+    _check_frame(frame)
     partitions = arguments.whole_number("partitions", partitions, 1, PARTITIONS_MAX)
     by = (by,) if isinstance(by, str) else by
     if not isinstance(by, (list, tuple)) or not by or not all(isinstance(name, str) for name in by):
@@ -129,6 +121,11 @@ def deterministic(frame: DataFrame, *, partitions: int, by: str | Sequence[str] 
     if not frame.isStreaming:
         return repartitioned.sortWithinPartitions(*frame.columns)
     return repartitioned.mapInArrow(sort_partition, frame.schema)
+
+
+def _check_frame(frame: Any) -> None:
+    if not isinstance(frame, DataFrame):
+        raise arguments.refuse("frame", frame, "a DataFrame of Spark")
 
 
 def sort_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -50,17 +50,22 @@ class TaskMetricsParam(AccumulatorParam[tuple[TaskMetrics, ...]]):
 
 
 class Metrics:
-    """Counters of all writes through one registration. In tasks it can only be added to; the driver reads it."""
+    """Counters of all writes through one registration. In tasks it can only be added to; the driver reads it.
+
+    Without a Spark context, over Spark Connect, there are none.
+    """
 
     def __init__(self, context: Any, show: Callable[[int, TaskStats], None] | None = None) -> None:
         self._sum = TaskStats()
         self._show = show
         self._epochs: collections.OrderedDict[tuple[str, int], TaskStats] = collections.OrderedDict()
-        self._accumulator = context.accumulator((), TaskMetricsParam(self._add_task))
+        self._accumulator = context and context.accumulator((), TaskMetricsParam(self._add_task))
 
     def __repr__(self) -> str:
         if "_sum" not in vars(self):
             return "Metrics(of a task, which can only add to them)"
+        if self._accumulator is None:
+            return "Metrics(over Spark Connect, where nothing is counted)"
         return f"Metrics({', '.join(f'{name}={count}' for name, count in self.as_dict().items())})"
 
     def add(self, task: TaskMetrics) -> None:
@@ -73,16 +78,18 @@ class Metrics:
 
     def as_dict(self) -> dict[str, float]:
         """Counters of all tasks so far by name, with the compression ratio."""
-        return stats_dict(self._sum)
+        return stats_dict(self._sum) if self._accumulator is not None else {}
 
     def progress(self, query: Any) -> list[dict[str, Any]]:
         """The recent progress of a streaming query as Spark gives it, with the counters of each epoch as `rta`."""
         if not hasattr(query, "recentProgress"):
             raise arguments.refuse("query", query, "a streaming query, as start() gives it")
         return [
-            {**epoch, "rta": stats_dict(self._epochs.get((str(query.id), int(epoch["batchId"])), TaskStats()))}
-            for epoch in query.recentProgress
+            {**epoch, "rta": self._epoch_dict(str(query.id), int(epoch["batchId"]))} for epoch in query.recentProgress
         ]
+
+    def _epoch_dict(self, query: str, epoch: int) -> dict[str, float]:
+        return stats_dict(self._epochs.get((query, epoch), TaskStats())) if self._accumulator is not None else {}
 
     def _add_task(self, task: TaskMetrics) -> None:
         self._sum = sum_stats(self._sum, task.stats)

@@ -14,6 +14,7 @@ from rta_wire import errors
 from rta_writers.connection import redis_client
 from rta_writers.options.read import ReadOptions
 from rta_writers.read import batches, plan
+from rta_writers.spark.import_guard import Guarded
 
 
 class RangePartition(InputPartition):
@@ -24,7 +25,7 @@ class RangePartition(InputPartition):
         self.entry_range = entry_range
 
 
-class PartitionReader:
+class PartitionReader(Guarded):
     """What the batch reader and the streaming reader share. Spark pickles it, so it holds plain values only."""
 
     def __init__(self, options: ReadOptions, schema: sql.StructType) -> None:

@@ -1,7 +1,8 @@
 """The Spark data source `rta`: checks options and columns, and makes the readers and writers that Spark runs."""
 
 import inspect
-from typing import Any, ClassVar, Final
+import sys
+from typing import Any, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import types as sql
@@ -30,15 +31,15 @@ ARROW_SCHEMA_OPTIONS: Final[dict[str, Any]] = (
 )
 """Spark 4.1 has no choice of the time zone of timestamps: it is UTC there."""
 
+FILTER_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The module of Spark's Python process that offers filters to a reader."""
+
 
 class RtaDataSource(DataSource):
     """`format("rta")`."""
 
-    metrics: ClassVar[Metrics | None] = None
+    metrics: Metrics | None = None
     """Counters of the driver that registered the source."""
-
-    pushdown: ClassVar[bool] = False
-    """Whether readers take filters over from Spark: only where `spark.sql.python.filterPushdown.enabled` is true."""
 
     @classmethod
     def name(cls) -> str:
@@ -48,7 +49,7 @@ class RtaDataSource(DataSource):
         return spark_reader.spark_schema(ReadOptions.parse(self.options))
 
     def reader(self, schema: sql.StructType) -> DataSourceReader:
-        reader_class = spark_pushdown.PushdownReader if self.pushdown else spark_reader.BatchReader
+        reader_class = spark_pushdown.PushdownReader if _takes_filters() else spark_reader.BatchReader
         return reader_class(ReadOptions.parse(self.options), schema)
 
     def streamReader(self, schema: sql.StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
@@ -57,13 +58,13 @@ class RtaDataSource(DataSource):
     def writer(self, schema: sql.StructType, overwrite: bool) -> DataSourceArrowWriter:
         if overwrite:
             raise errors.Usage(reason="Format 'rta' only appends: use .mode(\"append\")")
-        options = self._write_options(schema)
+        options = self.write_options(schema)
         return spark_writer.BatchWriter(options, task_unit.job_name(options), self.metrics)
 
     def streamWriter(self, schema: sql.StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: ARG002, N802 - Spark's names
-        return spark_writer.StreamWriter(self._write_options(schema), self.metrics)
+        return spark_writer.StreamWriter(self.write_options(schema), self.metrics)
 
-    def _write_options(self, schema: sql.StructType) -> WriteOptions:
+    def write_options(self, schema: sql.StructType) -> WriteOptions:
         """The options of a writer. Raises before any task starts where the frame can't be written."""
         worker_gc.freeze_gc()
         options = WriteOptions.parse(self.options)
@@ -73,3 +74,13 @@ class RtaDataSource(DataSource):
             raise errors.Usage(reason=f"Format 'rta' can't take the frame: {error}") from error
         frames.choose_encoder(options, columns)
         return session_resolver.check_open(options)
+
+
+def _takes_filters() -> bool:
+    """Whether Spark asks for a reader in order to offer it filters.
+
+    Only then a reader may have `pushFilters`: Spark refuses such a reader where
+    `spark.sql.python.filterPushdown.enabled` is false, which the data source can't see.
+    """
+    main_spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return FILTER_WORKER in sys.modules or (main_spec is not None and main_spec.name == FILTER_WORKER)

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from rta_writers.options.write import WriteOptions
 from rta_writers.spark import worker_gc
+from rta_writers.spark.import_guard import Guarded
 from rta_writers.spark.metrics import Metrics, TaskMetrics
 from rta_writers.write import commit as write_commit
 from rta_writers.write import task_unit
@@ -29,7 +30,7 @@ class TaskCommitMessage(WriterCommitMessage):
     result: TaskResult
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(Guarded, DataSourceArrowWriter):
     """Writes a batch. The job is new for each `save()` unless it has a name, and the same for all of its attempts."""
 
     def __init__(self, options: WriteOptions, job: str, metrics: Metrics | None) -> None:
@@ -47,7 +48,7 @@ class BatchWriter(DataSourceArrowWriter):
         write_commit.abort(self._options, _results(messages))
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(Guarded, DataSourceStreamArrowWriter):
     """Writes a streaming query. Its units live as long as its checkpoint, its epochs are the micro-batches."""
 
     def __init__(self, options: WriteOptions, metrics: Metrics | None) -> None:

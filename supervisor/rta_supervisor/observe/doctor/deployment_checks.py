@@ -33,6 +33,8 @@ LIMIT_REMEDIES: Final = {
     "session_units": "One of its sessions has more units than anybody writes on purpose: see its jobs.",
     principal_limits.SPOILT_KEYS: "It spoils keys of its own sessions, which end nevertheless: see its jobs.",
     "session_properties": "It invents new properties with its updates: see its jobs.",
+    "payload_bytes": "It stores large Session JSON that no request names: see its jobs.",
+    "unread_reply_bytes": "It asks for sessions and does not read the replies: see its jobs, and the ACL of writers.",
     "webhook_deliveries": "Its sessions change faster than a webhook takes: see its jobs and rta-supervisor dlq list.",
     "webhooks.max_pending": "It has most of the deliveries that wait for a webhook: see its jobs and the receiver.",
     "control.dead_letters_max": "Its messages can't be applied, and its oldest dead letters are gone: see its jobs.",

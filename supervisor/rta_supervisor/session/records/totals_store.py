@@ -1,6 +1,7 @@
 """Folds what writers report, and the marks that they leave beside their data, into the totals of sessions."""
 
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -25,6 +26,9 @@ UNCHANGED_ITEMS: Final = 4
 CALL_SESSIONS: Final = 50
 """Sessions in one call where all live on one server: a call costs as much as what it does for one session, and Redis
 serves nobody else meanwhile."""
+
+PAGE_CALLS: Final = 10
+"""Calls in one round trip: what they hold is packed at once, and requests wait for that."""
 
 NAMED_UNITS: Final = 10
 SPOILT_MAX_CHARS: Final = 500
@@ -57,7 +61,8 @@ class TotalsStore(RecordReader):
     ) -> list[FoldResult]:
         """Join reports into sessions. `principal`: the one that reported; None folds into sessions of any principal."""
         parts = fold_calls.split(reports)
-        results = await map_pages(parts, functools.partial(self._fold_page, principal))
+        calls = list(fold_calls.group(parts, self._call_sessions))
+        results = await map_pages(calls, functools.partial(self._fold_calls, principal), size=PAGE_CALLS)
         if len(parts) == len(reports):
             return results
         by_session: dict[SessionKey, list[FoldResult]] = {}
@@ -65,13 +70,12 @@ class TotalsStore(RecordReader):
             by_session.setdefault(key, []).append(result)
         return [model.join_fold_results(by_session[key]) for key in reports]
 
-    async def _fold_page(self, principal: str | None, reports: Sequence[fold_calls.UnitReports]) -> list[FoldResult]:
+    async def _fold_calls(
+        self, principal: str | None, calls: Sequence[Sequence[fold_calls.UnitReports]]
+    ) -> list[FoldResult]:
         max_units = self._config.limits.session_units
         answers = await self._link.do_all(
-            [
-                server_functions.fold(self._keys, page, max_units=max_units, principal=principal)
-                for page in fold_calls.group(reports, self._call_sessions)
-            ]
+            [server_functions.fold(self._keys, reports, max_units=max_units, principal=principal) for reports in calls]
         )
         folded = [answer for page in answers for answer in page]
         _count_growth(folded)
@@ -83,7 +87,7 @@ class TotalsStore(RecordReader):
                 surplus,
             )
             for ((identity, stream_session_id), _), (outcome, stream, names, surplus, *_) in zip(
-                reports, folded, strict=True
+                itertools.chain.from_iterable(calls), folded, strict=True
             )
         ]
 

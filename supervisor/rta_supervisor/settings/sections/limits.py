@@ -10,6 +10,8 @@ from rta_supervisor.settings.sections import checks
 DEFAULT_WEIGHT: Final = 1.0
 WEIGHT_MIN: Final = 0.01
 WEIGHT_MAX: Final = 100
+BYTES_MIN: Final = 1024 * 1024
+"""Limits of bytes: less would refuse one payload, or one page, of the largest size."""
 
 
 class LimitsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -21,6 +23,8 @@ class LimitsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session_units: int = 100_000
     session_properties: int = 1000
     webhook_deliveries: int = 10_000
+    payload_bytes: int = 16 * 1024 * 1024
+    unread_reply_bytes: int = 16 * 1024 * 1024
     weights: dict[str, float] = {}
 
     def weight(self, principal: str) -> float:
@@ -33,6 +37,10 @@ class LimitsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         checks.refuse_first(
             [
                 *((f"limits.{name}", getattr(self, name) < 1, checks.NOT_ABOVE_0) for name in counts),
+                *(
+                    (f"limits.{name}", getattr(self, name) < BYTES_MIN, f"it is less than {BYTES_MIN}, which is 1 MiB")
+                    for name in ("payload_bytes", "unread_reply_bytes")
+                ),
                 *(
                     (sources.dotted(("limits", "weights", name)), not WEIGHT_MIN <= weight <= WEIGHT_MAX, other_weight)
                     for name, weight in self.weights.items()

@@ -1,6 +1,7 @@
 """Control messages: each kind survives the wire, and what is no message is refused."""
 
 import copy
+import hashlib
 from typing import Any
 
 import pytest
@@ -8,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rta_wire import errors
-from rta_wire.control import messages
+from rta_wire.control import messages, payload
 from rta_wire.pb import control_pb2
+
+PAYLOAD, [PIECE] = payload.split("p", b"data")
+PIECE.request_id = "r"
 
 MESSAGES: list[Any] = [
     control_pb2.OpenSession(request_id="r", identity="i", stream="s", session_json="{}"),
@@ -19,6 +23,21 @@ MESSAGES: list[Any] = [
     control_pb2.UpdateSession(request_id="r", identity="i", properties_json="{}", state="waiting"),
     control_pb2.CancelRequest(request_id="r", target_request_id="s"),
     control_pb2.ResurrectSession(request_id="r", identity="i"),
+    control_pb2.GetSession(request_id="r", identity="i", json_offset=7),
+    control_pb2.GetSession(request_id="r", external_id="x"),
+    control_pb2.ListSessions(
+        request_id="r",
+        text="a b",
+        states=["open", "closed"],
+        stream="s",
+        since_ns=-1,
+        details={"Rig": "4"},
+        after=control_pb2.PageCursor(stream_session_id=1, identity="i"),
+    ),
+    control_pb2.ListSessions(request_id="r"),
+    PIECE,
+    control_pb2.OpenSession(request_id="r", identity="i", stream="s", payload=PAYLOAD),
+    control_pb2.UpdateSession(request_id="r", identity="i", payload=PAYLOAD),
 ]
 
 
@@ -41,6 +60,24 @@ def test_a_control_message_survives_the_wire(message: Any) -> None:
         control_pb2.OpenSession(request_id="r", identity="i", stream="s", external_id="x\n"),
         control_pb2.UpdateSession(request_id="r", external_id="x\n"),
         control_pb2.UpdateSession(request_id="r", identity="i", external_id="x"),
+        control_pb2.GetSession(request_id="r"),
+        control_pb2.GetSession(request_id="r", identity="i", external_id="x"),
+        control_pb2.GetSession(request_id="r", external_id="x\n"),
+        control_pb2.ListSessions(request_id="r", states=["ajar"]),
+        control_pb2.ListSessions(request_id="r", stream="s{}"),
+        control_pb2.ListSessions(request_id="r", text="x" * 1025),
+        control_pb2.ListSessions(request_id="r", details={"x": "y" * 1024}),
+        control_pb2.ListSessions(request_id="r", details={str(number): "" for number in range(21)}),
+        control_pb2.ListSessions(request_id="r", after=control_pb2.PageCursor(stream_session_id=1)),
+        control_pb2.StorePiece(request_id="r", payload_id="p", data=b"data", checksum=b"other"),
+        control_pb2.StorePiece(request_id="r", payload_id="p{}", data=b"data", checksum=PIECE.checksum),
+        control_pb2.StorePiece(request_id="r", payload_id="p", number=8, data=b"data", checksum=PIECE.checksum),
+        control_pb2.StorePiece(request_id="r", payload_id="p", checksum=hashlib.sha256().digest()),
+        control_pb2.OpenSession(request_id="r", identity="i", stream="s", session_json="{}", payload=PAYLOAD),
+        control_pb2.UpdateSession(request_id="r", identity="i", properties_json="{}", payload=PAYLOAD),
+        control_pb2.UpdateSession(request_id="r", identity="i", payload=control_pb2.Payload(id="p", pieces=9)),
+        control_pb2.UpdateSession(request_id="r", identity="i", payload=control_pb2.Payload(id="p")),
+        control_pb2.UpdateSession(request_id="r", identity="i", payload=control_pb2.Payload(id="p*", pieces=1)),
         control_pb2.Progress(identity="i", unit=""),
         control_pb2.Progress(identity="i", unit="u", totals=control_pb2.Totals(start_time=2, end_time=1)),
         control_pb2.Heartbeat(identity=""),
