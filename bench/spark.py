@@ -23,6 +23,8 @@ from bench.measure import Case, constant
 from rta_writers.spark import driver as rta_spark
 
 CHANNELS = 100
+WIDE_CHANNELS = 1_000
+VERY_WIDE_CHANNELS = 5_000
 START_NS = 1_700_000_000_000_000_000
 ROWS = 20_000_000
 FEW_ROWS = 6_000_000
@@ -110,11 +112,11 @@ def long_frame(rows: int) -> DataFrame:
     )
 
 
-def wide_frame(samples: int) -> DataFrame:
+def wide_frame(samples: int, channels: int) -> DataFrame:
     """The same samples with a column for each channel."""
     ready()
-    values = [f"(id * {CHANNELS} + {channel}) * 0.25D c{channel}" for channel in range(CHANNELS)]
-    rows = parts.spark().range(0, samples // CHANNELS, 1, 2)
+    values = [f"(id * {channels} + {channel}) * 0.25D c{channel}" for channel in range(channels)]
+    rows = parts.spark().range(0, samples // channels, 1, 2)
     return rows.selectExpr(f"{START_NS} + id * 10000000 time", *values)
 
 
@@ -138,10 +140,10 @@ def to_nowhere(rows: int) -> float:
     return per_second(rows, lambda: save(frame, "idle"))
 
 
-def wide_to_redis(samples: int) -> float:
-    ids = ",".join(f"c{channel}={channel}" for channel in range(CHANNELS))
-    frame, options = wide_frame(samples), {**parts.fresh_session().options(), "channels": ids}
-    rta_writers.tune(parts.spark(), columns=CHANNELS + 1)
+def wide_to_redis(samples: int, channels: int = CHANNELS) -> float:
+    ids = ",".join(f"c{channel}={channel}" for channel in range(channels))
+    frame, options = wide_frame(samples, channels), {**parts.fresh_session().options(), "channels": ids}
+    rta_writers.tune(parts.spark(), columns=channels + 1)
     try:
         return per_second(samples, lambda: save(frame, "rta", options))
     finally:
@@ -240,6 +242,13 @@ def bench_long_form(quick: bool) -> Iterator[Case]:
         functools.partial(wide_to_redis, rows),
         functools.partial(to_redis, rows),
         2,
+    )
+    yield Case(
+        "wide form, 5,000 channels, against 1,000 channels",
+        "samples/s",
+        functools.partial(wide_to_redis, rows, VERY_WIDE_CHANNELS),
+        functools.partial(wide_to_redis, rows, WIDE_CHANNELS),
+        0.5,
     )
 
 

@@ -6,6 +6,9 @@ from typing import Final
 from rta_wire import errors, limits, quoting
 
 _STREAM_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.STREAM_NAME_MAX_CHARS - 1}}}")
+_ESCAPE: Final = "0x"
+_TO_ESCAPE: Final = re.compile(rf"(?:{_ESCAPE})*[._-]")
+_ESCAPED: Final = re.compile(rf"(?:{_ESCAPE})+[._-]")
 _PRINCIPAL: Final = re.compile(r"[\w.-]+")
 BRACES: Final = re.compile(r"[{}]")
 _REQUEST_ID: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{limits.REQUEST_ID_MAX_CHARS}}}")
@@ -22,6 +25,20 @@ def check_stream_name(name: str) -> str:
             f"and has at most {limits.STREAM_NAME_MAX_CHARS} characters",
         )
     return name
+
+
+def escape_stream_name(text: str) -> str:
+    """The name of a stream for a text that may begin with '.', '_' or '-': those get `0x` in front, others stay.
+
+    No two texts have the same name: one that looks as if it were escaped gets `0x` too. `unescape_stream_name` gives
+    the text back. Raises `BadName` where the result is not valid for another reason.
+    """
+    return check_stream_name(_ESCAPE + text if _TO_ESCAPE.match(text) else text)
+
+
+def unescape_stream_name(name: str) -> str:
+    """The text that `escape_stream_name` made the name of a stream from."""
+    return name.removeprefix(_ESCAPE) if _ESCAPED.match(name) else name
 
 
 def check_request_id(request_id: str, what: str = "Request id") -> str:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 import rta_writers
 from rta_wire import errors
 from rta_writers.spark import driver as rta_spark
-from tests.support import samples
+from tests.support import samples, waiting
 
 ROWS = 30_000
 
@@ -153,6 +153,47 @@ def test_a_closed_session_takes_no_rows(
     assert samples.rows(client, "rig") == []
 
 
+def test_a_query_writes_a_stream_for_each_partition_of_its_source(
+    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient, tmp_path: Path
+) -> None:
+    """Rows of two topics, as Kafka's source names them, over several micro-batches."""
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).option("numPartitions", 2).load()
+    rows = source.selectExpr(
+        "'_cars' topic",
+        "cast(value % 2 as int) partition",
+        "concat('car-', value % 4) session",
+        "1 channel",
+        "value time",
+        "value / 4D value",
+    )
+    with rta_writers.sessions(sessions, stream="{topic}-{partition}") as group:
+        writer = rows.writeStream.format("rta").options(**group.options)
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        try:
+            waiting.wait_until(lambda: query.exception() is not None or len(query.recentProgress) >= 2, timeout_s=60)
+        finally:
+            query.stop()
+    assert sorted(group.ended) == [f"car-{number}" for number in range(4)]
+    count = sum(ended.totals.samples for ended in group.ended.values())
+    assert count >= 20
+    for partition in range(2):
+        numbers = range(partition, count, 2)
+        assert sorted(samples.rows(client, f"0x_cars-{partition}")) == [(1, n, n / 4) for n in numbers]
+
+
+def test_a_wide_frame_names_its_streams(
+    spark: SparkSession, client: redis.Redis, sessions: rta_writers.SessionClient
+) -> None:
+    """By a column `stream`, in a batch."""
+    names = "concat('lap-', id) session", "concat('rig-', id % 2) stream"
+    rows = spark.range(0, 4, 1, 2).selectExpr(*names, "id time", "id / 4D rpm", "id * 2 speed")
+    with rta_writers.sessions(sessions) as group:
+        rows.write.format("rta").mode("append").options(**group.options, channels="rpm=1,speed=2").save()
+    for number in range(2):
+        expected_rows = [(1, n, n / 4) for n in (number, number + 2)] + [(2, n, n * 2.0) for n in (number, number + 2)]
+        assert sorted(samples.rows(client, f"rig-{number}")) == expected_rows
+
+
 def test_spark_is_tuned_where_its_user_has_not(spark: SparkSession) -> None:
     """Values of a user's own stay; ours can be changed by us again, for wide frames."""
     other = spark.newSession()
@@ -160,6 +201,10 @@ def test_spark_is_tuned_where_its_user_has_not(spark: SparkSession) -> None:
     assert set(rta_writers.tune(other)) == {rta_spark.BYTES_PER_BATCH, rta_spark.FILTERS}
     assert other.conf.get(rta_spark.ROWS_PER_BATCH) == "1234"
     assert rta_writers.tune(spark, columns=101)[rta_spark.ROWS_PER_BATCH] == "16336"
+    assert spark.conf.get(rta_spark.CODEGEN_FIELDS) == "202"
+    assert rta_writers.tune(spark, columns=5001)[rta_spark.ROWS_PER_BATCH] == "512"
+    # One method for so many columns takes more than the heap.
+    assert spark.conf.get(rta_spark.CODEGEN_FIELDS) == "100"
     assert rta_writers.tune(spark)[rta_spark.ROWS_PER_BATCH] == "131072"
 
 

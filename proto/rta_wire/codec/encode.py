@@ -113,13 +113,16 @@ class Encoder:
             raise errors.BadSamples(reason=f"several columns feed one channel: {dict(channels)}")
         first = 0
         for batch in columns.rebatch(batches, wide.group_rows(len(channels), self.options)):
-            values = {channel: columns.get_column(batch, name) for name, channel in channels.items()}
+            values = dict(zip(channels.values(), columns.get_columns(batch, channels), strict=True))
             yield from self._table(columns.get_column(batch, time), values, first)
             first += batch.num_rows
 
     def table(self, times: Any, values: Mapping[int, Any]) -> Iterator[Burst]:
         """Wide form from arrays: the times, and for each channel id as many values."""
         step = wide.group_rows(len(values), self.options)
+        if len(times) <= step:
+            yield from self._table(times, values, 0)
+            return
         for first in range(0, len(times), step):
             part = slice(first, first + step)
             part_values = {channel: array[part] for channel, array in values.items()}

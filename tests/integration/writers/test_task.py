@@ -6,15 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import redis
-from hypothesis import given
-from hypothesis import strategies as st
 
 import rta_writers
 from rta_wire import errors
 from rta_wire.codec import layout
 from rta_writers.options.target import Target
 from rta_writers.options.write import GROUP_ROWS, WriteOptions
-from rta_writers.write.task import CONNECTIONS_MAX, Task, by_session
+from rta_writers.write import commit
+from rta_writers.write.task import CONNECTIONS_MAX, Task
 from tests.integration.writers.tasks import START_NS, expected, long, run, write
 from tests.support import stream_content
 
@@ -227,11 +226,52 @@ def test_many_sessions_of_one_task_share_few_connections(
         assert [value for _, _, value in samples] == [(number + count * turn) / 4 for turn in range(3)]
 
 
-@given(st.lists(st.integers(0, 20), min_size=1, max_size=200))
-def test_rows_are_divided_by_session_in_their_order(names: list[int]) -> None:
-    batch = pa.record_batch({"session": [f"car-{name}" for name in names], "row": list(range(len(names)))})
-    divided = {identity: rows["row"].to_pylist() for identity, rows in by_session(batch)}
-    oracle: dict[str, list[int]] = {}
-    for row, name in enumerate(names):
-        oracle.setdefault(f"car-{name}", []).append(row)
-    assert divided == oracle
+@pytest.mark.parametrize(
+    ("columns", "options"),
+    [
+        ({"channel": [1, 1], "value": [0.5, 1.5]}, {}),
+        ({"channel": [1, 1], "value": [0.5, 1.5]}, {"delivery": "staged"}),
+        ({"rpm": [0.5, 1.5]}, {"channels": "rpm=1"}),
+        ({"channels": [[1], [1]], "values": [[0.5], [1.5]]}, {}),
+        ({"event_definition_id": [5, 6]}, {}),
+    ],
+    ids=["long", "staged", "wide", "rows", "events"],
+)
+def test_rows_name_the_streams_of_their_sessions(
+    client: redis.Redis,
+    sessions: rta_writers.SessionClient,
+    columns: dict[str, Any],
+    options: dict[str, str],
+) -> None:
+    """Two streams in one task, in every form; a retry adds nothing."""
+    names = {"session": ["a", "b"], "topic": ["_cars", "bikes"], "partition": [0, 7]}
+    batch = pa.record_batch({**names, "time": [START_NS, START_NS + 1], **columns})
+    with rta_writers.sessions(sessions, stream="{topic}-{partition}") as group:
+        settings = WriteOptions.parse({**group.options, **options})
+        for _ in range(2):
+            commit.commit(settings, [run(settings, batch)], epoch=0)
+    for number, (identity, stream) in enumerate({"a": "0x_cars-0", "b": "bikes-7"}.items()):
+        stream_session_id: Any = client.hget(f"sessions:{identity}", "streamSessionId")
+        where = (client, stream, int(stream_session_id))
+        if "event_definition_id" in columns:
+            assert [event.event_definition_id for event in stream_content.events(*where)] == [5 + number]
+        else:
+            assert stream_content.samples(*where) == [(1, START_NS + number, number + 0.5)]
+        assert group.ended[identity].state == "closed"
+
+
+def test_a_session_stays_in_the_stream_of_its_first_row(sessions: rta_writers.SessionClient) -> None:
+    """A row that names another one fails its task, in a later batch as well as in another task."""
+    first, other = (
+        pa.record_batch({"session": ["a"], "stream": [stream], "channel": [1], "time": [1], "value": [1.0]})
+        for stream in ("x", "y")
+    )
+    with rta_writers.sessions(sessions) as group:
+        settings = WriteOptions.parse(group.options)
+        conflict = "Session 'a' is open already with the stream 'x', not 'y'"
+        with pytest.raises(errors.SessionConflict, match=conflict):
+            run(settings, first, other)
+        with pytest.raises(errors.SessionConflict, match=conflict):
+            run(settings, other, unit="job/1")
+        run(settings, first)
+    assert group.ended["a"].totals.samples == 1

@@ -7,13 +7,13 @@ from typing import Any, Self, cast
 
 import msgspec
 
-from rta_wire import errors, keys, name_checks, session
+from rta_wire import errors, keys, session
 from rta_wire.pb import control_pb2
 from rta_wire.session import FINAL_STATES, State
 from rta_writers.connection import redis_client
 from rta_writers.control import client
 from rta_writers.control import session as control_session
-from rta_writers.options import arguments
+from rta_writers.options import arguments, stream_template
 
 
 class SessionGroup:
@@ -26,7 +26,7 @@ class SessionGroup:
         self.name = uuid.uuid4().hex
         self.ended: dict[str, control_session.ClosedSession] = {}
         self._sessions = sessions
-        self._stream = name_checks.check_stream_name(arguments.text("stream", stream))
+        self._stream = stream_template.StreamTemplate.parse(arguments.text("stream", stream)).text
         self._keys = sessions.registered_keys()
         self._properties = properties
         self._stream_session_ids: dict[str, int] = {}
@@ -96,8 +96,14 @@ class SessionGroup:
         self.close(state=State.CLOSED if kind is None else State.FAILED)
 
 
-def sessions(sessions: client.SessionClient, *, stream: str, **properties: Any) -> SessionGroup:
-    """Sessions that rows name, in one stream. `properties` go into the JSON of each."""
+def sessions(
+    sessions: client.SessionClient, *, stream: str = stream_template.BY_COLUMN.text, **properties: Any
+) -> SessionGroup:
+    """Sessions that rows name. `properties` go into the JSON of each.
+
+    `stream` is the stream of all, or has columns in braces: `{topic}-{partition}`. Without it each row names the stream
+    of its session in the column `stream`.
+    """
     if not isinstance(sessions, client.SessionClient):
         raise arguments.refuse("sessions", sessions, "a SessionClient")
     for name in ("identifier", "identity"):

@@ -1,6 +1,6 @@
 """Finds the session that rows go to: the one of the options, or the one that they name, opened when first seen."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -29,17 +29,17 @@ class SessionResolver:
         self._redis: redis.Redis | None = None
         self._sessions: client.SessionClient | None = None
 
-    def resolve_all(self, identities: Sequence[str]) -> list[Target]:
-        """The sessions to write to: that of the options where they have one, else those of these names, opened in few
-        round trips. Raises the first error where one can't be opened."""
+    def resolve_all(self, streams: Mapping[str, str]) -> list[Target]:
+        """The sessions to write to: that of the options where they have one, else those of these names, each in its
+        stream, opened in few round trips. Raises the first error where one can't be opened."""
         options = self._options
         if options.session is not None and options.stream_session_id is not None:
             return [options.target(options.session, options.stream_session_id)]
-        requests_ = [self._open_request(identity) for identity in identities]
+        requests_ = [self._open_request(identity, stream) for identity, stream in streams.items()]
         replies = list(self._client().ask_all(requests_))
         opened = [
             (identity, reply)
-            for identity, reply in zip(identities, replies, strict=True)
+            for identity, reply in zip(streams, replies, strict=True)
             if not isinstance(reply, errors.RtaError)
         ]
         self._add_to_group([identity for identity, _ in opened])
@@ -59,13 +59,13 @@ class SessionResolver:
         )
         return self._sessions
 
-    def _open_request(self, identity: str) -> control_pb2.OpenSession:
+    def _open_request(self, identity: str, stream: str) -> control_pb2.OpenSession:
         name_checks.check_identity(identity)
         properties = {"identifier": identity, **self._options.session_properties}
         return control_pb2.OpenSession(
             request_id=messages.new_request_id(),
             identity=identity,
-            stream=self._options.stream,
+            stream=stream,
             session_json=session.dump(session.build(identity, **properties)).decode(),
         )
 

@@ -10,7 +10,7 @@ from rta_wire import errors, keys, limits, name_checks, redis_url
 from rta_wire import session as session_json
 from rta_wire.codec import burst, encode, layout
 from rta_writers.options import layout as options_layout
-from rta_writers.options import parse
+from rta_writers.options import parse, stream_template
 from rta_writers.options import target as options_target
 
 GROUP_ROWS: Final = 2 * limits.ENCODE_GROUP_ROWS
@@ -64,7 +64,8 @@ WRITE_PARSERS: Final[dict[str, parse.ValueParser]] = {
 
 
 class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", repr_omit_defaults=True):
-    """What a job asked for. Without a session the frame names one in each row. Plain values that go to tasks."""
+    """What a job asked for. Without a session the frame names one in each row, and `stream` may be a template of stream
+    names. Plain values that go to tasks."""
 
     redis_url: str
     stream: str
@@ -111,7 +112,10 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", re
         return msgspec.Struct.__repr__(shown)
 
     def _check(self) -> None:
-        name_checks.check_stream_name(self.stream)
+        if self.session is None:
+            stream_template.StreamTemplate.parse(self.stream)
+        else:
+            name_checks.check_stream_name(self.stream)
         name_checks.check_principal(self.principal)
         if (self.session is None) != (self.stream_session_id is None):
             raise errors.Usage(
@@ -135,6 +139,10 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", re
     @property
     def keys(self) -> keys.Keys:
         return keys.Keys(prefix=self.key_prefix, session_template=self.session_template)
+
+    @property
+    def stream_template(self) -> stream_template.StreamTemplate:
+        return stream_template.StreamTemplate.parse(self.stream)
 
     def target(self, identity: str, stream_session_id: int, stream: str = "") -> options_target.Target:
         """A session in the Redis of these options. `stream` is the one that it is in, where that is another one."""

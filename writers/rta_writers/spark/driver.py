@@ -26,7 +26,9 @@ UNBOUNDED: Final = "2147483647b"
 BATCH_ROWS: Final = GROUP_ROWS
 """Rows of an Arrow batch: as many as a group of the writer, so that batches need not be joined."""
 
-BATCH_ROWS_MIN: Final = 2_048
+BATCH_ROWS_MIN: Final = 512
+"""Rows of a batch of very many columns: each column of a batch has a fixed cost, in the JVM and in the encoder."""
+
 BATCH_VALUES: Final = 1_650_000
 """Values in a batch, at most about 13 MiB of doubles: both Spark and Python hold a whole batch in memory."""
 
@@ -36,7 +38,9 @@ PARTITIONS_MAX: Final = 2**31 - 1
 
 CODEGEN_FIELDS: Final = "spark.sql.codegen.maxFields"
 CODEGEN_FIELDS_DEFAULT: Final = 100
-"""Frames of more columns are computed by an interpreter, several times slower."""
+CODEGEN_COLUMNS_MAX: Final = 128
+"""Columns for which Spark is made to generate one method. Frames of 100 columns out of Parquet are 1.5 times as fast by
+it. From 200 on it is too large for Java to compile: slower, and at 5,000 compiling it takes more than the heap."""
 
 _TUNED: Final[dict[int, dict[str, str]]] = {}
 """What `tune` has set, by session: it may change that again, and nothing that a user has set."""
@@ -74,9 +78,11 @@ def tune(spark: SparkSession, *, columns: int = 3) -> dict[str, str]:
     columns = arguments.whole_number("columns", columns, 1, COLUMNS_MAX)
     rows = min(BATCH_ROWS, max(BATCH_ROWS_MIN, BATCH_VALUES // columns))
     settings = {BYTES_PER_BATCH: UNBOUNDED, ROWS_PER_BATCH: str(rows), FILTERS: "true"}
-    if columns > CODEGEN_FIELDS_DEFAULT // 2:
-        settings[CODEGEN_FIELDS] = str(2 * columns)
     tuned = _TUNED.setdefault(id(spark), {})
+    if CODEGEN_FIELDS_DEFAULT // 2 < columns <= CODEGEN_COLUMNS_MAX:
+        settings[CODEGEN_FIELDS] = str(2 * columns)
+    elif CODEGEN_FIELDS in tuned:
+        settings[CODEGEN_FIELDS] = str(CODEGEN_FIELDS_DEFAULT)
     changed = {}
     for name, value in settings.items():
         current = spark.conf.get(name, None)

@@ -6,7 +6,7 @@ the number of values that are not null counts.
 """
 
 import operator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,15 @@ import pyarrow as pa
 BITS: Final = 2**64 - 1
 """Fingerprints are sums of 64 bits: those of parts are added and masked with this."""
 
-_UNSIGNED_BY_BYTES: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_UNSIGNED: Final = {
+    kind.id: np.dtype(f"u{kind.bit_width // 8}")
+    for kind in (
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+        *(pa.float16(), pa.float32(), pa.float64()),
+        *(pa.timestamp("ns"), pa.duration("ns"), pa.date32(), pa.date64(), pa.time32("s"), pa.time64("ns")),
+    )
+}
+"""The bits of numbers and times as integers, by Arrow's type id. Looked up here since frames may have many columns."""
 
 
 def fingerprint(batch: pa.RecordBatch) -> int:
@@ -32,10 +40,12 @@ def first_rows(batch: pa.RecordBatch, rows: int) -> int:
 
 
 def _column_sum(array: pa.Array) -> int:
-    kind: Any = array.type
-    if pa.types.is_boolean(kind) or not pa.types.is_primitive(kind):
+    dtype = _UNSIGNED.get(array.type.id)
+    if dtype is None:
         return int(len(array) - array.null_count)
     if array.null_count:
         array = array.drop_null()
-    values = np.frombuffer(array.buffers()[1] or b"", _UNSIGNED_BY_BYTES[kind.bit_width // 8], offset=0)
-    return int(values[array.offset : array.offset + len(array)].sum(dtype=np.uint64))
+    if not len(array):
+        return 0
+    values = np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+    return int(values.sum(dtype=np.uint64))

@@ -15,6 +15,7 @@ from rta_wire.arrays import U32
 from rta_wire.codec import columns, encode, event_messages, layout, wide
 from rta_wire.codec.burst import Burst
 from rta_writers.options import parse as options_parse
+from rta_writers.options.stream_template import STREAM_COLUMN
 from rta_writers.options.write import Form, WriteOptions
 from rta_writers.write import column_types
 from rta_writers.write.column_types import ColumnType
@@ -28,8 +29,9 @@ EVENT_DEFINITION_ID: Final = "event_definition_id"
 CHANNELS: Final = "channels"
 VALUES: Final = "values"
 
-GROUP_BYTES_MAX: Final = 8 * limits.MIB
-"""Rows that are encoded and sent together take at most about so much, however wide they are."""
+GROUP_BYTES_MAX: Final = 20 * limits.MIB
+"""Rows that are encoded and sent together take at most about so much, however wide they are. Each column of a group has
+a fixed cost: with less than half of this, 5,000 columns take 1.6 times as long."""
 
 
 class FrameEncoder(ABC):
@@ -51,6 +53,10 @@ class FrameEncoder(ABC):
         """Columns that may be in the frame."""
         return {}
 
+    def has_column(self, name: str) -> bool:
+        """Whether a column is one of the form, and not only of the session and its stream."""
+        return name in self.required_columns() or name in self.optional_columns()
+
     @abstractmethod
     def bursts(self, batch: pa.RecordBatch) -> Iterator[Burst]:
         """The bursts of a batch of rows."""
@@ -63,15 +69,19 @@ class FrameEncoder(ABC):
     def check(self, schema: pa.Schema) -> None:
         """Refuse columns that can't be written."""
         required = dict(self.required_columns())
+        optional = dict(self.optional_columns())
         if self.options.session is None:
+            optional[STREAM_COLUMN] = column_types.NAME_PART
+            required |= dict.fromkeys(self.options.stream_template.columns, column_types.NAME_PART)
             required[SESSION] = column_types.TEXT
+        names = dict.fromkeys(schema.names)
         for name in required:
-            if name not in schema.names:
+            if name not in names:
                 raise errors.Usage(
-                    reason=f"Format 'rta' needs a column {name!r}; the frame has {', '.join(schema.names) or 'none'}."
-                    f"{_nearest_column(name, schema.names)}"
+                    reason=f"Format 'rta' needs a column {name!r}; the frame has {', '.join(names) or 'none'}."
+                    f"{_nearest_column(name, list(names))}"
                 )
-        types = {**required, **self.optional_columns()}
+        types = {**optional, **required}
         for field in schema:
             if field.name not in types:
                 raise errors.Usage(
@@ -199,11 +209,9 @@ class WideEncoder(FrameEncoder):
             columns.cast_samples(values if rows is None else values[rows], sample_type, rows)
 
     def bursts(self, batch: pa.RecordBatch) -> Iterator[Burst]:
-        values = {
-            channel: decimals_to_doubles(columns.get_column(batch, name))
-            for name, channel in self.options.channels.items()
-        }
-        return self.encoder.table(columns.get_column(batch, TIME), values)
+        channels = self.options.channels
+        arrays = map(decimals_to_doubles, columns.get_columns(batch, channels))
+        return self.encoder.table(columns.get_column(batch, TIME), dict(zip(channels.values(), arrays, strict=True)))
 
 
 class EventsEncoder(FrameEncoder):

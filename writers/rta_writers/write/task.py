@@ -7,10 +7,9 @@ memory for each.
 
 import functools
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
 from rta_wire import errors, name_checks
@@ -21,7 +20,7 @@ from rta_writers.connection import redis_client, retry
 from rta_writers.control.session_resolver import SessionResolver
 from rta_writers.options.target import Target
 from rta_writers.options.write import DeliveryGuarantee, WriteOptions
-from rta_writers.write import fingerprint, frames, progress_reports, task_unit
+from rta_writers.write import fingerprint, frames, progress_reports, row_sessions, task_unit
 from rta_writers.write.appender import Appender
 from rta_writers.write.at_least_once import AtLeastOnceAppender
 from rta_writers.write.exactly_once import ExactlyOnceAppender
@@ -36,8 +35,10 @@ WAITING_ROWS_MAX: Final = 1_000_000
 class _SessionOutput:
     """The rows of one session on their way: gathered into groups, then sent to its appender."""
 
-    def __init__(self, target: Target, appender: Appender, group_rows: int) -> None:
+    def __init__(self, target: Target, stream: str, appender: Appender, group_rows: int) -> None:
         self.target = target
+        self.stream = stream
+        """The stream that was asked for; with a stream per day that of the target has a day in its name."""
         self.appender = appender
         self.batcher = RowBatcher(group_rows, frames.GROUP_BYTES_MAX)
         self.next_row = 0
@@ -52,6 +53,7 @@ class Task:
         self._unit = unit
         self._epoch = epoch
         self._encoder = frames.choose_encoder(options, schema)
+        self._divider = row_sessions.RowDivider(options, self._encoder, schema) if options.session is None else None
         self._client = redis_client.connect(options.redis_url)
         self._resolver = SessionResolver(options, task_unit.job_of(unit) or unit)
         self._outputs: dict[str, _SessionOutput] = {}
@@ -62,9 +64,11 @@ class Task:
 
     def check(self, batch: pa.RecordBatch) -> None:
         """Refuse rows that can't be encoded, before any of them is taken. `write` finds them too, but later."""
-        if self._options.session is None:
-            for identity in session_names(batch).dictionary.to_pylist():
+        if self._divider is not None:
+            for identity, stream in self._divider.streams(batch).items():
                 name_checks.check_identity(identity)
+                if identity in self._outputs:
+                    row_sessions.check_stream(identity, self._outputs[identity].stream, stream)
         self._encoder.check_rows(batch)
 
     def are_plain(self, channels: pa.Array, times: pa.Array) -> bool:
@@ -73,15 +77,12 @@ class Task:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take more rows. They are sent when a group is full, or when they have waited for a second."""
-        if self._options.session is not None:
-            if not self._outputs:
-                self._open_outputs([self._options.session])
-            self._add(self._options.session, batch)
-        else:
-            parts = list(by_session(batch))
-            self._open_outputs([identity for identity, _ in parts if identity not in self._outputs])
-            for identity, rows in parts:
-                self._add(identity, rows)
+        parts = [row_sessions.SessionRows(self._options.session or "", self._options.stream, batch)]
+        if self._divider is not None:
+            parts = list(self._divider.divide(batch))
+        self._open_outputs({part.identity: part.stream for part in parts if part.identity not in self._outputs})
+        for part in parts:
+            self._add(part)
         now_s = time.monotonic()
         waiting_rows = sum(output.batcher.waiting_rows for output in self._outputs.values())
         if waiting_rows > WAITING_ROWS_MAX or now_s - self._flushed_s >= progress_reports.REPORT_EVERY_S:
@@ -125,14 +126,18 @@ class Task:
         self._resolver.close()
         self._client.close()
 
-    def _add(self, identity: str, batch: pa.RecordBatch) -> None:
-        output = self._outputs[identity]
-        for group in output.batcher.add(batch):
+    def _add(self, part: row_sessions.SessionRows) -> None:
+        output = self._outputs[part.identity]
+        row_sessions.check_stream(part.identity, output.stream, part.stream)
+        for group in output.batcher.add(part.rows):
             self._send(output, group)
 
-    def _open_outputs(self, identities: Sequence[str]) -> None:
-        for identity, target in zip(identities, self._resolver.resolve_all(identities), strict=True):
-            self._outputs[identity] = _SessionOutput(target, self._open_appender(target), self._encoder.group_rows)
+    def _open_outputs(self, streams: Mapping[str, str]) -> None:
+        if not streams:
+            return
+        for (identity, stream), target in zip(streams.items(), self._resolver.resolve_all(streams), strict=True):
+            appender = self._open_appender(target)
+            self._outputs[identity] = _SessionOutput(target, stream, appender, self._encoder.group_rows)
 
     def _open_appender(self, target: Target) -> Appender:
         if self._options.delivery is DeliveryGuarantee.STAGED:
@@ -197,27 +202,3 @@ class Task:
             retries=sum(appender.outages + appender.aborted_transactions for appender in sinks),
             duplicate_rows=sum(appender.duplicate_rows for appender in sinks),
         )
-
-
-def session_names(batch: pa.RecordBatch) -> pa.DictionaryArray:
-    """The session that each row names."""
-    names = batch.column(batch.schema.get_field_index(frames.SESSION))
-    if names.null_count:
-        row = int(np.argmax(names.is_null().to_numpy(zero_copy_only=False)))
-        raise errors.BadSamples(reason=f"row {row} of a batch: the session is null", row=row)
-    return names.dictionary_encode()
-
-
-def by_session(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Rows by the session that they name, in their order within each session and without that column."""
-    encoded = session_names(batch)
-    rows = batch.remove_column(batch.schema.get_field_index(frames.SESSION))
-    identities: Sequence[Any] = encoded.dictionary.to_pylist()
-    if len(identities) == 1:
-        yield identities[0], rows
-        return
-    codes = encoded.indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes, minlength=len(identities)))
-    for identity, positions in zip(identities, np.split(order, ends[:-1]), strict=True):
-        yield identity, rows.take(pa.array(positions))

@@ -8,8 +8,9 @@ import struct
 from typing import Final
 
 _ALL_BITS: Final = 2**64 - 1
-CACHED_FIELDS: Final = 4096
-"""Fields that are kept once made: channels, scales and sizes are the same in group after group."""
+CACHED_FIELDS: Final = 16_384
+"""Fields that are kept once made: channels, scales and sizes are the same in group after group. More channels than this
+find none of theirs in the cache, since they come in turns."""
 
 
 def varint_field(tag: int, value: int) -> bytes:

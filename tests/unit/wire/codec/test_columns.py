@@ -2,7 +2,9 @@
 
 import random
 
+import numpy as np
 import pyarrow as pa
+import pytest
 
 from rta_wire.codec import columns
 
@@ -38,3 +40,13 @@ def test_wide_rows_fill_a_batch_by_their_bytes() -> None:
         assert [group.num_rows for group in groups] == sizes
         assert batcher.waiting_rows == 0
         assert pa.Table.from_batches(groups).column("n").to_pylist() == list(range(100))
+
+
+@pytest.mark.parametrize(("rows", "groups"), [(3, [3, 3]), (4, [4, 4]), (1, [2]), (6, [4, 4, 4])])
+def test_batches_of_about_the_size_in_bytes_are_not_joined(rows: int, groups: list[int]) -> None:
+    """Where four rows are full, batches of two to four stay as they are, shorter ones are joined, longer ones cut."""
+    batch = pa.record_batch({"value": np.arange(rows, dtype=np.int64)})
+    batcher = columns.RowBatcher(1000, 32)
+    full = [group for _ in range(2) for group in batcher.add(batch)]
+    full += batcher.drain()
+    assert [group.num_rows for group in full] == groups
