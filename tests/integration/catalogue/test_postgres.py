@@ -250,7 +250,7 @@ async def test_a_user_that_may_only_use_its_own_schema(shared_postgres: postgres
 def test_a_frozen_catalogue_delays_no_session(url: str, client: redis.Redis, shared_postgres: postgres.Server) -> None:
     """A session is opened and closed while the request for a lost session waits for the catalogue, and then fails."""
     with shared_postgres.schema() as config:
-        slow = {**postgres.environment(config), "RTA_CATALOGUE__TIMEOUT_S": "0.3"}
+        slow = {**postgres.environment(config), "RTA_CATALOGUE__TIMEOUT_S": "1.5"}
         with supervisors.running(url, slow):
             sessions = rta_writers.SessionClient(url, timeout_s=20)
             with shared_postgres.frozen():

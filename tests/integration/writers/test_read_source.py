@@ -155,7 +155,7 @@ def test_an_acl_file_of_an_older_version_is_enough(
     """Days are found among the names of all streams, and a warning names the missing line."""
     older = [line.replace(" %R~rtas:days:* %R~rtas:node:last", "") for line in acl.lines()]
     assert older != acl.lines()
-    monkeypatch.setattr(acl, "lines", lambda: older)
+    monkeypatch.setattr(acl, "lines", lambda _: older)
     monkeypatch.setenv("RTA_REDIS_PASSWORD", acl.PASSWORD)
     lookup._warn_of_acl.cache_clear()
     with acl.running() as server:
