@@ -119,7 +119,7 @@ def test_check_config_shows_what_is_in_effect(tmp_path: Path) -> None:
     assert origins["node.ttl_s"] == (90, f"{path}:2")
     assert origins["redis.url"] == ("redis://me:***@h:1", "RTA_REDIS__URL")
     assert origins["http.token"] == ("***", "RTA_HTTP__TOKEN")
-    assert origins["node.renew_s"] == (30.0, "default")
+    assert origins["node.renew_s"] == (5.0, "default")
     assert "hush" not in completed.stdout
     assert "geheim" not in completed.stdout
     table = run("check-config", "--config", str(path), "--redis-url", "redis://h:2").stdout

@@ -80,6 +80,11 @@ class FairQueue(Generic[Item]):
         self.waiting += len(requests) - before
         self._list(queue)
 
+    @property
+    def has_next(self) -> bool:
+        """Whether a request can be served now."""
+        return bool(self._due)
+
     def next(self, *, operators_only: bool = False) -> Item | None:
         """The request to serve now; None where there is none. Its session has no other turn until `done`."""
         if not self._due or (operators_only and self._due[0][0] > 0):

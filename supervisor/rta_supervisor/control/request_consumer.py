@@ -181,6 +181,9 @@ class RequestConsumer:
         while True:
             operators_only = idle is self._idle_operator
             request = None if self._failure is not None else self._queue.next(operators_only=operators_only)
+            # The worker that was woken for a request may have taken another: each wakes the next while there are more.
+            if self._queue.has_next and self._failure is None and self._idle:
+                self._idle.pop().set()
             if request is None:
                 event = anyio.Event()
                 idle.append(event)

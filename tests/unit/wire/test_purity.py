@@ -13,7 +13,18 @@ MODULES = sorted(FOLDER.rglob("*.py"))
 READS_FILES = "credentials.py"
 
 ALLOWED_MODULES = {
-    *("binascii", "collections", "collections.abc", "datetime", "enum", "functools", "hashlib", "importlib", "inspect"),
+    *(
+        "binascii",
+        "collections",
+        "collections.abc",
+        "contextlib",
+        "datetime",
+        "enum",
+        "functools",
+        "hashlib",
+        "importlib",
+        "inspect",
+    ),
     *("itertools", "json", "math", "re", "struct", "typing", "urllib.parse", "uuid", "zlib", "msgspec", "pyarrow"),
 }
 ALLOWED_PACKAGES = {"google", "lz4", "numpy", "rta_wire"}

@@ -9,6 +9,7 @@ import os
 import pickle
 from typing import Any, Final
 
+from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource
 
 BY_VALUE: Final = "__main__"
@@ -25,7 +26,6 @@ def load(pickled: bytes, artifacts: str = "") -> Any:
     the name of the folder, which is `artifacts`.
     """
     import os  # noqa: PLC0415 - runs where this module can't be imported
-    import pickle  # noqa: PLC0415
     import socket  # noqa: PLC0415
     import sys  # noqa: PLC0415
 
@@ -55,17 +55,23 @@ def restore(pickled: bytes, artifacts: str) -> Any:
 load.__module__ = restore.__module__ = BY_VALUE
 
 
+def _dumps(value: Any) -> bytes:
+    """Pickled by Spark's pickler: classes of the program itself are sent as code, those of modules by name."""
+    pickled: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    return pickled
+
+
 class Guarded:
     """Base of readers and writers, which Spark sends to tasks."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return restore, (pickle.dumps((type(self), vars(self))), os.environ.get(ARTIFACTS, ""))
+        return restore, (_dumps((type(self), vars(self))), os.environ.get(ARTIFACTS, ""))
 
 
 def guarded_source(source_class: type[DataSource], **attributes: Any) -> type[DataSource]:
     """A class that Spark can register in place of a data source, whose instances get these attributes."""
     name = source_class.name()
-    pickled = pickle.dumps((source_class, attributes))
+    pickled = _dumps((source_class, attributes))
 
     class RegisteredDataSource(DataSource):
         """Stands for the data source in the planner, and makes one where it can be imported."""

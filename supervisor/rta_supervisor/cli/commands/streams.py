@@ -1,4 +1,4 @@
-"""`rta-supervisor streams`: how long, how large and how old streams are. `streams trim` is in `streams_trim`."""
+"""`rta-supervisor streams`: how long, how large and how old streams are. `streams trim` is in `cli/streams_trim.py`."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import click
 
-from rta_supervisor.cli import list_group, options, output, session_lookup
-from rta_supervisor.cli.commands import streams_trim
+from rta_supervisor.cli import list_group, options, output, session_lookup, streams_trim
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries, summaries
 from rta_supervisor.settings import settings
@@ -53,7 +52,7 @@ def list_(config: settings.Settings, by_day: bool, stream: str, sort: str, as_js
     days of a source are one line; --json has them all.
 
     \b
-    Examples:  rta-supervisor streams
+    Examples:  rta-supervisor streams list
                rta-supervisor streams --days --stream rocket-engine
                rta-supervisor streams --sort oldest
                rta-supervisor streams --json | jq '[.streams[].memory_bytes] | add'
