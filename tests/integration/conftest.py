@@ -7,6 +7,7 @@ import anyio
 import pytest
 import redis
 
+import rta_writers
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.embedded import server
@@ -19,7 +20,7 @@ from rta_supervisor.transport import function_loader
 from rta_supervisor.transport.link import Link
 from rta_wire import limits
 from rta_writers.options.target import Target
-from tests.support import supervisor_parts
+from tests.support import supervisor_parts, supervisors
 from tests.support.supervisor_parts import World
 
 
@@ -91,3 +92,15 @@ async def world(url: str, tmp_path: Path) -> AsyncIterator[World]:
     yield World(link, sessions, catalogue, catalogue_writer, service, restorer, recovery)
     await catalogue.close()
     await link.close()
+
+
+@pytest.fixture
+def alice(url: str, daemon: supervisors.Supervisor) -> rta_writers.SessionClient:  # noqa: ARG001 - it has to run
+    """A client of a principal of its own. The test says which principals its daemon serves."""
+    return rta_writers.SessionClient(url, principal="alice", timeout_s=20)
+
+
+@pytest.fixture
+def bob(url: str, daemon: supervisors.Supervisor) -> rta_writers.SessionClient:  # noqa: ARG001 - it has to run
+    """A client of another principal."""
+    return rta_writers.SessionClient(url, principal="bob", timeout_s=20)

@@ -28,16 +28,6 @@ def daemon(url: str) -> Iterator[supervisors.Supervisor]:
         yield running
 
 
-@pytest.fixture
-def alice(url: str, daemon: supervisors.Supervisor) -> rta_writers.SessionClient:  # noqa: ARG001 - it has to run
-    return rta_writers.SessionClient(url, principal="alice", timeout_s=20)
-
-
-@pytest.fixture
-def bob(url: str, daemon: supervisors.Supervisor) -> rta_writers.SessionClient:  # noqa: ARG001 - it has to run
-    return rta_writers.SessionClient(url, principal="bob", timeout_s=20)
-
-
 def progress(session: rta_writers.Session, unit: str, totals: Totals) -> bytes:
     return messages.pack(support.progress(session, unit, totals))
 

@@ -175,11 +175,12 @@ def test_options_of_a_partition_are_refused_by_name(target: Target) -> None:
                 rta_writers.write_partition([], **{**target.options(), "job": "nightly", name: odd})
 
 
-def test_a_writer_takes_tables_alone(target: Target) -> None:
-    """`write` takes a batch or a table with the columns of a form."""
+def test_a_writer_takes_tables_alone(client: redis.Redis, target: Target) -> None:
+    """`write` takes a batch or a table with the columns of a form. Anything else writes nothing."""
     for odd in ODD_VALUES:
-        with rta_writers.BurstWriter(target.options()) as writer, contextlib.suppress(errors.RtaError):
+        with rta_writers.BurstWriter(target.options()) as writer, pytest.raises(errors.RtaError):
             writer.write(odd)
+    assert not client.exists(keys.stream("rig"))
 
 
 @pytest.mark.parametrize(

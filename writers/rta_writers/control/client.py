@@ -1,7 +1,7 @@
 """Requests to the supervisor: sessions are opened, updated and closed by a message and its reply, through Redis."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
@@ -229,7 +229,7 @@ class SessionClient:
         """Send a request and wait for its reply. Raises the error that the supervisor replied."""
         return self._requests.ask(_check_request(request))
 
-    def ask_all(self, requests_: Sequence[messages.Request]) -> Iterator[requests.RequestOutcome]:
+    def ask_all(self, requests_: Sequence[messages.Request]) -> Sequence[requests.RequestOutcome]:
         """Send many requests at a time and give the outcome of each: the reply, or the error that it names."""
         return self._requests.ask_all([_check_request(one) for one in arguments.iterable("requests_", requests_)])
 

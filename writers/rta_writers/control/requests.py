@@ -5,7 +5,7 @@ A supervisor that is away, as during a restart, is waited for within the timeout
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, cast
 
 import redis
@@ -66,18 +66,15 @@ class RequestSender:
             raise outcome
         return outcome
 
-    def ask_all(self, requests: Sequence[messages.Request]) -> Iterator[RequestOutcome]:
+    def ask_all(self, requests: Sequence[messages.Request]) -> list[RequestOutcome]:
         """Send requests and give the outcome of each, in their order: the reply, or the error that it names.
 
         They are sent again after a short outage: the supervisor may get one twice, and serves it once.
         """
         pending = [_PendingRequest(self._with_payload(request)) for request in requests]
         for first in range(0, len(pending), PAGE_REQUESTS):
-            page = pending[first : first + PAGE_REQUESTS]
-            self._serve(page)
-            for request in page:
-                assert request.outcome is not None
-                yield request.outcome
+            self._serve(pending[first : first + PAGE_REQUESTS])
+        return [request.outcome for request in pending if request.outcome is not None]
 
     def look_up(self, request: messages.LookUp) -> control_pb2.SessionPage:
         """Send a look-up and wait for its page, which is removed from Redis after that: it may be large."""
@@ -108,7 +105,7 @@ class RequestSender:
     def _ask_new_kind(self, requests: Sequence[messages.Request], what: str) -> list[messages.ReplyBody]:
         """Send requests that older supervisors drop, and give their replies. Raises the first error."""
         self.supervisors.require(NEEDED_RELEASE, what)
-        outcomes = list(self.ask_all(requests))
+        outcomes = self.ask_all(requests)
         for outcome in outcomes:
             if isinstance(outcome, errors.RequestLost) and not self.supervisors.are_versions_known:
                 raise too_old(what, NEEDED_RELEASE, "none that knows this request has answered") from outcome

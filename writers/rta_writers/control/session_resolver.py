@@ -36,7 +36,7 @@ class SessionResolver:
         if options.session is not None and options.stream_session_id is not None:
             return [options.target(options.session, options.stream_session_id)]
         requests_ = [self._open_request(identity, stream) for identity, stream in streams.items()]
-        replies = list(self._client().ask_all(requests_))
+        replies = self._client().ask_all(requests_)
         opened = [
             (identity, reply)
             for identity, reply in zip(streams, replies, strict=True)
