@@ -28,6 +28,10 @@ $(VENV)/ready-dev: requirements/dev.lock pyproject.toml tools/install
 demo: $(VENV)/ready-demo ## run the main job on embedded defaults: server, supervisor, Spark, and a proof
 	@$(BIN)/rta-supervisor demo $(ARGS)
 
+.PHONY: watch
+watch: $(VENV)/ready-demo ## play cars in real time and look at them in a browser, until Ctrl-C; then archive them
+	@$(BIN)/rta-supervisor demo --watch build/watch
+
 .PHONY: test
 test: $(VENV)/ready-dev ## run all tests on a real server and a real Spark (ARGS="-k name" narrows)
 	@$(SAY) "tests"

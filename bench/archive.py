@@ -1,4 +1,6 @@
-"""The speed of the archive, compared with the live writer in the same run: each on a Spark with one core."""
+"""The speed of the archive, compared with the live writer in the same run: each on a Spark with one core. Then what a
+part costs late in a long session, and how long a read of a little out of much takes.
+"""
 
 import atexit
 import functools
@@ -7,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from bench import parts
+from bench import archive_parts, parts
 from bench.measure import Case
 from rta_supervisor.embedded import java
 
@@ -73,5 +75,19 @@ def bench_archive(quick: bool) -> Iterator[Case]:
         "rows/s",
         functools.partial(archive, rows),
         functools.partial(write, rows),
-        bar=0.5,
+        bar=0.9,
+    )
+    yield Case(
+        "the tenth part of a session against its first, as much new data in each",
+        "rows/s",
+        lambda: archive_parts.part_rate(10, quick=quick),
+        lambda: archive_parts.part_rate(1, quick=quick),
+        bar=1 / 1.2,
+    )
+    yield Case(
+        "one minute of one channel out of ten hours and 100 channels, from the archive",
+        "reads/s",
+        lambda: archive_parts.read_rate(quick=quick),
+        lambda: archive_parts.READS_PER_S,
+        bar=1.0,
     )

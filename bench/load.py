@@ -21,11 +21,12 @@ from rta_supervisor.embedded import server
 from rta_supervisor.embedded.processes import ReadySocket
 from rta_supervisor.transport import commands
 from rta_supervisor.transport import pipeline as transport_pipeline
-from rta_wire import keys
+from rta_wire import keys, session
 from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_writers.connection import redis_client
+from rta_writers.control.client import SessionClient
 
 NAMES = keys.Keys()
 STREAM = "bench"
@@ -104,6 +105,30 @@ def report_call(raw: bytes, key: str = NAMES.reports(keys.DEFAULT_PRINCIPAL)) ->
     return ("XADD", key, "*", keys.CONTROL_FIELD, raw)
 
 
+def open_p99_ms(names: Iterable[str], pause_s: float = 0.0) -> float:
+    """How long the slowest of a hundred opens took, of sessions that are opened one after another."""
+    client = SessionClient(rig().url)
+    took_s = []
+    for name in names:
+        request = control_pb2.OpenSession(
+            request_id=messages.new_request_id(),
+            identity=name,
+            stream=STREAM,
+            session_json=session.dump(session.build(name)).decode(),
+        )
+        started_s = time.perf_counter()
+        client.ask(request)
+        took_s.append(time.perf_counter() - started_s)
+        time.sleep(pause_s)
+    return sorted(took_s)[int(len(took_s) * 0.99)] * 1000
+
+
+def process_cpu_s(pid: int) -> float:
+    """Processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+
+
 class Rig:
     """One server for all benchmarks, and a daemon at a time."""
 
@@ -173,8 +198,7 @@ class Rig:
     def cpu_s(self) -> float:
         """Processor time that the daemon has used."""
         assert self.daemon is not None
-        fields = Path(f"/proc/{self.daemon.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+        return process_cpu_s(self.daemon.pid)
 
     def resident_bytes(self) -> int:
         """Memory of the daemon that it shares with nobody."""

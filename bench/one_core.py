@@ -15,8 +15,9 @@ from pyspark.sql import SparkSession
 from bench import parts
 from bench.spark import CHANNELS, START_NS
 from rta_supervisor.archive import finalize, verify
-from rta_supervisor.archive.plan import ArchiveCandidate
-from rta_wire import archive_spec, keys
+from rta_supervisor.archive.plan import ArchiveCandidate, PlannedPart
+from rta_wire import archive_spec, entry_ids, keys
+from rta_wire.archive.folder import SessionArchive
 from rta_wire.session import State
 from rta_writers.archive import job as archive_job
 from rta_writers.connection import redis_client
@@ -72,9 +73,9 @@ def archive(spark: SparkSession, url: str, rows: int, *, split_bytes: bool = Fal
         stored_bytes=size,
         document=b"{}",
     )
-    wanted = {NUMBER: archive_spec.SessionSpec("bench", size, session.opened_ms, session.updated_ms)}
-    spark.conf.set(rta_spark.ROWS_PER_BATCH, str(archive_job.BATCH_ENTRIES))
-    stream = archive_spec.StreamSpec(parts.STREAM, "0-0", wanted, "double", "raw")
+    planned = PlannedPart(session, SessionArchive("bench"), 1, "0-0", entry_ids.MAX, 0)
+    wanted = {NUMBER: archive_spec.SessionSpec("bench", size, "0-0")}
+    stream = archive_spec.StreamSpec(parts.STREAM, "0-0", entry_ids.MAX, wanted, "double", "raw")
     names = keys.Keys()
     with tempfile.TemporaryDirectory() as folder:
         aside = Path(folder) / "aside"
@@ -91,7 +92,7 @@ def archive(spark: SparkSession, url: str, rows: int, *, split_bytes: bool = Fal
                 archive_spec.PassSpec((stream,)),
                 lambda files: checking.append(hand.submit(verify.read_files, NUMBER, files[NUMBER], aside)),
             )
-            made = finalize.finalize(session, outcome, checking[0].result(), aside, Path(folder) / "archive")
+            made = finalize.finalize_part(planned, outcome, checking[0].result(), aside, Path(folder) / "archive")
         took_s = time.perf_counter() - started_s
     assert made.rows["samples"] == rows, made
     return rows / took_s

@@ -53,6 +53,7 @@ def spark() -> "SparkSession":
         SparkSession.Builder()
         .master("local[2]")
         .config("spark.ui.enabled", "false")
+        .config("spark.python.unix.domain.socket.enabled", "true")  # as conf/spark-defaults.conf has it
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.ui.showConsoleProgress", "false")

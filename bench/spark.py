@@ -23,7 +23,6 @@ from bench.measure import Case, constant
 from rta_writers.spark import driver as rta_spark
 
 CHANNELS = 100
-WIDE_CHANNELS = 1_000
 WIDE_SAMPLES = 60_000_000  # Spark takes 4 s to plan and send a query of 5,000 columns, whatever the sink
 VERY_WIDE_CHANNELS = 5_000
 START_NS = 1_700_000_000_000_000_000
@@ -33,7 +32,7 @@ NAIVE_ROWS = 500_000
 QUICK_ROWS = 10_000
 BATCH_ROWS = 262_144
 TRIGGERS = 12
-MORE_MS_MAX = 200
+MORE_MS_MAX = 50
 
 
 class CountingWriter(DataSourceArrowWriter):
@@ -143,10 +142,18 @@ def to_nowhere(rows: int) -> float:
 
 def wide_to_redis(samples: int, channels: int = CHANNELS) -> float:
     ids = ",".join(f"c{channel}={channel}" for channel in range(channels))
-    frame, options = wide_frame(samples, channels), {**parts.fresh_session().options(), "channels": ids}
+    return _wide_to("rta", samples, channels, {**parts.fresh_session().options(), "channels": ids})
+
+
+def wide_to_nowhere(samples: int, channels: int) -> float:
+    return _wide_to("idle", samples, channels)
+
+
+def _wide_to(name: str, samples: int, channels: int, options: dict[str, str] | None = None) -> float:
+    frame = wide_frame(samples, channels)
     rta_writers.tune(parts.spark(), columns=channels + 1)
     try:
-        return per_second(samples, lambda: save(frame, "rta", options))
+        return per_second(samples, lambda: save(frame, name, options))
     finally:
         rta_writers.tune(parts.spark())
 
@@ -246,10 +253,10 @@ def bench_long_form(quick: bool) -> Iterator[Case]:
         2,
     )
     yield Case(
-        "wide form, 5,000 channels, against 1,000 channels",
+        "wide form, 5,000 channels, against an Arrow sink that only counts",
         "samples/s",
         functools.partial(wide_to_redis, wide_samples, VERY_WIDE_CHANNELS),
-        functools.partial(wide_to_redis, wide_samples, WIDE_CHANNELS),
+        functools.partial(wide_to_nowhere, wide_samples, VERY_WIDE_CHANNELS),
         0.5,
     )
 

@@ -23,7 +23,6 @@ from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_wire.session import State
-from rta_writers import SessionClient
 
 REPORTS = load.NAMES.reports(keys.DEFAULT_PRINCIPAL)
 REQUESTS = load.NAMES.requests(keys.DEFAULT_PRINCIPAL)
@@ -246,25 +245,13 @@ class Opens:
         stopping = threading.Event()
         feeder = threading.Thread(target=self._feed, args=(parts, rate_per_s, stopping))
         feeder.start()
-        client = SessionClient(rig.url)
-        took_s = []
         try:
-            for number in range(self.opens):
-                name = f"open-{self._round}-{number}"
-                request = control_pb2.OpenSession(
-                    request_id=messages.new_request_id(),
-                    identity=name,
-                    stream=load.STREAM,
-                    session_json=session.dump(session.build(name)).decode(),
-                )
-                started_s = time.perf_counter()
-                client.ask(request)
-                took_s.append(time.perf_counter() - started_s)
+            p99_ms = load.open_p99_ms(f"open-{self._round}-{number}" for number in range(self.opens))
         finally:
             stopping.set()
             feeder.join()
         rig.wait_until_empty(REPORTS)
-        return sorted(took_s)[int(len(took_s) * 0.99)] * 1000
+        return p99_ms
 
     @staticmethod
     def _feed(parts: list[tuple[bytes, int]], rate_per_s: float, stopping: threading.Event) -> None:

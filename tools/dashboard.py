@@ -105,6 +105,33 @@ ROWS: Final[list[tuple[str, int, list[Panel]]]] = [
         ("Longest streams", "timeseries", "none", [(longest("rta_stream_entries"), "{{stream}}")]),
         ("Age of the oldest entry", "timeseries", "s", [(longest("rta_stream_age_seconds"), "{{stream}}")]),
     ]),
+    ("Publishing", 8, [
+        ("Calls to the Session Service", "timeseries", "cps", [
+            (rate_of("rta_publish_calls_total", "outcome"), "{{outcome}}"),
+            (rate_of("rta_publish_configs_total"), "configurations"),
+        ]),
+        ("Age of the oldest unpublished change", "timeseries", "s", [(highest("rta_publish_oldest_seconds"), "age")]),
+        ("Unpublished sessions", "timeseries", "none", [
+            (highest("rta_publish_waiting_sessions"), "waiting"),
+            (highest("rta_publish_refused_sessions"), "refused"),
+        ]),
+        ("Period of time ranges", "timeseries", "s", [(highest("rta_publish_period_seconds"), "period")]),
+    ]),
+    ("Gateways", 8, [
+        ("Viewers", "timeseries", "none", [
+            ("sum(rta_gateway_viewers)", "connected"),
+            ("sum(rta_gateway_viewers_behind)", "behind"),
+        ]),
+        ("Sent to viewers", "timeseries", "Bps", [(rate_of("rta_gateway_bytes_total"), "bytes")]),
+        ("Slowest viewer", "timeseries", "s", [(highest("rta_gateway_lag_seconds"), "behind")]),
+        ("Missed by viewers", "timeseries", "none", [
+            (rate_of("rta_gateway_gap_entries_total", function="increase"), "entries"),
+            (rate_of("rta_gateway_catch_ups_total", function="increase"), "catch-ups"),
+        ]),
+        ("Requests to gateways", "timeseries", "reqps", [
+            (rate_of("rta_gateway_requests_total", "endpoint", "status"), "{{endpoint}} {{status}}"),
+        ]),
+    ]),
 ]  # fmt: skip
 
 

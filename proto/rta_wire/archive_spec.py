@@ -6,12 +6,14 @@ import msgspec
 
 
 class SessionSpec(msgspec.Struct, frozen=True):
-    """A session to archive: about how much is stored of it, and between which times."""
+    """A session to archive: about how much is stored of what is archived now, and where that begins."""
 
     identity: str
     size_bytes: int
-    start_ms: int
-    end_ms: int
+    after: str
+    """Entries after this id are archived: earlier parts have the others."""
+    part: int = 1
+    """The number of the part that is written."""
 
 
 class StreamSpec(msgspec.Struct, frozen=True):
@@ -20,6 +22,8 @@ class StreamSpec(msgspec.Struct, frozen=True):
     stream: str
     after: str
     """The entry id after which the stream is read."""
+    until: str
+    """The last entry that is archived: what comes later belongs to later parts."""
     sessions: dict[int, SessionSpec]
     """By stream session id."""
     sample_type: str
@@ -59,13 +63,19 @@ class ArchiveFile(msgspec.Struct, frozen=True):
     """A file of one session, by its name in the folder of the session."""
 
     kind: str
-    """`samples` or `events`."""
+    """`samples`, `events` or `messages`."""
     name: str
     rows: int
+    first_id: str = ""
+    """The first entry that the file has rows of."""
+    last_id: str = ""
+    start_ns: int | None = None
+    """The lowest time of a row."""
+    end_ns: int | None = None
 
 
 class RowSum(msgspec.Struct, frozen=True):
-    """How many rows of one kind, and the digest of their content."""
+    """How many rows or entries of one kind, and the digest of their content."""
 
     rows: int = 0
     sum: int = 0
@@ -75,17 +85,29 @@ class SessionResult(msgspec.Struct, frozen=True):
     """What the stream held of one session, and which files were made from it."""
 
     stream_session_id: int
-    entries: int = 0
     size_bytes: int = 0
     first_id: str = ""
     last_id: str = ""
     begins_with_json: bool = False
     """Whether the first entry is Session JSON: else entries before it were removed."""
+    read: RowSum = RowSum()
+    """Entries that were decoded, as they are stored."""
+    counted: RowSum = RowSum()
+    """The same, read from the stream once more after the files were written."""
+    trimmed: RowSum = RowSum()
+    """Entries that were decoded and then trimmed, before the stream was read once more."""
     samples: RowSum = RowSum()
+    """Of decoded rows, like the next two."""
     events: RowSum = RowSum()
+    messages: RowSum = RowSum()
     files: tuple[ArchiveFile, ...] = ()
     problem: str = ""
     """Why the session can't be archived; empty where it can."""
+
+    @property
+    def entries(self) -> int:
+        """How many entries the files were made from."""
+        return self.read.rows
 
 
 class JobStarted(msgspec.Struct, frozen=True, tag=True):

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from rta_wire import entry_ids
 from rta_wire.arrays import F64, I64, U64, Array, Bools
 
 CHUNK_ROWS: Final = 16_384
@@ -28,6 +29,7 @@ _CHANNEL, _TIME, _VALUE, _INTEGER, _SIGN = (
 _MIX_FACTORS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _SHIFT: Final = np.uint64(32)
 _EVENT: Final = struct.Struct("<iqII")
+_ENTRY_BYTES: Final = 24
 
 
 class Digest(msgspec.Struct, frozen=True):
@@ -102,3 +104,82 @@ def of_events(events: Iterable[EventFields]) -> Digest:
         total += int.from_bytes(event_hash.digest(), "little")
         rows += 1
     return Digest(rows, total % _MODULUS)
+
+
+def of_numbers(columns: Sequence[Array], texts: Sequence[bytes], text_index: I64) -> Digest:
+    """The digest of rows that are whole numbers of up to 64 bits and a text, given by its index in `texts`."""
+    text_hashes = [int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") for text in texts]
+    hashes = np.array(text_hashes, np.uint64)[text_index] if len(text_index) else np.zeros(0, np.uint64)
+    for column in columns:
+        # Mixed after each column, so that the same numbers in other columns differ.
+        _mix(hashes)
+        hashes += column.astype(np.uint64, copy=False) * _VALUE
+    _mix(hashes)
+    return Digest(len(hashes), int(hashes.sum(dtype=np.uint64)))
+
+
+class EntryHashes(msgspec.Struct, frozen=True):
+    """A hash of each of some entries of a stream as they are stored, each once: 24 bytes an entry."""
+
+    rows: bytes = b""
+    """For each entry the two numbers of its id, and the hash of its id and data."""
+
+    @classmethod
+    def of(cls, entries: Iterable[tuple[str, bytes]]) -> "EntryHashes":
+        """Of entries, each an id and its data."""
+        ids, sums = [], []
+        for entry_id, data in entries:
+            ids.append(entry_ids.parse(entry_id))
+            sums.append(_sum_of_bytes(data))
+        table = np.empty((len(ids), 3), "<u8")
+        table[:, :2] = np.array(ids, np.uint64).reshape(-1, 2)
+        hashes = np.array(sums, np.uint64)
+        for column, factor in zip(table[:, :2].T, (_TIME, _VALUE), strict=True):
+            _mix(hashes)
+            hashes += column * factor
+        _mix(hashes)
+        table[:, 2] = hashes
+        return cls(table.tobytes())
+
+    @property
+    def digest(self) -> Digest:
+        """Of all of them."""
+        hashes = self._table[:, 2]
+        return Digest(len(hashes), int(hashes.sum(dtype=np.uint64)))
+
+    @property
+    def _table(self) -> U64:
+        return np.frombuffer(self.rows, "<u8").reshape(-1, 3)
+
+    def without(self, other: "EntryHashes") -> "EntryHashes":
+        """Those that are not among others."""
+        return EntryHashes(b"".join(sorted(_entry_rows(self.rows) - _entry_rows(other.rows))))
+
+    def below(self, entry_id: str) -> "EntryHashes":
+        """Those of entries before an id."""
+        ms, seq = entry_ids.parse(entry_id)
+        table = self._table
+        return EntryHashes(table[(table[:, 0] < ms) | ((table[:, 0] == ms) & (table[:, 1] < seq))].tobytes())
+
+
+def _entry_rows(rows: bytes) -> set[bytes]:
+    return {rows[first : first + _ENTRY_BYTES] for first in range(0, len(rows), _ENTRY_BYTES)}
+
+
+def _sum_of_bytes(data: bytes) -> int:
+    """Words of 8 bytes, each multiplied by an odd number of its own: several times as fast as a cryptographic hash."""
+    words = np.frombuffer(data, "<u8", len(data) // 8)
+    total = len(data) * int(_CHANNEL) + int.from_bytes(data[8 * len(words) :], "little") * int(_SIGN)
+    for first in range(0, len(words), len(_WORD_FACTORS)):
+        part = words[first : first + len(_WORD_FACTORS)]
+        total = total * int(_INTEGER) + int((part * _WORD_FACTORS[: len(part)]).sum(dtype=np.uint64))
+    return total % _MODULUS
+
+
+def _odd_factors(count: int) -> U64:
+    factors = np.arange(1, count + 1, dtype=np.uint64) * _CHANNEL
+    _mix(factors)
+    return factors | np.uint64(1)
+
+
+_WORD_FACTORS: Final = _odd_factors(CHUNK_ROWS)

@@ -1,5 +1,6 @@
 """Ids of stream entries, `<ms>-<seq>`: reads, writes and compares them, and finds their neighbours and bounds."""
 
+import re
 from typing import Final
 
 PART_MAX: Final = 2**64 - 1
@@ -9,6 +10,12 @@ MIN: Final = "0-0"
 """The id below those of all entries: Redis refuses to add an entry with it."""
 
 MAX: Final = f"{PART_MAX}-{PART_MAX}"
+_ENTRY_ID: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
+
+
+def is_valid(text: str) -> bool:
+    """Whether a text is an entry id as Redis writes it."""
+    return _ENTRY_ID.fullmatch(text) is not None and max(parse(text)) <= PART_MAX
 
 
 def parse(entry_id: str) -> tuple[int, int]:

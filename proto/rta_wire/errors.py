@@ -120,6 +120,11 @@ class NoSupervisor(Unavailable):
     --redis-url {url}"""
 
 
+class GatewayUnreachable(Unavailable):
+    """No gateway answers at {address}: {reason}. Start one with: rta-supervisor gateway; or name those that run in
+    gateway.addresses."""
+
+
 class PrincipalNotServed(Unavailable):
     """No supervisor serves principal {principal!r}; those that registered serve {served}. Name it in their setting
     control.principals, or use one of these."""
@@ -181,6 +186,30 @@ class BadSamples(RtaError):
     """The samples can't be encoded: {reason}"""
 
     exit_code = 64
+
+
+class BadChannels(RtaError):
+    """{where}: {reason}"""
+
+    exit_code = 65
+
+
+class UnknownChannel(RtaError):
+    """There is no channel {channel!r} in configuration {config!r}.{nearest}"""
+
+    exit_code = 66
+
+
+class ChannelConflict(RtaError):
+    """Channel {channel!r} is known with {what} {known!r}, and can't get {what} {wanted!r}. {remedy}"""
+
+    exit_code = 65
+
+
+class ChannelsChanged(RtaError):
+    """Session {identity!r} has got other channels: {reason}. Open it again with the channels that it has now."""
+
+    exit_code = 65
 
 
 class UnknownSession(RtaError):
@@ -272,6 +301,12 @@ class LetterUnusable(RtaError):
 class LetterCut(LetterUnusable):
     """Dead letter {entry!r} can't be sent again: only the first {kept} of its {size} bytes were kept. Look at it with:
     rta-supervisor dlq show {entry}"""
+
+
+class UnknownConfig(RtaError):
+    """No configuration {identifier!r} was published here. `rta-supervisor channels list` has those that were."""
+
+    exit_code = 66
 
 
 class SessionClosed(RtaError):
@@ -406,3 +441,11 @@ class ArchiveBusy(Unavailable):
 
 class AddressInUse(Unavailable):
     """{address} can't be listened on: {reason}. Choose another, or stop what uses it."""
+
+
+class BadQuery(Usage):
+    """The request can't be served: {where}: {reason}"""
+
+
+class NotAcceptable(Usage):
+    """Nothing of what the client accepts ({accept}) can be sent. There is {known}."""

@@ -29,7 +29,15 @@ OWNERS: Final = {
     "rta_writers.control": OwnedNames(keys=("members",)),
     "rta_supervisor.nodes": OwnedNames(
         keys=("node", "nodes", "last_registration", "alive", "lease"),
-        fields=("NODE_VERSION", "NODE_HOST", "NODE_PID", "NODE_SEEN_MS", "NODE_TEMPLATE", "NODE_PRINCIPALS"),
+        fields=(
+            "NODE_VERSION",
+            "NODE_HOST",
+            "NODE_PID",
+            "NODE_SEEN_MS",
+            "NODE_TEMPLATE",
+            "NODE_PRINCIPALS",
+            "NODE_ARCHIVE",
+        ),
         functions=("rtas_take_1", "rtas_release_1"),
     ),
     "rta_supervisor.control": OwnedNames(
@@ -48,12 +56,12 @@ OWNERS: Final = {
     ),
     "rta_supervisor.retention": OwnedNames(
         keys=("STREAMS", "streams_used", "days", "unarchived"),
-        fields=("SAFE", "ARCHIVED", "ARCHIVED_VERSION", "CUT"),
+        fields=("SAFE", "ARCHIVED", "ARCHIVED_VERSION", "ARCHIVED_UNTIL", "CUT"),
         functions=(
             *("rtas_trim_2", "rtas_remove_2", "rtas_unlist_1", "rtas_forget_1"),
             *("rtas_day_choose_1", "rtas_day_keep_1", "rtas_day_drop_1", "rtas_day_remove_1"),
             *("rtas_put_away_1", "rtas_archived_1", "rtas_hold_for_archive_1", "rtas_note_cut_1"),
-            "rtas_remove_other_1",
+            *("rtas_archived_until_1", "rtas_remove_other_1"),
         ),
     ),
     "rta_supervisor.session": OwnedNames(
@@ -64,7 +72,7 @@ OWNERS: Final = {
         fields=(
             *("STREAM_SESSION_ID", "STREAM_NAME", "STREAM_POSITION", "LAST_UPDATED", "JSON", "T_START", "T_END"),
             *("STATE", "PRINCIPAL", "VERSION", "OPENED_MS", "EXTERNAL_ID", "TOTALS", "LOST"),
-            *("SPOILT", "UNIT_COUNT", "PROPERTY_COUNT"),
+            *("SPOILT", "UNIT_COUNT", "PROPERTY_COUNT", "CONFIG", "CONFIGS"),
             *("UNIT_PREFIX", "PROPERTY_PREFIX", "CHANGE_PREFIX"),
             *("unit_field", "property_field", "change_field"),
         ),
@@ -76,6 +84,7 @@ OWNERS: Final = {
             *("rtas_announce_3", "rtas_tell_3", "rtas_show_4", "rtas_seal_2", "rtas_finish_3", "rtas_keep_2"),
         ),
     ),
+    "rta_supervisor.channels": OwnedNames(keys=("config", "configs_published"), functions=("rtas_config_count_1",)),
     "rta_supervisor.compaction": OwnedNames(
         keys=("cold_stream", "cold_index", "cold_pause"),
         fields=("COLD_FIELD",),
@@ -88,6 +97,11 @@ OWNERS: Final = {
             *("hook_ready", "hook_later", "hook_order", "hook_places", "hook_turns"),
         ),
         functions=("rtas_hook_add_2", "rtas_hook_take_2", "rtas_hook_put_back_2", "rtas_hook_settle_2"),
+    ),
+    "rta_supervisor.publish": OwnedNames(
+        keys=("publishing", "publish_retries"),
+        fields=("PUBLISHING_SEQUENCE", "PUBLISHING_CATALOGUE", "PUBLISHING_STATUS", "RETRY_IDENTITY"),
+        functions=("rtas_publish_next_1",),
     ),
     "rta_supervisor.observe": OwnedNames(
         keys=("history_slot", "limits_reached"), functions=("rtas_first_id_1", "rtas_count_1")

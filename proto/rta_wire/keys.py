@@ -52,6 +52,12 @@ UNIT_COUNT: Final = "units"
 PROPERTY_COUNT: Final = "properties"
 """Fields with the prefix of properties, without the one of the state."""
 
+CONFIGS: Final = "configs"
+"""A JSON list: the identifiers of all configurations that the Session JSON binds; absent where it binds none."""
+
+CONFIG: Final = "config"
+"""The identifier of the configuration that a request of a client bound."""
+
 SAFE: Final = "safe"
 """The version that the catalogue has."""
 
@@ -59,6 +65,10 @@ ARCHIVED: Final = "archived"
 """The checksum of the manifest in the archive."""
 
 ARCHIVED_VERSION: Final = "archivedVersion"
+ARCHIVED_UNTIL: Final = "archivedUntil"
+"""Of an open session, with spaces: the last entry id up to which it is in verified parts of the archive, how many
+entries had ever been added to the stream up to it, and the checksum of the last part."""
+
 CUT: Final = "cut"
 """That entries were trimmed before the archive had them."""
 
@@ -91,9 +101,23 @@ NODE_PID: Final = b"pid"
 NODE_SEEN_MS: Final = b"seenMs"
 NODE_TEMPLATE: Final = b"template"
 NODE_PRINCIPALS: Final = b"principals"
+NODE_ARCHIVE: Final = b"archive"
+"""The folder of the archive, empty where there is none."""
 
 COLD_FIELD: Final = b"b"
 """Field of an entry of a cold stream: a batch."""
+
+RETRY_IDENTITY: Final = b"identity"
+"""Field of a request to publish again: a session; empty for all that were refused."""
+
+# Fields of the hash of publishing.
+
+PUBLISHING_SEQUENCE: Final = b"sequence"
+PUBLISHING_CATALOGUE: Final = b"catalogue"
+"""The catalogue that was published from last, by its host and name."""
+
+PUBLISHING_STATUS: Final = b"status"
+"""How publishing goes, as JSON for people."""
 
 _BAD_IN_KEY: Final = re.compile(r"[\s*?\[\]\\(){}\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 """What can't stand in the prefix or the template of keys: ACLs contain them in patterns, divided by blanks."""
@@ -280,6 +304,17 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Sorted set: closed sessions that the archive does not have, by the time of their last renewal in ms."""
         return f"{self.prefix}unarchived"
 
+    # Owned by channels.
+
+    def config(self, identifier: str) -> str:
+        """String with a TTL: the JSON of a configuration, which never changes."""
+        return f"{self.prefix}config:{identifier}"
+
+    def configs_published(self, principal: str) -> str:
+        """Hash with a TTL: when each configuration that a principal published lately stops to count, in ms, and how
+        many bytes it has."""
+        return f"{self.prefix}configs:{principal}"
+
     # Owned by compaction.
 
     def cold_index(self) -> str:
@@ -298,6 +333,17 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         With a tag it lives on the server of the slot of that tag.
         """
         return f"{self.prefix}beat:{node_id}" + (f":{{{tag}}}" if tag else "")
+
+    # Owned by publish.
+
+    def publishing(self) -> str:
+        """Hash with a TTL: the last sequence of the calls to a Session Service, from which catalogue, and how it
+        goes."""
+        return f"{self.prefix}publish"
+
+    def publish_retries(self) -> str:
+        """Stream: sessions that operators have published again. Whoever publishes empties it."""
+        return f"{self.prefix}publishagain"
 
     # Owned by observe.
 

@@ -22,6 +22,15 @@ PAYLOAD_PIECE_BYTES: Final = 128 * KIB
 """Where a payload that is too large for one control message is cut."""
 
 PAYLOAD_MAX_PIECES: Final = 8
+"""Of the payload with the JSON of a session."""
+
+CONFIG_MAX_PIECES: Final = 64
+"""Of the payload with a configuration. Each may be as large as a configuration of some 20,000 channels."""
+
+CONFIG_MAX_BYTES: Final = CONFIG_MAX_PIECES * PAYLOAD_PIECE_BYTES
+"""Size of a configuration JSON, at most."""
+
+CONFIG_IDENTIFIER_CHARS: Final = 40
 
 SEARCH_TEXT_MAX_CHARS: Final = 1024
 SEARCH_MAX_DETAILS: Final = 20
@@ -80,3 +89,31 @@ COLD_BATCH_MAX_ENTRIES: Final = 8192
 
 COLD_STORED_MAX_BYTES: Final = 8 * MIB
 """Size of one cold batch as it is stored. Incompressible entries take as much as before, and the table is added."""
+
+QUERY_MAX_CHARS: Final = 64 * KIB
+QUERY_MAX_DEPTH: Final = 64
+QUERY_MAX_NODES: Final = 2000
+"""Of one query for sessions: its text, how deep its criteria nest, and how many parts it has in all."""
+
+SORT_MAX_KEYS: Final = 16
+
+CHUNK_ITEM_SAMPLES: Final = 128
+"""Samples of one item in a chunk."""
+
+CHUNK_SAMPLES: Final = 4096
+"""Samples of one chunk, about 64 KiB at most. Samples of one time are not divided, as far as `CHUNK_MAX_SAMPLES`."""
+
+CHUNK_MAX_SAMPLES: Final = 131_072
+"""Samples of one chunk, at most: less than 4 MiB."""
+
+CHUNK_LIST_BYTES: Final = 48 * KIB
+"""Size of the rows or events of one chunk before compression, about."""
+
+CHUNK_LIST_MAX_BYTES: Final = 3 * MIB
+"""Size of the rows or events of one chunk before compression, at most."""
+
+CHUNK_WINDOW_NS: Final = 10 * 10**9
+"""Chunks end where a time is a multiple of this: so their bounds depend on the samples alone."""
+
+CHANNEL_EXPRESSION_MAX_CHARS: Final = 32 * KIB
+CHANNEL_EXPRESSION_MAX_RANGES: Final = 4096

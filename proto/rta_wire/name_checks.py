@@ -12,6 +12,7 @@ _ESCAPED: Final = re.compile(rf"(?:{_ESCAPE})+[._-]")
 _PRINCIPAL: Final = re.compile(r"[\w.-]+")
 BRACES: Final = re.compile(r"[{}]")
 _REQUEST_ID: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{limits.REQUEST_ID_MAX_CHARS}}}")
+_CONFIG_IDENTIFIER: Final = re.compile(rf"[0-9a-f]{{{limits.CONFIG_IDENTIFIER_CHARS}}}")
 CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -65,6 +66,19 @@ def check_unit(unit: str) -> str:
 def check_external_id(external_id: str) -> str:
     """An external id, if it is valid."""
     return _check_text("External id", external_id, limits.IDENTITY_MAX_BYTES)
+
+
+def is_config_identifier(text: str) -> bool:
+    """Whether a text can be the identifier of a configuration that was published here: a hash."""
+    return _CONFIG_IDENTIFIER.fullmatch(text) is not None
+
+
+def check_config_identifier(identifier: str) -> str:
+    """The identifier of a configuration that was published here, if it is valid."""
+    if not is_config_identifier(identifier):
+        reason = f"it has {limits.CONFIG_IDENTIFIER_CHARS} hexadecimal digits"
+        raise _bad_name("Configuration identifier", identifier, reason)
+    return identifier
 
 
 def check_principal(principal: str) -> str:

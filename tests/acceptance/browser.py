@@ -18,6 +18,38 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
 )
 
+LOW_CONTRAST = """
+const rgb = (colour) => {
+  const pen = new OffscreenCanvas(1, 1).getContext('2d');
+  pen.fillStyle = colour;
+  pen.fillRect(0, 0, 1, 1);
+  return [...pen.getImageData(0, 0, 1, 1).data];
+};
+const luminance = ([r, g, b]) => {
+  const [x, y, z] = [r, g, b].map((c) => c / 255).map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+};
+const background = (element) => {
+  for (let ancestor = element; ancestor; ancestor = ancestor.parentElement) {
+    const colour = rgb(getComputedStyle(ancestor).backgroundColor);
+    if (colour[3] === 255) return colour;
+  }
+  return [255, 255, 255];
+};
+const elements = [];
+const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walk.nextNode()) {
+  const element = walk.currentNode.parentElement;
+  if (!walk.currentNode.data.trim() || !element.checkVisibility()) continue;
+  if (element.closest('.unseen, .skip, noscript')) continue;
+  const [a, b] = [luminance(rgb(getComputedStyle(element).color)), luminance(background(element))];
+  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (ratio < 4.5) elements.push(`${ratio.toFixed(2)} ${element.outerHTML.slice(0, 80)}`);
+}
+return elements;
+"""
+"""A script that lists texts whose contrast with their background is below 4.5, the limit of WCAG AA."""
+
 
 class Browser:
     """One window of the browser."""

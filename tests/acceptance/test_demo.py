@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -66,11 +67,14 @@ def test_the_demo_writes_what_the_protocol_says(scratch: Path, environment: dict
             check=False,
         )
         assert completed.returncode == 0, completed.stderr + completed.stdout
+        assert re.search(r"gateway +http://127.0.0.1:\d+/rta/v2", completed.stderr), "a gateway ran beside it"
         result = json.loads(completed.stdout)
         assert result["proven"] is True
         assert result["samples"] == cars.CARS * cars.CHANNELS * cars.TICKS
         content = independent_reader.read(embedded.port)
-    assert not [key for key in content["keys"] if key.startswith("rtas")], "keys of the supervisor are removed"
+    own = [key for key in content["keys"] if key.startswith("rtas")]
+    assert [key for key in own if not key.startswith("rtas:config:")] == [], "keys of the supervisor are removed"
+    assert len(own) == 1, "the configuration of the sessions stays with them"
     check_protocol(content, result)
     assert marked_processes(scratch) == []
     assert list((scratch / "tmp").iterdir()) == []

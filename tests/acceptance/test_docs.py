@@ -4,6 +4,7 @@ Links, paths and the map of packages are checked in `tests/unit/test_docs.py`.
 """
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,13 @@ import pyarrow as pa
 import pytest
 import redis
 
+import rta_writers
+from rta_wire import keys
+from rta_wire.channels import config_json, model
+from rta_wire.channels.model import Channel
 from rta_wire.codec import encode
 from rta_writers.connection import redis_client
-from tests.support import doc_pages, samples
+from tests.support import doc_pages, gateways, samples
 
 
 def wire_names(url: str) -> dict[str, Any]:
@@ -41,6 +46,22 @@ def wire_names(url: str) -> dict[str, Any]:
     }
 
 
+def write_watched_session(url: str) -> None:
+    """The session `run-1` that pages about the gateway look at, with two channels."""
+    channels = model.build([Channel(id=1, name="rpm"), Channel(id=2, name="speed")])
+    document = config_json.encode(channels)
+    identifier = config_json.identifier(document)
+    redis_client.connect(url).set(keys.Keys().config(identifier), document, ex=600)
+    bindings = [{"identifier": identifier, "channelOffset": 0}]
+    sessions = rta_writers.SessionClient(url, timeout_s=20)
+    with (
+        sessions.session("run-1", stream="rig", details={"Lap": 3}, configBindings=bindings) as session,
+        rta_writers.BurstWriter(session.options) as writer,
+    ):
+        times = samples.START_NS + np.arange(100, dtype=np.int64) * 10**7
+        writer.samples(np.repeat([1, 2], 100), np.tile(times, 2), np.arange(200, dtype=np.float64))
+
+
 @pytest.mark.parametrize("page", [page for page in doc_pages.NAMES if not doc_pages.wants_spark(page)])
 def test_every_command_of_a_page_works(page: str, tmp_path: Path) -> None:
     """Blocks in their order, against a server and a supervisor that are the page's own."""
@@ -48,6 +69,13 @@ def test_every_command_of_a_page_works(page: str, tmp_path: Path) -> None:
         doc_pages.run_all(page, "", tmp_path, {})
         return
     with doc_pages.deployment() as url:
+        if doc_pages.wants_gateway(page):
+            if shutil.which("curl") is None:
+                pytest.skip("curl is not installed")
+            write_watched_session(url)
+            with gateways.running(url) as gateway:
+                doc_pages.run_all(page, url, tmp_path, {}, f"127.0.0.1:{gateway.port}")
+            return
         doc_pages.run_all(page, url, tmp_path, wire_names(url) if page == "docs/wire.md" else {"url": url})
 
 
@@ -100,7 +128,7 @@ def test_the_formula_for_memory_holds(
     names: dict[str, Any] = {}
     exec(re.search(r"```python\n(import math.+?)```", text, re.DOTALL)[1], names)  # type: ignore[index]  # noqa: S102
     expected = names["stream_bytes"](
-        channels, hz, flush_s, sessions=sessions, max_entries=max_entries, min_retention_s=0
+        channels, hz, flush_s, sessions=sessions, max_entries=max_entries, entry_s=0, min_retention_s=0
     )
     measured = client.memory_usage("stream:rig", samples=0)
     assert measured == pytest.approx(expected, rel=0.15)

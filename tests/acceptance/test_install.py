@@ -42,6 +42,7 @@ def test_install_and_uninstall(tmp_path: Path) -> None:
         "opt/rta/bin/rta-supervisor",
         "opt/rta/lib/systemd/system/rta-archive.service",
         "opt/rta/lib/systemd/system/rta-archive.timer",
+        "opt/rta/lib/systemd/system/rta-gateway.service",
         "opt/rta/lib/systemd/system/rta-supervisor.service",
         "opt/rta/lib/systemd/system/rta-supervisor@.service",
         "opt/rta/lib/sysusers.d/rta-supervisor.conf",
@@ -65,7 +66,8 @@ def test_an_unknown_value_of_packages_is_refused(tmp_path: Path, value: str) -> 
     command = ["make", "install", f"DESTDIR={tmp_path}", f"PACKAGES={value}"]
     completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert completed.returncode != 0
-    assert f"PACKAGES is daemon, postgres, spark, \"postgres spark\" or no, not '{value}'." in completed.stderr
+    refusal = f"PACKAGES is daemon, postgres, publish, spark, several of them in quotes, or no, not '{value}'."
+    assert refusal in completed.stderr
     assert files(tmp_path) == set()
 
 

@@ -17,7 +17,7 @@ from rta_supervisor.embedded import server
 from rta_wire import errors
 from rta_writers.connection import redis_client
 from tests.acceptance import browser as browsers
-from tests.acceptance.browser import Browser
+from tests.acceptance.browser import LOW_CONTRAST, Browser
 from tests.support import supervisors
 from tests.support.control import write
 from tests.support.supervisors import Supervisor
@@ -30,38 +30,6 @@ pytestmark = pytest.mark.skipif(
 
 HOSTILE_NAME = "<img src=x onerror=window.hit=1><script>window.hit=2</script>"
 UPDATE_MAX_S = 2.0
-
-LOW_CONTRAST = """
-const rgb = (colour) => {
-  const pen = new OffscreenCanvas(1, 1).getContext('2d');
-  pen.fillStyle = colour;
-  pen.fillRect(0, 0, 1, 1);
-  return [...pen.getImageData(0, 0, 1, 1).data];
-};
-const luminance = ([r, g, b]) => {
-  const [x, y, z] = [r, g, b].map((c) => c / 255).map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * x + 0.7152 * y + 0.0722 * z;
-};
-const background = (element) => {
-  for (let ancestor = element; ancestor; ancestor = ancestor.parentElement) {
-    const colour = rgb(getComputedStyle(ancestor).backgroundColor);
-    if (colour[3] === 255) return colour;
-  }
-  return [255, 255, 255];
-};
-const elements = [];
-const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-while (walk.nextNode()) {
-  const element = walk.currentNode.parentElement;
-  if (!walk.currentNode.data.trim() || !element.checkVisibility()) continue;
-  if (element.closest('.unseen, .skip, noscript')) continue;
-  const [a, b] = [luminance(rgb(getComputedStyle(element).color)), luminance(background(element))];
-  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  if (ratio < 4.5) elements.push(`${ratio.toFixed(2)} ${element.outerHTML.slice(0, 80)}`);
-}
-return elements;
-"""
-"""A script that lists texts whose contrast with their background is below 4.5, the limit of WCAG AA."""
 
 
 @pytest.fixture(scope="module")
@@ -206,22 +174,14 @@ def test_the_keyboard_is_enough(page: Browser, sessions: rta_writers.SessionClie
     assert not page.element("#detail").is_displayed()
 
 
-def test_channels_are_drawn(page: Browser, client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
-    """The plot shows samples as they arrive, and disappears when no channel is chosen."""
-    session = sessions.session("plotted", stream="rig")
-    write(client, session, 50)
-    page.driver.get(page.driver.current_url + "#session=plotted")
-    page.wait_for_text("#plot-values", "49")
-    wait_until(lambda: coloured_pixels(page) > 0, what="a line in the plot")
-    write(client, session, 60, unit="v")
-    page.wait_for_text("#plot-values", "59")
-    page.element("#chooser summary").click()
-    page.element("#channels input").click()
-    wait_until(lambda: not page.element("#plot").is_displayed(), what="the plot without channels going away")
+def test_sessions_have_the_names_that_people_gave_them(page: Browser, sessions: rta_writers.SessionClient) -> None:
+    """The list shows what people call a session beside its identity."""
+    sessions.session("named", stream="rig", identifier="Run 17")
+    page.wait_for_text(row("named"), "Run 17")
 
 
 def test_a_source_is_one_stream(page: Browser, client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
-    """Its days are one line. Chosen, it shows the samples and the sessions of all of them, and no others."""
+    """Its days are one line. Chosen, it shows the sessions of all of them, and no others."""
     for number, day in enumerate(("20260105", "20260106")):
         session = sessions.session(f"of-{day}", stream=f"rocket.{day}")
         write(client, session, 10 * (number + 1))
@@ -234,7 +194,6 @@ def test_a_source_is_one_stream(page: Browser, client: redis.Redis, sessions: rt
     page.element('#streams a[href="#stream=rocket"]').click()
     page.wait_for_text("#detail-title", "rocket")
     page.wait_for_text("#detail-facts", "2, rocket.20260105 to rocket.20260106")
-    page.wait_for_text("#plot-values", "19")
     listed = page.text("#sessions tbody")
     assert "of-20260105" in listed
     assert "of-20260106" in listed
@@ -244,15 +203,6 @@ def test_a_source_is_one_stream(page: Browser, client: redis.Redis, sessions: rt
     page.wait_for_text("#sessions", "elsewhere")
     page.driver.get(page.driver.current_url.split("#")[0] + "#stream=nowhere")
     page.wait_for_text("#detail-problem", "no such source")
-
-
-def coloured_pixels(page: Browser) -> int:
-    """The number of pixels of the plot that are neither grey nor white."""
-    count = page.run(
-        "const c = document.getElementById('plot'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height)"
-        ".data; let n = 0; for (let i = 0; i < d.length; i += 4) if (Math.abs(d[i] - d[i + 2]) > 60) n += 1; return n"
-    )
-    return int(str(count))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

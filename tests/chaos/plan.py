@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from tests.chaos import closing, failovers, losses, spark_runs, storm
+from tests.chaos import closing, failovers, losses, spark_runs, storm, viewers
 from tests.chaos.attacks import attackers, figures, measured, mix
 from tests.chaos.result import Result
 
 FAILOVERS_OF_A_ROUND: Final = 5
+VIEWER_FAULTS: Final = 5
 AT_LEAST_ONCE: Final = "at-least-once"
 
 Advance = Callable[[], None]
@@ -105,6 +106,7 @@ def _chaos() -> list[Part]:
         *_full(storms=2, loss_rounds=2, failover_rounds=1, closes=3),
         *_spark(rounds=1, kills=2, partitions=6),
         *_attacks(mixed_s=60),
+        _part("viewers", (viewers.run, VIEWER_FAULTS), 1, each_once),
     ]
 
 
@@ -113,6 +115,7 @@ def _soak() -> list[Part]:
         *_full(storms=26, loss_rounds=20, failover_rounds=5, closes=20),
         *_spark(rounds=5, kills=9, partitions=21),
         *_attacks(mixed_s=1800),
+        _part("viewers", (partial(viewers.run, bursts=20_000), VIEWER_FAULTS), 3, each_once),
     ]
 
 

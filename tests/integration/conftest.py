@@ -11,7 +11,7 @@ import rta_writers
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.catalogue.writer import CatalogueWriter
 from rta_supervisor.embedded import server
-from rta_supervisor.recovery.recovery import Recovery
+from rta_supervisor.recovery.recovery import Recovery, RecoverySteps
 from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.store import SessionStore
@@ -88,7 +88,9 @@ async def world(url: str, tmp_path: Path) -> AsyncIterator[World]:
     catalogue_writer = CatalogueWriter(link, catalogue, config)
     service = supervisor_parts.service(link, config, sessions, catalogue_writer.mark_changed)
     restorer = SessionRestorer(sessions, service, RecentReports())
-    recovery = Recovery(link, sessions, restorer, catalogue, config=supervisor_parts.required(config), prepare=())
+    recovery = Recovery(
+        link, sessions, restorer, catalogue, config=supervisor_parts.required(config), steps=RecoverySteps()
+    )
     yield World(link, sessions, catalogue, catalogue_writer, service, restorer, recovery)
     await catalogue.close()
     await link.close()

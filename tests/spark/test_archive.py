@@ -15,13 +15,14 @@ import redis
 from pyspark.sql import SparkSession
 
 import rta_writers
-from rta_supervisor.archive import verify
-from rta_wire import archive_spec, content_digest, errors
+from rta_supervisor.archive import manifest, verify
+from rta_wire import archive_spec, content_digest, entry_ids, errors, keys
 from rta_writers.archive import job as archive_job
 from rta_writers.archive import job_events
+from rta_writers.archive import task as archive_task
 from rta_writers.options.target import Target
 from tests.spark import frames
-from tests.support import samples
+from tests.support import samples, supervisors
 from tests.support.waiting import wait_until
 
 VALUES = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 5e-324, 0.1, 1e308]).tolist()
@@ -40,8 +41,8 @@ def order_for(url: str, folder: Path, *streams: archive_spec.StreamSpec) -> arch
 
 def stream_order(stream: str, sessions: dict[int, int], sample_type: str = "double") -> archive_spec.StreamSpec:
     """A stream with sessions by stream session id, and their sizes in bytes."""
-    specs = {number: archive_spec.SessionSpec(f"run-{number}", size, 0, 2**40) for number, size in sessions.items()}
-    return archive_spec.StreamSpec(stream, "0-0", specs, sample_type, "raw")
+    specs = {number: archive_spec.SessionSpec(f"run-{number}", size, "0-0") for number, size in sessions.items()}
+    return archive_spec.StreamSpec(stream, "0-0", entry_ids.MAX, specs, sample_type, "raw")
 
 
 def target_of(client: redis.Redis, url: str, number: int, stream: str = "rig") -> Target:
@@ -56,7 +57,8 @@ def save(frame: Any, target: Target, **options: str) -> None:
 
 def read_back(result: archive_spec.SessionResult, folder: Path) -> content_digest.Digest:
     digest = content_digest.Digest()
-    for file in verify.read_files(result.stream_session_id, result.files, folder).values():
+    files = [file for file in result.files if file.kind == "samples"]
+    for file in verify.read_files(result.stream_session_id, files, folder).values():
         digest = digest.sum_of(file.digest)
     return digest
 
@@ -69,16 +71,13 @@ def test_one_pass_takes_many_sessions_of_several_streams(
         save(frames.long(spark, 4000), target_of(client, url, number), burstBytes="4096")
     integers = spark.sql(f"select 1 channel, 5L time, {2**53 + 1}L value")
     save(integers, target_of(client, url, 4, "other"), sampleType="int64")
-    monkeypatch.setattr(archive_job, "SLICE_BYTES", 1000)
+    monkeypatch.setattr(archive_task, "GATHERED_BYTES", 1000)
     long = stream_order("rig", {1: 8000, 2: 100})
     entries_before: Any = client.xrange("stream:rig")
     client.delete("stream:rig")
-    # Slices go by time: a second from one entry to the next.
+    # Ranges go by time: a second from one entry to the next.
     for second, (_, fields) in enumerate(entries_before, 1):
         client.xadd("stream:rig", fields, id=f"{second * 1000}-0")
-    span = {"start_ms": 1000, "end_ms": len(entries_before) * 1000}
-    sessions = {number: msgspec.structs.replace(session, **span) for number, session in long.sessions.items()}
-    long = msgspec.structs.replace(long, sessions=sessions)
     order = order_for(url, tmp_path, long, stream_order("other", {4: 1}, "int64"))
     written: list[archive_job.Files] = []
     client.config_resetstat()
@@ -90,13 +89,14 @@ def test_one_pass_takes_many_sessions_of_several_streams(
     for result in results.values():
         assert result.begins_with_json is False
         assert result.problem == ""
+        assert result.read == result.counted
         assert read_back(result, tmp_path) == content_digest.Digest(result.samples.rows, result.samples.sum)
-    assert len(results[2].files) == len(results[4].files) == 1
-    assert len(results[1].files) > 1
+    assert len(results[4].files) == 2
+    assert len(results[1].files) > 2
     assert written[0].keys() == results.keys()
     entries = client.xlen("stream:rig")
     assert calls["cmdstat_xrange"]["calls"] < 2 * entries / 128 + 20
-    frame = pd.concat(pd.read_parquet(path) for path in tmp_path.glob("[12]/*"))
+    frame = pd.concat(pd.read_parquet(path) for path in tmp_path.glob("[12]/part-*"))
     assert sorted(zip(frame.channel, frame.time, frame.value, strict=True)) == sorted([*frames.rows(4000)] * 2)
 
 
@@ -178,3 +178,40 @@ def test_the_command_from_its_words_to_what_everybody_reads(
     plain = ~np.isnan(VALUES_BITS)
     assert values[plain].tobytes() == VALUES_BITS[plain].tobytes()
     assert np.isnan(values[~plain]).all()
+
+
+def test_files_have_the_names_and_units_of_channels(
+    spark: SparkSession, client: redis.Redis, url: str, sessions: rta_writers.SessionClient, tmp_path: Path
+) -> None:
+    """Types are those of the configuration, and DuckDB finds a channel by its name; others have none."""
+    frame = spark.sql("select 1L + id time, cast(id as float) rpm, tinyint(id) gear from range(10)")
+    channels = rta_writers.Channels.of(frame)
+    with sessions.session("run-1", stream="rig", channels=channels) as session:
+        save(frame, session.target, config=channels.identifier)
+    save(frames.long(spark, 10), target_of(client, url, 2))
+    order = order_for(url, tmp_path, stream_order("rig", {1: 100, 2: 100}))
+    results = archive_job.run(spark, order, order.passes[0], lambda _files: None)
+    assert [read_back(result, tmp_path).rows for result in results] == [20, 10]
+    files = [str(path) for path in tmp_path.glob("[12]/part-*")]
+    query = "select time, value from read_parquet(?) where name = 'gear' order by time"
+    assert duckdb.execute(query, [files]).fetchall() == [(1 + n, float(n)) for n in range(10)]
+    others = "select count(*) from read_parquet(?) where name is null and unit is null"
+    assert duckdb.execute(others, [files]).fetchall() == [(10,)]
+
+
+@pytest.mark.timeout(300)
+def test_a_supervisor_archives_an_open_session_by_itself(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """A whole daemon with `archive.every_s` starts a Spark of its own, which adds a part that trimming knows of."""
+    environment = {"RTA_ARCHIVE__PATH": str(tmp_path), "RTA_ARCHIVE__EVERY_S": "1"}
+    with supervisors.running(url, environment) as supervisor:
+        session = rta_writers.SessionClient(url, timeout_s=20).open("run-1", stream="rig")
+        with rta_writers.BurstWriter(session.options, unit="u") as writer:
+            writer.samples([1, 2], [samples.START_NS] * 2, [0.5, 0.25])
+        wait_until(lambda: supervisor.events("archive_done"), what="a run", timeout_s=200)
+        assert supervisor.events("archive_done")[0]["samples"] == 2
+        [folder] = tmp_path.glob("date=*/source=rig/session=run-1-*")
+        [part] = manifest.read_session(folder, "run-1").parts
+        assert pd.read_parquet(folder / part.files_of("samples")[0].name)["value"].tolist() == [0.5, 0.25]
+        noted: Any = client.hget(keys.Keys().session_state("run-1"), "archivedUntil")
+        assert noted.decode().split()[0] == part.until
+        assert supervisor.events("archive_failed") == []

@@ -39,7 +39,7 @@ def test_a_driver_dies_after_each_epoch(
     url: str, client: redis.Redis, sessions: rta_writers.SessionClient, tmp_path: Path
 ) -> None:
     """The driver is killed after each epoch, before Spark notes it: each row is there once, by plain XADD twice."""
-    epochs = 6 if SOAK else 2
+    epochs = 6 if SOAK else 1
     rows = 1000 * epochs
     frames.land(tmp_path / "in", rows, epochs)
     for epoch in range(epochs):

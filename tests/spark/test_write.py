@@ -214,7 +214,7 @@ def test_the_source_is_found_without_registration(spark: SparkSession, sessions:
     with sessions.session("run-1", stream="rig") as session:
         other = spark.newSession()
         frame(other, 10).write.format("rta").mode("append").options(**session.options).save()
-        options = {"redisUrl": session.options["redisUrl"], "stream": "rig"}
+        options = {"redisUrl": session.options["redisUrl"], "stream": "rig", "pushFilters": "true"}
         for is_enabled in ("true", "false"):
             other.conf.set(rta_spark.FILTERS, is_enabled)
             third = other.read.format("rta").options(**options).load().where("channel = 3")

@@ -1,6 +1,6 @@
 """The job of the archive without Spark: the same tasks, one after the other, in this process.
 
-What Spark adds is bringing entries together; everything before and after is the real thing. Run as a program it is
+What Spark adds is running tasks at several places; everything else is the real thing. Run as a program it is
 `rta-supervisor`, and ends itself with SIGKILL at the step that RTA_TEST_KILL_AT names.
 """
 
@@ -14,12 +14,10 @@ from typing import Any, Final
 from rta_supervisor.archive import finalize, folders, spark_process
 from rta_supervisor.cli import entry as cli_entry
 from rta_supervisor.control import client as control_client
-from rta_wire import archive_spec, errors
+from rta_wire import archive_spec
 from rta_writers.archive import job as archive_job
-from rta_writers.archive import parquet, recount
-from rta_writers.options import read as options_read
 
-STEPS: Final = ("begun", "written", "verified", "renaming", "renamed", "noted")
+STEPS: Final = ("begun", "written", "verified", "moving", "moved", "part", "whole", "noted")
 
 
 def run_job(spec: archive_spec.ArchiveSpec, staging: Path) -> Iterator[archive_spec.JobEvent]:
@@ -35,34 +33,7 @@ def run_job(spec: archive_spec.ArchiveSpec, staging: Path) -> Iterator[archive_s
 
 
 def run(order: archive_spec.ArchiveSpec, one: archive_spec.PassSpec) -> list[archive_spec.SessionResult]:
-    wanted = {number: found for stream in one.streams for number, found in archive_job.session_layouts(stream).items()}
-    files: dict[int, list[archive_spec.ArchiveFile]] = {}
-    problems: dict[int, str] = {}
-    counted: dict[int, recount.SessionRecount] = {}
-    for stream in one.streams:
-        given = archive_job.reader_options(order, stream)
-        read = archive_job.entries_reader(options_read.ReadOptions.parse(given))
-        batches = [batch for part in read.partitions() for batch in read.read(part)]
-        ours = [batch for batch in batches if batch.column("stream_session_id")[0].as_py() in stream.sessions]
-        ours.sort(key=lambda batch: batch.column("stream_session_id")[0].as_py())
-        for told in parquet.ParquetTask(order.folder, wanted)(iter(ours)):
-            for row in told.to_pylist():
-                session = row["stream_session_id"]
-                if row["kind"] == parquet.UNWRITABLE:
-                    raise errors.ArchiveUnwritable(path=order.folder, reason=row["file"])
-                if row["kind"] == parquet.BROKEN:
-                    problems[session] = row["file"]
-                else:
-                    files.setdefault(session, []).append(
-                        archive_spec.ArchiveFile(row["kind"], row["file"], row["rows"])
-                    )
-        counted |= recount.recount_sessions(ours, wanted)
-    return [
-        archive_job.session_result(
-            number, counted.get(number, recount.SessionRecount()), files.get(number, []), problems.get(number, "")
-        )
-        for number in wanted
-    ]
+    return archive_job.run_pass(lambda ranges, function: list(function(ranges)), order, one, lambda _: None)
 
 
 def reached(step: str) -> None:
@@ -73,10 +44,10 @@ def reached(step: str) -> None:
 
 
 def _then(function: Callable[..., Any], *, before: str | None = None, after: str | None = None) -> Callable[..., Any]:
-    def stepping(*words: Any) -> Any:
+    def stepping(*words: Any, **named: Any) -> Any:
         if before is not None:
             reached(before)
-        found = function(*words)
+        found = function(*words, **named)
         if after is not None:
             reached(after)
         return found
@@ -95,7 +66,9 @@ _asked = control_client.OperatorClient.request
 
 if __name__ == "__main__":
     spark_process.run_job = run_job
-    finalize.build_manifest = _then(finalize.build_manifest, after="verified")
-    folders.move_into_place = _then(folders.move_into_place, before="renaming", after="renamed")
+    finalize.build_part = _then(finalize.build_part, after="verified")
+    folders.move_files = _then(folders.move_files, before="moving", after="moved")
+    finalize.finalize_part = _then(finalize.finalize_part, after="part")
+    finalize.finalize_whole = _then(finalize.finalize_whole, after="whole")
     control_client.OperatorClient.request = _ask  # type: ignore[method-assign]
     sys.exit(cli_entry.main())

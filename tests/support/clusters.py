@@ -36,6 +36,13 @@ class Cluster:
                 return [node.port for node in self.nodes].index(place[1])
         raise AssertionError(f"nobody has slot {slot}")
 
+    def begin_move(self, key: str, to: int) -> None:
+        """One key to another node, before the others of its slot: commands on both have to be tried again."""
+        slot, source = keys.key_slot(key), self.owner(key)
+        self._ask(to, "SETSLOT", slot, "IMPORTING", self.id_of(source))
+        self._ask(source, "SETSLOT", slot, "MIGRATING", self.id_of(to))
+        self._migrate(key, source, to)
+
     def move(self, key: str, to: int, *, pause_s: float = 0.0) -> None:
         """The whole slot of a key to another node, key by key, while others read and write it."""
         slot, source = keys.key_slot(key), self.owner(key)
@@ -43,12 +50,13 @@ class Cluster:
         self._ask(source, "SETSLOT", slot, "MIGRATING", self.id_of(to))
         while names := self._ask(source, "GETKEYSINSLOT", slot, 1):
             time.sleep(pause_s)
-            self.clients[source].execute_command(
-                "MIGRATE", "127.0.0.1", self.nodes[to].port, "", 0, 5000, "KEYS", names[0]
-            )
+            self._migrate(names[0], source, to)
         for number in (to, source, *(set(range(len(self.nodes))) - {to, source})):
             with contextlib.suppress(redis.exceptions.ResponseError):  # a replica has nothing to say in this
                 self._ask(number, "SETSLOT", slot, "NODE", self.id_of(to))
+
+    def _migrate(self, key: str | bytes, source: int, to: int) -> None:
+        self.clients[source].execute_command("MIGRATE", "127.0.0.1", self.nodes[to].port, "", 0, 5000, "KEYS", key)
 
     def follow(self, number: int, primary: int) -> None:
         """Make a node the replica of another, and wait until it has all its data."""

@@ -15,7 +15,7 @@ from rta_supervisor.compaction.store import CompactionStore
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.settings.sections.compact import CompactSettings
-from rta_supervisor.transport import commands
+from rta_supervisor.transport import commands, function_loader
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, keys
 from rta_wire.codec import encode
@@ -145,3 +145,14 @@ class DyingLink(Link):
             if is_step and self._remaining == 0:
                 raise Killed
         return replies
+
+
+async def compact_now(url: str) -> None:
+    """Make all of stream `rig` cold that stands there now."""
+    link = Link(settings.RedisSettings(url=url))
+    await function_loader.load(link)
+    catalogue = SqliteCatalogue(scratch_catalogue_path())
+    await link.do("ZADD", NAMES.streams_used(), 1, "rig")
+    await compactor(link, catalogue, config(after_s=0.001)).sweep()
+    await catalogue.close()
+    await link.close()

@@ -25,6 +25,8 @@ from tests.support import doc_checks, supervisors
 ROOT = doc_checks.ROOT
 NAMES = [str(page.relative_to(ROOT)) for page in doc_checks.PAGES]
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
+DEFAULT_GATEWAY = "127.0.0.1:8640"
+NO_GATEWAY = "127.0.0.1:1"
 RUNNABLE = ("console", "bash", "python")
 SHELL_WORDS = set("|&;<>$`*(){}'\"\\#~")
 
@@ -89,9 +91,14 @@ def deployment() -> Iterator[str]:
         yield own.url
 
 
-def run_all(page: str, url: str, directory: Path, names: Mapping[str, Any]) -> None:
-    """`names`: what the text of the page takes for granted."""
-    runner = Runner(url, directory, names)
+def wants_gateway(page: str) -> bool:
+    """Whether a block of the page asks a gateway."""
+    return any(DEFAULT_GATEWAY in block.text for block in runnable(page) if not block.excuse)
+
+
+def run_all(page: str, url: str, directory: Path, names: Mapping[str, Any], gateway: str = DEFAULT_GATEWAY) -> None:
+    """`names`: what the text of the page takes for granted; `gateway`: host and port of one that runs."""
+    runner = Runner(url, directory, names, gateway)
     for block in runnable(page):
         runner.run(block)
 
@@ -115,8 +122,9 @@ def steps(block: Block) -> list[Step]:
 class Runner:
     """Runs the blocks of one page, one after another, against one deployment."""
 
-    def __init__(self, url: str, directory: Path, names: Mapping[str, Any]) -> None:
+    def __init__(self, url: str, directory: Path, names: Mapping[str, Any], gateway: str = DEFAULT_GATEWAY) -> None:
         self._url = url
+        self._gateway = gateway
         self._directory = directory
         self.names = dict(names)
         for entry in ROOT.iterdir():
@@ -125,6 +133,8 @@ class Runner:
         self._environment = {
             **os.environ,
             "RTA_REDIS__URL": url,
+            # A gateway of somebody else on this host is none of the page's.
+            "RTA_GATEWAY__ADDRESSES": f'["http://{NO_GATEWAY if gateway == DEFAULT_GATEWAY else gateway}"]',
             "HOME": str(directory),
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         }
@@ -186,7 +196,7 @@ class Runner:
         return done.returncode, done.stdout
 
     def _local(self, text: str) -> str:
-        return text.replace(DEFAULT_URL, self._url)
+        return text.replace(DEFAULT_URL, self._url).replace(DEFAULT_GATEWAY, self._gateway)
 
     def _shown(self, out: str) -> str:
         return out.replace(self._url, DEFAULT_URL).replace(socket.gethostname(), "ingest-1")

@@ -8,7 +8,7 @@ import redis
 MAY_LIVE_FOR_EVER = re.compile(
     r"streams|lastStreamSessionId|stream:.+|cold:.+"  # the protocol's own
     r"|rtas[^:]*:(ctl:.+|req:.+|seen:.+|idx|dlq|nodes|streams|unarchived|cold|coldpause)"  # ours: bounded in size
-    r"|rtas[^:]*:dlqof:.+"
+    r"|rtas[^:]*:(dlqof:.+|publishagain)"
 )
 
 

@@ -16,6 +16,7 @@ from rta_writers.spark import shipped_path
 
 shipped_path.activate()
 
+from rta_writers.control.channels import Channels  # noqa: E402 - shipped packages have to be on the path
 from rta_writers.control.client import SessionClient  # noqa: E402 - shipped packages have to be on the path
 from rta_writers.control.session import Session  # noqa: E402 - shipped packages have to be on the path
 from rta_writers.control.session_info import SessionInfo  # noqa: E402 - shipped packages have to be on the path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BurstWriter",
+    "Channels",
     "Session",
     "SessionClient",
     "SessionGroup",

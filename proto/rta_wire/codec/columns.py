@@ -39,6 +39,9 @@ class RowBatcher:
                 yield batch
                 return
         first = 0
+        if batch.num_rows < most - self.waiting_rows:
+            self._keep(batch)
+            return
         while batch.num_rows - first >= most - self.waiting_rows:
             taken = max(0, most - self.waiting_rows)
             self._keep(batch.slice(first, taken))

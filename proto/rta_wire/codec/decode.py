@@ -5,7 +5,8 @@ being written the way protobuf writes it (with repeated or unknown fields, say):
 first.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from google.protobuf.message import DecodeError
 
@@ -17,6 +18,9 @@ from rta_wire.stream import cursor
 
 SampleColumns = sample_columns.SampleColumns
 DecodedBursts = field_scan.DecodedBursts
+DecodedMessages = field_scan.DecodedMessages
+_Decoded = TypeVar("_Decoded", DecodedBursts, DecodedMessages)
+_Scan = Callable[[Iterable[Iterable[scan_pb2.Item]], Sequence[str], layout.Plan, int], _Decoded]
 
 
 def burst(data: bytes, framing: codec_burst.Framing = codec_burst.Framing.RAW) -> stream_pb2.StreamDataBurst:
@@ -34,13 +38,34 @@ def columns(
     """The content of some bursts, samples as columns. `names` are their names in errors, instead of their positions."""
     stored = list(bursts)
     labels = names or [str(index) for index in range(len(stored))]
+    return _scan(field_scan.scan_fields, stored, labels, layouts or layout.Plan(), framing)
+
+
+def messages(
+    stream_entries: Sequence[cursor.StreamEntry],
+    layouts: layout.Plan | None = None,
+    *,
+    framing: codec_burst.Framing = codec_burst.Framing.RAW,
+) -> DecodedMessages:
+    """Samples and events of entries of one session, with what else their messages say."""
+    labels = [entry.id for entry in stream_entries]
+    stored = [entry.data for entry in stream_entries]
+    return _scan(field_scan.scan_messages, stored, labels, layouts or layout.Plan(), framing)
+
+
+def _scan(
+    scan: _Scan[_Decoded],
+    stored: Sequence[bytes],
+    labels: Sequence[str],
+    layouts: layout.Plan,
+    framing: codec_burst.Framing,
+) -> _Decoded:
     raws = [codec_burst.decompress(data, framing, label) for data, label in zip(stored, labels, strict=True)]
-    layouts = layouts or layout.Plan()
     try:
-        return field_scan.scan_fields(_parse_items(raws, labels), labels, layouts, sum(map(len, raws)))
+        return scan(_parse_items(raws, labels), labels, layouts, sum(map(len, raws)))
     except sample_columns.NonCanonicalBurst:
         raws = [_rewrite(raw, label) for raw, label in zip(raws, labels, strict=True)]
-        return field_scan.scan_fields(_parse_items(raws, labels), labels, layouts, sum(map(len, raws)))
+        return scan(_parse_items(raws, labels), labels, layouts, sum(map(len, raws)))
 
 
 def entries(

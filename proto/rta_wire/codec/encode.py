@@ -13,7 +13,16 @@ import pyarrow as pa
 
 from rta_wire import errors, limits
 from rta_wire.arrays import F64, I64, U32
-from rta_wire.codec import burst, channel_runs, columns, event_messages, row_order, sample_messages, wide
+from rta_wire.codec import (
+    burst,
+    channel_runs,
+    columns,
+    event_messages,
+    row_order,
+    sample_messages,
+    single_samples,
+    wide,
+)
 from rta_wire.codec import layout as codec_layout
 from rta_wire.pb import data_pb2, stream_pb2
 
@@ -80,12 +89,17 @@ class Encoder:
     def __init__(self, layouts: codec_layout.Plan | None = None, options: Options = DEFAULTS) -> None:
         self.layouts = layouts or codec_layout.Plan()
         self.options = options
+        self._is_plain = self.layouts.layouts == [codec_layout.Layout()]
+        """Whether all channels have timestamped doubles."""
 
     def rows(self, channels: Any, times: Any, values: Any) -> Iterator[Burst]:
         """Long form from three numpy or Arrow arrays of one length. A null value is no sample; NaN is one."""
         lengths = [len(column) for column in (channels, times, values)]
         if len(set(lengths)) > 1:
             raise errors.BadSamples(reason="{} channels, {} times and {} values differ".format(*lengths))
+        if lengths[0] <= self.options.group_rows:
+            yield from self._group(channels, times, values, 0)
+            return
         for first in range(0, len(channels), self.options.group_rows):
             part = slice(first, first + self.options.group_rows)
             yield from self._group(channels[part], times[part], values[part], first)
@@ -133,9 +147,23 @@ class Encoder:
         return burst.cut_bursts(blocks, self.options)
 
     def _group(self, channels: Any, times: Any, values: Any, first_row: int) -> Iterator[Burst]:
+        if self._is_plain and 0 < len(channels) <= single_samples.ROWS_MAX:
+            made = self._single_samples(channels, times, values, first_row)
+            if made is not None:
+                return iter((made,))
         parts = self._parts(channels, times, values, first_row)
         # Popped one by one, so that each part is released as soon as its messages are made.
         return burst.cut_bursts(sample_messages.blocks(parts.pop(0) for _ in range(len(parts))), self.options)
+
+    def _single_samples(self, channels: Any, times: Any, values: Any, first_row: int) -> Burst | None:
+        """The burst of rows that are one double of each channel, None where they are anything else."""
+        samples, valid = columns.column(values, "value")
+        if valid is not None or samples.dtype != codec_layout.SampleType.DOUBLE.dtype:
+            return None
+        ids, are_valid = columns.column(channels, "channel")
+        if are_valid is not None or ids.dtype.kind not in "iu":
+            return None
+        return single_samples.encode(ids, columns.times_ns(times, first_row), samples, self.options)
 
     def _parts(self, channels: Any, times: Any, values: Any, first_row: int) -> list[sample_messages.TypedRuns]:
         """Rows by layout, sorted, in the type of the layout. Arrays that only sorting needs are released on return."""

@@ -2,7 +2,7 @@
 and has `sample_columns` decode them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -24,10 +24,17 @@ class DecodedBursts(msgspec.Struct, frozen=True):
     time_ranges_ns: list[tuple[int, int]]
 
 
-class _MessageFields:
-    """Fields of the messages of many bursts, by kind of message. Each begins with the index of its burst."""
+class MessageFields:
+    """Fields of the messages of many bursts, by kind of message. Each begins with the index of its burst.
+
+    Lists that end in `_at` have the index of each message in its burst.
+    """
 
     def __init__(self) -> None:
+        self.timestamped_at: list[int] = []
+        self.periodic_at: list[int] = []
+        self.rows_at: list[int] = []
+        self.events_at: list[int] = []
         self.timestamped: list[tuple[int, int, int, int, bytes, bytes]] = []
         self.periodic: list[tuple[int, int, int, int, int, bytes]] = []
         self.rows: list[tuple[int, int, bytes, bytes]] = []
@@ -65,27 +72,31 @@ class _MessageFields:
 
     def add(self, burst: int, items: Iterable[scan_pb2.Item]) -> None:
         """Adds the messages of a burst."""
-        for item in items:
+        for position, item in enumerate(items):
             kind = item.WhichOneof("data")
             if kind == "timestamped_data":
                 message = item.timestamped_data
                 deltas, buffer = message.timestamp_deltas, message.buffer
                 scale = message.timestamp_deltas_scale
                 self.timestamped.append((burst, message.channel_id, message.start_timestamp, scale, deltas, buffer))
+                self.timestamped_at.append(position)
             else:
-                self._add_rare(burst, kind, item)
+                self._add_rare(burst, position, kind, item)
 
-    def _add_rare(self, burst: int, kind: str | None, item: scan_pb2.Item) -> None:
+    def _add_rare(self, burst: int, position: int, kind: str | None, item: scan_pb2.Item) -> None:
         if kind == "periodic_data":
+            self.periodic_at.append(position)
             series = item.periodic_data
             self.periodic.append(
                 (burst, series.channel_id, series.start_timestamp, series.interval, series.samples, series.buffer)
             )
         elif kind == "row_data":
             row = item.row_data
+            self.rows_at.append(position)
             self.rows.append((burst, row.timestamp, row.channel_ids, row.buffer))
         elif kind == "event":
             self.events.append((burst, item.event))
+            self.events_at.append(position)
         elif kind == "time_range":
             self.time_ranges.append((burst, item.time_range))
         elif kind == "session_json":
@@ -94,32 +105,73 @@ class _MessageFields:
             self.empty_items += 1
 
 
+class DecodedMessages(msgspec.Struct, frozen=True):
+    """The content of bursts with all that is needed to write the same messages again."""
+
+    samples: list[tuple[layout.Kind, layout.SampleType, sample_columns.SampleColumns]]
+    """In the order of the stream within each kind and type."""
+    fields: MessageFields
+    """What else messages with samples say."""
+    events: list[data_pb2.Event]
+    event_places: list[tuple[int, int]]
+    """For each event the index of its burst, and its own in that burst."""
+
+
 def scan_fields(
     bursts: Iterable[Iterable[scan_pb2.Item]], labels: Sequence[str], layouts: layout.Plan, raw_bytes: int
 ) -> DecodedBursts:
     """The content of all messages. Raises NonCanonicalBurst where protobuf would not write it in `raw_bytes`."""
-    fields = _MessageFields()
-    for index, items in enumerate(bursts):
-        fields.add(index, items)
-    if fields.raw_bytes() != raw_bytes:
-        raise sample_columns.NonCanonicalBurst
-    parts: list[tuple[layout.SampleType, sample_columns.SampleColumns]] = []
-    if fields.timestamped:
-        parts += sample_columns.decode_timestamped(fields.timestamped, labels, layouts)
-    if fields.periodic:
-        parts += sample_columns.decode_periodic(fields.periodic, labels, layouts)
-    if fields.rows:
-        parts += sample_columns.decode_rows(fields.rows, labels, layouts)
+    fields = _gather(bursts, raw_bytes)
     by_type: dict[layout.SampleType, list[sample_columns.SampleColumns]] = {}
-    for sample_type, columns in parts:
+    for _, sample_type, columns in _decode_samples(fields, labels, layouts):
         by_type.setdefault(sample_type, []).append(columns)
     ranges = [_parse(stream_pb2.StreamTimeRange, data, labels[burst]) for burst, data in fields.time_ranges]
     return DecodedBursts(
         samples={sample_type: sample_columns.join(columns) for sample_type, columns in by_type.items()},
-        events=[_parse(data_pb2.Event, data, labels[burst]) for burst, data in fields.events],
+        events=_decode_events(fields, labels),
         session_json=fields.session_json,
         time_ranges_ns=[(time_range.start_time, time_range.end_time) for time_range in ranges],
     )
+
+
+def scan_messages(
+    bursts: Iterable[Iterable[scan_pb2.Item]], labels: Sequence[str], layouts: layout.Plan, raw_bytes: int
+) -> DecodedMessages:
+    """The samples and events of all messages, and what else the messages say. Raises as `scan_fields` does."""
+    fields = _gather(bursts, raw_bytes)
+    return DecodedMessages(
+        samples=list(_decode_samples(fields, labels, layouts)),
+        fields=fields,
+        events=_decode_events(fields, labels),
+        event_places=[(burst, at) for (burst, _), at in zip(fields.events, fields.events_at, strict=True)],
+    )
+
+
+def _gather(bursts: Iterable[Iterable[scan_pb2.Item]], raw_bytes: int) -> MessageFields:
+    fields = MessageFields()
+    for index, items in enumerate(bursts):
+        fields.add(index, items)
+    if fields.raw_bytes() != raw_bytes:
+        raise sample_columns.NonCanonicalBurst
+    return fields
+
+
+def _decode_samples(
+    fields: MessageFields, labels: Sequence[str], layouts: layout.Plan
+) -> Iterator[tuple[layout.Kind, layout.SampleType, sample_columns.SampleColumns]]:
+    if fields.timestamped:
+        for sample_type, columns in sample_columns.decode_timestamped(fields.timestamped, labels, layouts):
+            yield layout.Kind.TIMESTAMPED, sample_type, columns
+    if fields.periodic:
+        for sample_type, columns in sample_columns.decode_periodic(fields.periodic, labels, layouts):
+            yield layout.Kind.PERIODIC, sample_type, columns
+    if fields.rows:
+        for sample_type, columns in sample_columns.decode_rows(fields.rows, labels, layouts):
+            yield layout.Kind.ROW, sample_type, columns
+
+
+def _decode_events(fields: MessageFields, labels: Sequence[str]) -> list[data_pb2.Event]:
+    return [_parse(data_pb2.Event, data, labels[burst]) for burst, data in fields.events]
 
 
 _Parsed = TypeVar("_Parsed", data_pb2.Event, stream_pb2.StreamTimeRange)

@@ -7,8 +7,8 @@ import numpy as np
 
 from rta_wire import limits
 from rta_wire.arrays import I64, U8, U32, Array, Bools, Indices
-from rta_wire.codec import burst, memory_views, message_tags
-from rta_wire.codec.protobuf import proto_fields, varint
+from rta_wire.codec import burst, memory_views
+from rta_wire.codec.protobuf import message_tags, proto_fields, varint
 
 SLOT_BYTES: Final = 8
 """Size of a slot: room for a sample of any type."""
@@ -40,7 +40,7 @@ def join(parts: list[Cells]) -> Cells:
 
 def blocks(all_cells: Cells) -> Iterator[burst.MessageBlock]:
     """One message for each time, its channels ascending. A second sample of a channel at a time starts another one."""
-    order, starts = _order_by_message(all_cells)
+    order, starts = order_by_message(all_cells)
     starts = _split_long(starts, len(order))
     first = 0
     while first < len(starts):
@@ -58,7 +58,7 @@ def _block(all_cells: Cells, order: Indices, starts: I64) -> burst.MessageBlock:
     id_sizes = np.add.reduceat(id_widths, starts, dtype=np.int64)
     buffer_sizes = np.add.reduceat(widths, starts, dtype=np.int64)
     ids = memory_views.split(varint.encode(channels, id_widths), id_sizes)
-    buffers = memory_views.split(_compact(all_cells.slots[order], widths), buffer_sizes)
+    buffers = memory_views.split(compact(all_cells.slots[order], widths), buffer_sizes)
     pieces: list[bytes | memoryview] = []
     sizes = []
     for time, id_part, buffer in zip(times[starts].tolist(), ids, buffers, strict=True):
@@ -74,7 +74,7 @@ def _block(all_cells: Cells, order: Indices, starts: I64) -> burst.MessageBlock:
     return burst.MessageBlock(pieces, np.array(sizes), lens, times[starts], times[starts])
 
 
-def _order_by_message(all_cells: Cells) -> tuple[Indices, I64]:
+def order_by_message(all_cells: Cells) -> tuple[Indices, I64]:
     """The order of cells by time and channel, and where messages start in it."""
     order = np.lexsort((all_cells.channels, all_cells.times))
     channels, times = all_cells.channels[order], all_cells.times[order]
@@ -104,6 +104,6 @@ def _split_long(starts: I64, count: int) -> I64:
     return np.asarray(np.repeat(starts, parts) + part * limits.ENCODE_RUN_SAMPLES)
 
 
-def _compact(slots: U8, widths: U8) -> U8:
+def compact(slots: U8, widths: U8) -> U8:
     """The bytes of all slots without the unused ones."""
     return np.asarray(slots[np.arange(SLOT_BYTES, dtype=np.uint8) < widths[:, None]])

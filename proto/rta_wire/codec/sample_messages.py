@@ -2,15 +2,15 @@
 
 import functools
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from rta_wire import limits
 from rta_wire.arrays import I64, U32, Array, Bools
-from rta_wire.codec import burst, channel_runs, delta_times, memory_views, message_tags, row_messages
+from rta_wire.codec import burst, channel_runs, delta_times, memory_views, row_messages
 from rta_wire.codec import layout as codec_layout
-from rta_wire.codec.protobuf import proto_fields
+from rta_wire.codec.protobuf import message_tags, proto_fields
 
 
 class TypedRuns(NamedTuple):
@@ -92,6 +92,9 @@ class TimestampedFrame(NamedTuple):
     before_deltas: bytes
     before_buffer: bytes
     size: int
+
+
+START_TIME_TAG: Final = bytes((message_tags.START_TIMESTAMP,))
 
 
 @functools.lru_cache(maxsize=proto_fields.CACHED_FIELDS)

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 
 from rta_wire import limits
 from rta_wire.arrays import U32
-from rta_wire.codec import message_tags
+from rta_wire.codec.protobuf import message_tags
 from rta_wire.pb import scan_pb2
 
 UNSPLIT: Final = 1

@@ -6,7 +6,7 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from rta_wire import errors, limits, name_checks, quoting
+from rta_wire import entry_ids, errors, limits, name_checks, quoting
 from rta_wire.control import payload
 from rta_wire.pb import control_pb2
 from rta_wire.session import FINAL_STATES, State
@@ -26,10 +26,25 @@ SessionRequest = (
 LookUp = control_pb2.GetSession | control_pb2.ListSessions
 """Requests that change nothing, and are answered with a page of sessions."""
 
-Request = SessionRequest | LookUp | control_pb2.StorePiece | control_pb2.TrimStream | control_pb2.CancelRequest
+ConfigRequest = control_pb2.PublishConfig | control_pb2.GetConfig
+
+Request = (
+    SessionRequest
+    | LookUp
+    | ConfigRequest
+    | control_pb2.StorePiece
+    | control_pb2.TrimStream
+    | control_pb2.CancelRequest
+)
 Report = control_pb2.Progress | control_pb2.Heartbeat
 Message = Request | Report
-ReplyBody = control_pb2.SessionReply | control_pb2.SessionPage | control_pb2.TrimReply
+ReplyBody = (
+    control_pb2.SessionReply
+    | control_pb2.SessionPage
+    | control_pb2.TrimReply
+    | control_pb2.ConfigReply
+    | control_pb2.ConfigPart
+)
 
 _FIELD: Final = {
     control_pb2.OpenSession: "open",
@@ -42,6 +57,8 @@ _FIELD: Final = {
     control_pb2.ListSessions: "list",
     control_pb2.StorePiece: "piece",
     control_pb2.TrimStream: "trim",
+    control_pb2.PublishConfig: "publish_config",
+    control_pb2.GetConfig: "get_config",
     control_pb2.Progress: "progress",
     control_pb2.Heartbeat: "heartbeat",
 }
@@ -84,7 +101,11 @@ def unpack(raw: bytes | None) -> Message:
 
 
 _WITHOUT_SESSION = (
-    control_pb2.CancelRequest | control_pb2.ListSessions | control_pb2.StorePiece | control_pb2.TrimStream
+    control_pb2.CancelRequest
+    | control_pb2.ListSessions
+    | control_pb2.StorePiece
+    | control_pb2.TrimStream
+    | ConfigRequest
 )
 
 
@@ -105,6 +126,10 @@ def check(message: Message) -> Message:
         payload.check_piece(message)
     elif isinstance(message, control_pb2.TrimStream):
         _check_trim(message)
+    elif isinstance(message, control_pb2.PublishConfig):
+        _check_publish(message)
+    elif isinstance(message, control_pb2.GetConfig):
+        name_checks.check_config_identifier(message.identifier)
     else:
         _check_session_message(message)
     return message
@@ -118,6 +143,7 @@ def _check_session_message(message: SessionRequest | control_pb2.GetSession | Re
         if message.external_id:
             name_checks.check_external_id(message.external_id)
         _check_payload(message, message.session_json)
+        _check_config_identifier(message)
     elif isinstance(message, control_pb2.UpdateSession):
         _check_update(message)
     elif isinstance(message, control_pb2.GetSession):
@@ -128,6 +154,8 @@ def _check_session_message(message: SessionRequest | control_pb2.GetSession | Re
     elif isinstance(message, control_pb2.NoteArchived):
         if not _CHECKSUM.fullmatch(message.checksum):
             raise errors.BadMessage(reason=f"the checksum {_quoted(message.checksum)} is not one")
+        if message.until and not entry_ids.is_valid(message.until):
+            raise errors.BadMessage(reason=f"{_quoted(message.until)} is no id of an entry")
     elif isinstance(message, control_pb2.Progress):
         _check_progress(message)
 
@@ -137,6 +165,7 @@ def _check_update(message: control_pb2.UpdateSession) -> None:
         raise errors.BadMessage(reason=f"a session can't be updated to be {_quoted(message.state)}")
     _check_external_id(message)
     _check_payload(message, message.properties_json)
+    _check_config_identifier(message)
 
 
 def _check_external_id(message: control_pb2.UpdateSession | control_pb2.GetSession) -> None:
@@ -146,9 +175,24 @@ def _check_external_id(message: control_pb2.UpdateSession | control_pb2.GetSessi
             raise errors.BadMessage(reason="it names a session both by its identity and by an external id")
 
 
-def _check_payload(message: control_pb2.OpenSession | control_pb2.UpdateSession, text: str) -> None:
+def _check_config_identifier(message: control_pb2.OpenSession | control_pb2.UpdateSession) -> None:
+    if message.config_identifier:
+        name_checks.check_config_identifier(message.config_identifier)
+
+
+def _check_publish(message: control_pb2.PublishConfig) -> None:
+    _check_payload(message, message.config_json, max_pieces=limits.CONFIG_MAX_PIECES)
+    if not message.HasField("payload") and not message.config_json:
+        raise errors.BadMessage(reason="it has neither a configuration JSON nor a payload")
+
+
+def _check_payload(
+    message: control_pb2.OpenSession | control_pb2.UpdateSession | control_pb2.PublishConfig,
+    text: str,
+    max_pieces: int = limits.PAYLOAD_MAX_PIECES,
+) -> None:
     if message.HasField("payload"):
-        payload.check(message.payload)
+        payload.check(message.payload, max_pieces)
         if text:
             raise errors.BadMessage(reason="it has its JSON both in itself and in a payload")
 
@@ -189,19 +233,24 @@ def _check_progress(message: control_pb2.Progress) -> None:
         raise errors.BadMessage(reason="the time range ends before it starts")
 
 
+_REPLY_FIELD: Final = {
+    control_pb2.SessionReply: "session",
+    control_pb2.SessionPage: "page",
+    control_pb2.TrimReply: "trim",
+    control_pb2.ConfigReply: "config",
+    control_pb2.ConfigPart: "config_part",
+}
+
+
 def pack_reply(request_id: str, outcome: ReplyBody | errors.RtaError) -> bytes:
-    """A reply with a session, a page of them or what was trimmed, or with an error by the name of its class."""
+    """A reply with what a request has as its outcome, or with an error by the name of its class."""
     reply = control_pb2.Reply(version=VERSION, request_id=request_id)
     if isinstance(outcome, errors.RtaError):
         reply.error.code = type(outcome).__name__
         reply.error.message = str(outcome)
         reply.error.retriable = outcome.retriable
-    elif isinstance(outcome, control_pb2.SessionPage):
-        reply.page.CopyFrom(outcome)
-    elif isinstance(outcome, control_pb2.TrimReply):
-        reply.trim.CopyFrom(outcome)
     else:
-        reply.session.CopyFrom(outcome)
+        getattr(reply, _REPLY_FIELD[type(outcome)]).CopyFrom(outcome)
     return reply.SerializeToString()
 
 
@@ -218,6 +267,16 @@ def unpack_page(raw: bytes) -> control_pb2.SessionPage:
 def unpack_trim(raw: bytes) -> control_pb2.TrimReply:
     """What a request to trim did; an error in a reply is raised."""
     return _unpack_reply(raw).trim
+
+
+def unpack_config(raw: bytes) -> control_pb2.ConfigReply:
+    """The identifier of a configuration that was published; an error in a reply is raised."""
+    return _unpack_reply(raw).config
+
+
+def unpack_config_part(raw: bytes) -> control_pb2.ConfigPart:
+    """A part of a configuration; an error in a reply is raised."""
+    return _unpack_reply(raw).config_part
 
 
 def _unpack_reply(raw: bytes) -> control_pb2.Reply:

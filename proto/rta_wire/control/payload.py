@@ -11,14 +11,18 @@ from rta_wire import errors, limits, name_checks
 from rta_wire.pb import control_pb2
 
 MAX_BYTES: Final = limits.PAYLOAD_PIECE_BYTES * limits.PAYLOAD_MAX_PIECES
+"""Of the JSON of a session."""
+
 CHECKSUM_BYTES: Final = hashlib.sha256().digest_size
 
 
-def split(payload_id: str, data: bytes) -> tuple[control_pb2.Payload, list[control_pb2.StorePiece]]:
+def split(
+    payload_id: str, data: bytes, max_pieces: int = limits.PAYLOAD_MAX_PIECES
+) -> tuple[control_pb2.Payload, list[control_pb2.StorePiece]]:
     """What names a payload, and its pieces, without ids of requests."""
-    if len(data) > MAX_BYTES:
-        raise errors.BadMessage(reason=f"it has {len(data)} bytes, more than {MAX_BYTES}")
     step = limits.PAYLOAD_PIECE_BYTES
+    if len(data) > max_pieces * step:
+        raise errors.BadMessage(reason=f"it has {len(data)} bytes, more than {max_pieces * step}")
     parts = [data[start : start + step] for start in range(0, len(data), step)]
     pieces = [
         control_pb2.StorePiece(payload_id=payload_id, number=number, data=part, checksum=_checksum(part))
@@ -28,23 +32,24 @@ def split(payload_id: str, data: bytes) -> tuple[control_pb2.Payload, list[contr
     return payload, pieces
 
 
-def check(payload: control_pb2.Payload) -> None:
+def check(payload: control_pb2.Payload, max_pieces: int = limits.PAYLOAD_MAX_PIECES) -> None:
     """Raise where no payload can be like that."""
     name_checks.check_request_id(payload.id, "Payload id")
-    if not 1 <= payload.pieces <= limits.PAYLOAD_MAX_PIECES or payload.size_bytes > MAX_BYTES:
+    max_bytes = max_pieces * limits.PAYLOAD_PIECE_BYTES
+    if not 1 <= payload.pieces <= max_pieces or payload.size_bytes > max_bytes:
         raise errors.BadMessage(
             reason=f"its payload has {payload.size_bytes} bytes in {payload.pieces} pieces, "
-            f"and at most {MAX_BYTES} in {limits.PAYLOAD_MAX_PIECES} are taken"
+            f"and at most {max_bytes} in {max_pieces} are taken"
         )
 
 
 def check_piece(piece: control_pb2.StorePiece) -> None:
     """Raise where a piece can't be one, or was changed on its way."""
     name_checks.check_request_id(piece.payload_id, "Payload id")
-    if piece.number >= limits.PAYLOAD_MAX_PIECES:
+    if piece.number >= limits.CONFIG_MAX_PIECES:
         raise errors.BadMessage(
             reason=f"it is piece {piece.number} of a payload, counted from 0, and the last can be "
-            f"{limits.PAYLOAD_MAX_PIECES - 1}"
+            f"{limits.CONFIG_MAX_PIECES - 1}"
         )
     if not 1 <= len(piece.data) <= limits.PAYLOAD_PIECE_BYTES:
         raise errors.BadMessage(reason=f"a piece has {len(piece.data)} bytes, not 1 to {limits.PAYLOAD_PIECE_BYTES}")

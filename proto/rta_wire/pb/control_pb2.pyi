@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Control(_message.Message):
-    __slots__ = ("version", "open", "close", "progress", "heartbeat", "update", "cancel", "resurrect", "archived", "get", "list", "piece", "trim")
+    __slots__ = ("version", "open", "close", "progress", "heartbeat", "update", "cancel", "resurrect", "archived", "get", "list", "piece", "trim", "publish_config", "get_config")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     OPEN_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,8 @@ class Control(_message.Message):
     LIST_FIELD_NUMBER: _ClassVar[int]
     PIECE_FIELD_NUMBER: _ClassVar[int]
     TRIM_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_CONFIG_FIELD_NUMBER: _ClassVar[int]
+    GET_CONFIG_FIELD_NUMBER: _ClassVar[int]
     version: int
     open: OpenSession
     close: CloseSession
@@ -33,39 +35,45 @@ class Control(_message.Message):
     list: ListSessions
     piece: StorePiece
     trim: TrimStream
-    def __init__(self, version: _Optional[int] = ..., open: _Optional[_Union[OpenSession, _Mapping]] = ..., close: _Optional[_Union[CloseSession, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., update: _Optional[_Union[UpdateSession, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ..., resurrect: _Optional[_Union[ResurrectSession, _Mapping]] = ..., archived: _Optional[_Union[NoteArchived, _Mapping]] = ..., get: _Optional[_Union[GetSession, _Mapping]] = ..., list: _Optional[_Union[ListSessions, _Mapping]] = ..., piece: _Optional[_Union[StorePiece, _Mapping]] = ..., trim: _Optional[_Union[TrimStream, _Mapping]] = ...) -> None: ...
+    publish_config: PublishConfig
+    get_config: GetConfig
+    def __init__(self, version: _Optional[int] = ..., open: _Optional[_Union[OpenSession, _Mapping]] = ..., close: _Optional[_Union[CloseSession, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., update: _Optional[_Union[UpdateSession, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ..., resurrect: _Optional[_Union[ResurrectSession, _Mapping]] = ..., archived: _Optional[_Union[NoteArchived, _Mapping]] = ..., get: _Optional[_Union[GetSession, _Mapping]] = ..., list: _Optional[_Union[ListSessions, _Mapping]] = ..., piece: _Optional[_Union[StorePiece, _Mapping]] = ..., trim: _Optional[_Union[TrimStream, _Mapping]] = ..., publish_config: _Optional[_Union[PublishConfig, _Mapping]] = ..., get_config: _Optional[_Union[GetConfig, _Mapping]] = ...) -> None: ...
 
 class OpenSession(_message.Message):
-    __slots__ = ("request_id", "identity", "stream", "session_json", "external_id", "payload")
+    __slots__ = ("request_id", "identity", "stream", "session_json", "external_id", "payload", "config_identifier")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     SESSION_JSON_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_IDENTIFIER_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     identity: str
     stream: str
     session_json: str
     external_id: str
     payload: Payload
-    def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., stream: _Optional[str] = ..., session_json: _Optional[str] = ..., external_id: _Optional[str] = ..., payload: _Optional[_Union[Payload, _Mapping]] = ...) -> None: ...
+    config_identifier: str
+    def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., stream: _Optional[str] = ..., session_json: _Optional[str] = ..., external_id: _Optional[str] = ..., payload: _Optional[_Union[Payload, _Mapping]] = ..., config_identifier: _Optional[str] = ...) -> None: ...
 
 class UpdateSession(_message.Message):
-    __slots__ = ("request_id", "identity", "properties_json", "state", "external_id", "payload")
+    __slots__ = ("request_id", "identity", "properties_json", "state", "external_id", "payload", "config_identifier")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     PROPERTIES_JSON_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_IDENTIFIER_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     identity: str
     properties_json: str
     state: str
     external_id: str
     payload: Payload
-    def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., properties_json: _Optional[str] = ..., state: _Optional[str] = ..., external_id: _Optional[str] = ..., payload: _Optional[_Union[Payload, _Mapping]] = ...) -> None: ...
+    config_identifier: str
+    def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., properties_json: _Optional[str] = ..., state: _Optional[str] = ..., external_id: _Optional[str] = ..., payload: _Optional[_Union[Payload, _Mapping]] = ..., config_identifier: _Optional[str] = ...) -> None: ...
 
 class CancelRequest(_message.Message):
     __slots__ = ("request_id", "target_request_id")
@@ -96,7 +104,7 @@ class ResurrectSession(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ...) -> None: ...
 
 class NoteArchived(_message.Message):
-    __slots__ = ("request_id", "identity", "stream_session_id", "version", "checksum", "location", "first_id", "last_id", "entries", "size_bytes")
+    __slots__ = ("request_id", "identity", "stream_session_id", "version", "checksum", "location", "first_id", "last_id", "entries", "size_bytes", "until", "added")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     STREAM_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -107,6 +115,8 @@ class NoteArchived(_message.Message):
     LAST_ID_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    ADDED_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     identity: str
     stream_session_id: int
@@ -117,7 +127,9 @@ class NoteArchived(_message.Message):
     last_id: str
     entries: int
     size_bytes: int
-    def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., stream_session_id: _Optional[int] = ..., version: _Optional[int] = ..., checksum: _Optional[str] = ..., location: _Optional[str] = ..., first_id: _Optional[str] = ..., last_id: _Optional[str] = ..., entries: _Optional[int] = ..., size_bytes: _Optional[int] = ...) -> None: ...
+    until: str
+    added: int
+    def __init__(self, request_id: _Optional[str] = ..., identity: _Optional[str] = ..., stream_session_id: _Optional[int] = ..., version: _Optional[int] = ..., checksum: _Optional[str] = ..., location: _Optional[str] = ..., first_id: _Optional[str] = ..., last_id: _Optional[str] = ..., entries: _Optional[int] = ..., size_bytes: _Optional[int] = ..., until: _Optional[str] = ..., added: _Optional[int] = ...) -> None: ...
 
 class GetSession(_message.Message):
     __slots__ = ("request_id", "identity", "external_id", "json_offset")
@@ -194,6 +206,26 @@ class TrimStream(_message.Message):
     before_ms: int
     def __init__(self, request_id: _Optional[str] = ..., stream: _Optional[str] = ..., keep_entries: _Optional[int] = ..., before_ms: _Optional[int] = ...) -> None: ...
 
+class PublishConfig(_message.Message):
+    __slots__ = ("request_id", "config_json", "payload")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_JSON_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    config_json: str
+    payload: Payload
+    def __init__(self, request_id: _Optional[str] = ..., config_json: _Optional[str] = ..., payload: _Optional[_Union[Payload, _Mapping]] = ...) -> None: ...
+
+class GetConfig(_message.Message):
+    __slots__ = ("request_id", "identifier", "offset")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    IDENTIFIER_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    identifier: str
+    offset: int
+    def __init__(self, request_id: _Optional[str] = ..., identifier: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
+
 class Payload(_message.Message):
     __slots__ = ("id", "pieces", "size_bytes", "checksum")
     ID_FIELD_NUMBER: _ClassVar[int]
@@ -243,20 +275,42 @@ class Heartbeat(_message.Message):
     def __init__(self, identity: _Optional[str] = ..., stream_session_id: _Optional[int] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("version", "request_id", "session", "error", "page", "trim")
+    __slots__ = ("version", "request_id", "session", "error", "page", "trim", "config", "config_part")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIELD_NUMBER: _ClassVar[int]
     TRIM_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_PART_FIELD_NUMBER: _ClassVar[int]
     version: int
     request_id: str
     session: SessionReply
     error: ErrorReply
     page: SessionPage
     trim: TrimReply
-    def __init__(self, version: _Optional[int] = ..., request_id: _Optional[str] = ..., session: _Optional[_Union[SessionReply, _Mapping]] = ..., error: _Optional[_Union[ErrorReply, _Mapping]] = ..., page: _Optional[_Union[SessionPage, _Mapping]] = ..., trim: _Optional[_Union[TrimReply, _Mapping]] = ...) -> None: ...
+    config: ConfigReply
+    config_part: ConfigPart
+    def __init__(self, version: _Optional[int] = ..., request_id: _Optional[str] = ..., session: _Optional[_Union[SessionReply, _Mapping]] = ..., error: _Optional[_Union[ErrorReply, _Mapping]] = ..., page: _Optional[_Union[SessionPage, _Mapping]] = ..., trim: _Optional[_Union[TrimReply, _Mapping]] = ..., config: _Optional[_Union[ConfigReply, _Mapping]] = ..., config_part: _Optional[_Union[ConfigPart, _Mapping]] = ...) -> None: ...
+
+class ConfigReply(_message.Message):
+    __slots__ = ("identifier", "warnings")
+    IDENTIFIER_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    identifier: str
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, identifier: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ConfigPart(_message.Message):
+    __slots__ = ("identifier", "data", "size_bytes")
+    IDENTIFIER_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    identifier: str
+    data: bytes
+    size_bytes: int
+    def __init__(self, identifier: _Optional[str] = ..., data: _Optional[bytes] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class TrimReply(_message.Message):
     __slots__ = ("stream", "removed_entries", "entries", "is_partial", "kept_because")

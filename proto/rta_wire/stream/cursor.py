@@ -70,12 +70,18 @@ class StreamCursor:
     """A position in a stream. `read` gives the page after an id, and is called once in each `step`: waiting for entries
     is left to the caller."""
 
-    def __init__(self, read: Callable[[str], StreamPage], after: str = entry_ids.MIN) -> None:
+    def __init__(self, read: Callable[[str], StreamPage], after: str = entry_ids.MIN, added: int | None = None) -> None:
+        """`added`: how many entries were ever added up to `after`, where that is known."""
         self.position = after
         self._read = read
         # How many entries were ever added up to the position; a lower bound while `_is_exact` is False.
-        self._added = 0
-        self._is_exact = after == entry_ids.MIN
+        self._added = added or 0
+        self._is_exact = after == entry_ids.MIN or added is not None
+
+    @property
+    def added(self) -> int | None:
+        """How many entries were ever added up to the position; None where that is not known."""
+        return self._added if self._is_exact else None
 
     def step(self) -> Iterator[StreamEntry | Gap]:
         """The gap after the position, if there is one, then the entries of the next page. An entry that is malformed

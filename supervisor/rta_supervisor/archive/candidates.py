@@ -1,16 +1,18 @@
 """Reads from Redis which sessions can be archived. Which of them are chosen is decided in `plan`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from rta_supervisor.archive.plan import ArchiveCandidate, ArchiveFilter
+from rta_supervisor.retention import session_index
 from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.session import model as session_model
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import paging, scanning
+from rta_supervisor.transport import paging, replies, scanning
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, errors, keys
 from rta_wire.session import State
+from rta_wire.stream import cold_index, cursor, live_then_cold
 
 READ_MAX_SESSIONS: Final = 500
 
@@ -22,6 +24,7 @@ _STATE_FIELDS: Final = (
     keys.OPENED_MS,
     keys.TOTALS,
     keys.CUT,
+    keys.ARCHIVED_UNTIL,
 )
 _HASH_FIELDS: Final = (keys.STREAM_POSITION, keys.LAST_UPDATED, keys.JSON)
 
@@ -30,25 +33,41 @@ async def find(link: Link, config: settings.Settings, archive_filter: ArchiveFil
     """The sessions to archive: unarchived ones that the filter selects, or those that it names."""
     if archive_filter.identities:
         return archive_filter.select(await _read_named(link, config, archive_filter.identities))
+    # The index first: a session is listed as unarchived before it leaves the index.
+    live = await session_index.live_identities(link, config.keys)
     members = await scanning.read_sorted_set(link, config.keys.unarchived())
     unarchived = [UnarchivedSession.parse(member) for member in members]
-    candidates = await read(link, config, [session.identity for session in unarchived])
+    candidates = await read(link, config, list({*live, *(session.identity for session in unarchived)}))
     by_session_id = {candidate.stream_session_id: candidate for candidate in candidates.values()}
+    listed = {session.stream_session_id for session in unarchived}
     # A session that is gone, or was opened again under its identity, is unlisted by the supervisor.
     return archive_filter.select(
-        by_session_id[session.stream_session_id] for session in unarchived if session.stream_session_id in by_session_id
+        candidate
+        for number, candidate in by_session_id.items()
+        if number in listed or (not candidate.state.is_closed and not archive_filter.closed_only)
     )
 
 
+async def read_counters(
+    link: Link, config: settings.Settings, streams: Collection[str]
+) -> dict[str, live_then_cold.StreamCounters]:
+    """Ids and numbers of entries of streams as they are now. The live parts are read before the index of cold ones."""
+    names = sorted(streams)
+    live = [await replies.read_stream_info(link, keys.stream(stream)) for stream in names]
+    raw_extents = await link.do("HMGET", config.keys.cold_index(), *names) if names else []
+    pages = [None if info is None else cursor.parse_page(replies.text_names(info), (), asked=0) for info in live]
+    return {
+        stream: live_then_cold.combine_counters(page, cold_index.parse(raw))
+        for stream, page, raw in zip(names, pages, raw_extents, strict=True)
+    }
+
+
 async def _read_named(link: Link, config: settings.Settings, identities: Sequence[str]) -> list[ArchiveCandidate]:
-    """Sessions by their identities. Raises where one does not exist or is not closed."""
+    """Sessions by their identities. Raises where one does not exist."""
     candidates = await read(link, config, identities)
     for identity in identities:
         if identity not in candidates:
             raise errors.NoSuchSession(identity=identity, nearest=" in Redis")
-        state = candidates[identity].state
-        if not state.is_closed:
-            raise errors.NotArchivable(identity=identity, reason=f"it is {state}. Close it first")
     return list(candidates.values())
 
 
@@ -73,9 +92,10 @@ async def read(link: Link, config: settings.Settings, identities: Sequence[str])
 
 
 def _parse(identity: str, state_fields: Sequence[Any], hash_fields: Sequence[Any]) -> ArchiveCandidate:
-    number, stream, state, version, opened_ms, raw_totals, cut = state_fields
+    number, stream, state, version, opened_ms, raw_totals, cut, archived = state_fields
     position, updated_ms, document = hash_fields
     totals = session_model.parse_totals(raw_totals)
+    archived_until, added, checksum = (archived.decode() if archived else f"{entry_ids.MIN} 0 ").split(" ")
     return ArchiveCandidate(
         identity=identity,
         stream=stream.decode(),
@@ -89,4 +109,7 @@ def _parse(identity: str, state_fields: Sequence[Any], hash_fields: Sequence[Any
         stored_bytes=totals.stored_bytes,
         document=document,
         is_trimmed=cut is not None,
+        archived_until=archived_until,
+        archived_added=int(added),
+        archived_checksum=checksum,
     )

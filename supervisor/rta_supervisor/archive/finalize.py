@@ -1,102 +1,207 @@
-"""The last steps for one session: its files get a manifest, once they are verified against its stream, and are moved to
-their folder in the archive. The comparison is in `verify`.
+"""The last steps for one part of a session: its files are compared with the stream, moved to their folder, and named by
+a manifest. Once the session is closed, a manifest of the whole follows. The comparison is in `verify`.
 
-A run that ends in between leaves a staging folder that the next run removes.
+A run may end at any step. Files that no manifest names are removed by the next run, and written anew.
 """
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
+import msgspec
+
+from rta_supervisor.archive import configs as archived_configs
 from rta_supervisor.archive import folders, manifest, verify
-from rta_supervisor.archive.manifest import Manifest, ManifestFile
-from rta_supervisor.archive.plan import ArchiveCandidate
-from rta_wire import archive_spec
+from rta_supervisor.archive.plan import ArchiveCandidate, PlannedPart
+from rta_wire import archive_spec, errors
+from rta_wire.archive import manifest as archive_manifest
+from rta_wire.archive import names
+from rta_wire.archive.manifest import Manifest, ManifestFile, PartManifest
 
 
-def describe_missing(candidate: ArchiveCandidate, result: archive_spec.SessionResult) -> tuple[str, ...]:
-    """What the archive of a session lacks, as phrases for people. Empty: it is complete."""
-    if not result.entries:
+def describe_missing(planned: PlannedPart, result: archive_spec.SessionResult) -> tuple[str, ...]:
+    """What the archive of a session lacks with this part, as phrases for people. Empty: it lacks nothing."""
+    candidate, parts = planned.candidate, planned.earlier_parts
+    if not result.entries and not parts and not candidate.samples and not planned.is_last:
+        return ()
+    if not result.entries and not parts:
         return ("all of its entries: they are gone from Redis",)
     missing = []
-    if not result.begins_with_json:
+    if result.entries and planned.number == 1 and not result.begins_with_json:
         missing.append(f"entries before {result.first_id}: they were trimmed")
-    if result.samples.rows < candidate.samples:
-        lost = candidate.samples - result.samples.rows
-        missing.append(f"{lost} of {candidate.samples} samples that were reported")
+    archived = result.samples.rows + sum(part.rows["samples"] for part in parts)
+    if archived < candidate.samples:
+        if planned.gap is not None:
+            missing.append(f"entries between {planned.gap.after} and {planned.gap.until}: they were trimmed")
+        missing.append(f"{candidate.samples - archived} of {candidate.samples} samples that were reported")
     return tuple(missing)
 
 
-def finalize(
-    candidate: ArchiveCandidate,
+def finalize_part(
+    planned: PlannedPart,
     result: archive_spec.SessionResult,
     contents: verify.FileContents,
     staging: Path,
     archive: Path,
-) -> Manifest:
-    """Give the files of a session their manifest, and move them from the staging folder into the archive.
+    *,
+    configs: Mapping[str, bytes] = MappingProxyType({}),
+) -> PartManifest:
+    """Give the files of a part their manifest, and move them from the staging folder into the archive.
 
-    `contents`: what was read back of them. Raises `ArchiveDiffers` where they do not hold what the stream held.
+    `contents`: what was read back of them. `configs`: configurations of the session, by identifier. Raises
+    `ArchiveDiffers` where files do not hold what the stream held, and `ArchiveDamaged` where a damaged part can't be
+    made anew because the stream no longer has all of it.
     """
+    candidate = planned.candidate
     verify.check_same_as_stream(candidate.identity, result, contents)
-    folder = staging / str(candidate.stream_session_id)
+    part = build_part(planned, result, contents)
+    if planned.replaced is not None and part.content != planned.replaced.content:
+        problem = planned.archive.damaged[planned.number]
+        raise errors.ArchiveDamaged(problem, identity=candidate.identity, path=str(archive / candidate.folder))
+    target = archive / candidate.folder
+    try:
+        folders.move_files(staging / str(candidate.stream_session_id), target, [file.name for file in part.files])
+        if not candidate.state.is_closed:
+            # Before the part counts: who reads it needs to know the channels, also where Redis has forgotten them.
+            _write_description(target, candidate.document, configs)
+        folders.write_durably(target / names.part_manifest(part.number), part.encode())
+    except OSError as error:
+        raise folders.unwritable(archive, error) from error
+    return part
+
+
+def build_part(planned: PlannedPart, result: archive_spec.SessionResult, contents: verify.FileContents) -> PartManifest:
+    """The manifest of a part whose files hold what its stream held."""
+    candidate = planned.candidate
+    files = tuple(
+        ManifestFile(
+            name=file.name,
+            kind=file.kind,
+            rows=contents[file.name].digest.rows,
+            size_bytes=contents[file.name].size_bytes,
+            sha256=contents[file.name].sha256,
+            first_id=file.first_id,
+            last_id=file.last_id,
+            start_ns=file.start_ns,
+            end_ns=file.end_ns,
+        )
+        for file in result.files
+    )
+    rows, digests = archive_manifest.content(verify.stream_digests(result))
+    timed = [file for file in files if file.kind != "messages"]
+    missing = describe_missing(planned, result) if planned.replaced is None else planned.replaced.missing
+    return PartManifest(
+        identity=candidate.identity,
+        stream_session_id=candidate.stream_session_id,
+        stream=candidate.stream,
+        number=planned.number,
+        after=_claimed_after(planned),
+        until=planned.until,
+        added=planned.added,
+        entries=result.entries,
+        stored_bytes=result.size_bytes,
+        first_id=result.first_id,
+        last_id=result.last_id,
+        rows=rows,
+        content=digests,
+        start_ns=min((file.start_ns for file in timed if file.start_ns is not None), default=None),
+        end_ns=max((file.end_ns for file in timed if file.end_ns is not None), default=None),
+        gaps=(planned.gap,) if planned.gap is not None and missing else (),
+        missing=missing,
+        is_last=planned.is_last or (planned.replaced is not None and planned.replaced.is_last),
+        files=files,
+    ).with_checksum()
+
+
+def _claimed_after(planned: PlannedPart) -> str:
+    """Where the part begins: where the one before it ends, also if entries in between were of other sessions only."""
+    before = [part for part in planned.archive.parts if part.number == planned.number - 1]
+    return before[0].until if before else planned.after
+
+
+def finalize_whole(
+    candidate: ArchiveCandidate,
+    archive: Path,
+    missing: Sequence[str] = (),
+    configs: Mapping[str, bytes] = MappingProxyType({}),
+) -> Manifest:
+    """Write the manifest of a closed session all of whose parts are in the archive, its Session JSON and its
+    configurations.
+
+    `missing`: what it lacks where it has no part at all. `configs`: its configurations, by identifier.
+    """
+    folder = archive / candidate.folder
+    stored = manifest.read_session(folder, candidate.identity)
+    for problem in stored.damaged.values():
+        raise errors.ArchiveDamaged(problem, identity=candidate.identity, path=str(folder))
+    new = msgspec.structs.replace(build_manifest(candidate, stored.parts, missing), configs=tuple(sorted(configs)))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        new = build_manifest(candidate, result, contents)
-        for path in folder.iterdir():
-            if path.name not in {file.name for file in new.files}:
-                path.unlink()  # left by a failed attempt of a Spark task
-        folders.write_durably(folder / folders.SESSION, candidate.document)
-        new.write(folder)
-        folders.move_into_place(folder, archive / candidate.folder)
+        archived_configs.write(folder, configs)
+        folders.write_durably(folder / names.SESSION, candidate.document)
+        folders.write_durably(folder / names.MANIFEST, new.encode())
     except OSError as error:
         raise folders.unwritable(archive, error) from error
     return new
 
 
-def refresh_manifest(candidate: ArchiveCandidate, archive: Path) -> Manifest | None:
-    """Write the newest Session JSON of a session beside files that are in the archive, and return their manifest.
+def _write_description(folder: Path, document: bytes, configs: Mapping[str, bytes]) -> None:
+    """Write the Session JSON of an open session as it is now beside its parts, and the configurations that it binds."""
+    path = folder / names.SESSION
+    archived_configs.write(folder, configs)
+    if not path.exists() or path.read_bytes() != document:
+        folders.write_durably(path, document)
 
-    None: the archive has no files of the session.
+
+def refresh_manifest(
+    candidate: ArchiveCandidate, archive: Path, configs: Mapping[str, bytes] = MappingProxyType({})
+) -> Manifest | None:
+    """Write the newest Session JSON of a closed session beside files that are in the archive, and return its manifest.
+
+    None: the archive does not have all of the session. `configs`: its configurations, by identifier.
     """
     folder = archive / candidate.folder
-    old = manifest.read(folder, candidate.identity)
+    old = manifest.read_session(folder, candidate.identity).whole
     if old is None:
         return None
     new = old.with_document(candidate.document, candidate.version, candidate.state.value)
+    new = msgspec.structs.replace(new, configs=tuple(sorted({*old.configs, *configs})))
     if new != old:
         try:
-            folders.write_durably(folder / folders.SESSION, candidate.document)
-            new.write(folder)
+            archived_configs.write(folder, configs)
+            folders.write_durably(folder / names.SESSION, candidate.document)
+            folders.write_durably(folder / names.MANIFEST, new.encode())
         except OSError as error:
             raise folders.unwritable(archive, error) from error
     return new
 
 
-def build_manifest(
-    candidate: ArchiveCandidate, result: archive_spec.SessionResult, contents: verify.FileContents
-) -> Manifest:
-    """The manifest of a session whose files hold what its stream held."""
-    files = []
-    for file in result.files:
-        content = contents[file.name]
-        files.append(ManifestFile(file.name, file.kind, content.digest.rows, content.size_bytes, content.sha256))
-    rows, digests = manifest.content(verify.stream_digest(result.samples), verify.stream_digest(result.events))
-    missing = describe_missing(candidate, result)
+def build_manifest(candidate: ArchiveCandidate, parts: Sequence[PartManifest], missing: Sequence[str] = ()) -> Manifest:
+    """The manifest of a closed session from those of its parts."""
+    rows, digests = archive_manifest.content(archive_manifest.total_content(parts))
+    phrases = [*missing, *(phrase for part in parts for phrase in part.missing)]
+    if parts and rows["samples"] >= candidate.samples:
+        # Parts say what was missing when they were written: reports may have been ahead of entries.
+        phrases = [phrase for phrase in phrases if phrase.startswith("entries before")]
+    with_entries = [part for part in parts if part.entries]
     return Manifest(
         identity=candidate.identity,
         stream_session_id=candidate.stream_session_id,
         stream=candidate.stream,
         source=candidate.source,
-        date=folders.day(candidate.opened_ms),
+        date=names.day(candidate.opened_ms),
         state=candidate.state.value,
         version=candidate.version,
-        entries=result.entries,
-        first_id=result.first_id,
-        last_id=result.last_id,
+        entries=sum(part.entries for part in parts),
+        first_id=with_entries[0].first_id if with_entries else "",
+        last_id=with_entries[-1].last_id if with_entries else "",
         rows=rows,
         content=digests,
-        complete=not missing,
-        missing=missing,
+        complete=not phrases,
+        missing=tuple(dict.fromkeys(phrases)),
         session_sha256=hashlib.sha256(candidate.document).hexdigest(),
-        files=tuple(files),
+        files=tuple(file for part in parts for file in part.files),
+        gaps=tuple(gap for part in parts for gap in part.gaps),
+        parts=len(parts),
     ).with_checksum()

@@ -1,40 +1,22 @@
-"""The folders of the archive: the folder of each session, and the staging folder in which files are written, flushed to
-disk and renamed into place.
+"""The folders of the archive: the staging folder in which files are written, and how files get to their place: flushed
+to disk and renamed, the manifest that names them last.
 """
 
 import contextlib
-import datetime
-import errno
 import fcntl
 import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from rta_wire import errors
+from rta_wire.archive import names
 
-MANIFEST: Final = "manifest.json"
-SESSION: Final = "session.json"
 LOCK: Final = ".archive.lock"
-STAGING_PREFIX: Final = ".tmp-"
-"""A folder with this prefix belongs to a run, or to one that was killed. Readers of Parquet ignore it."""
-
-NAME_MAX_CHARS: Final = 80
-_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
-
-
-def session_folder(source: str, opened_ms: int, identity: str, stream_session_id: int) -> Path:
-    """The folder of a session inside the archive, made of what never changes about the session."""
-    name = _UNSAFE.sub("_", identity)[:NAME_MAX_CHARS]
-    return Path(f"date={day(opened_ms)}", f"source={source}", f"session={name}-{stream_session_id}")
-
-
-def day(at_ms: int) -> str:
-    """The date of a time in UTC, as YYYY-MM-DD."""
-    return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC).date().isoformat()
+_DATA_FILE: Final = re.compile(r"(?:part|events|messages)-([0-9]{5,})-[0-9a-f]{32}\.parquet")
 
 
 @contextlib.contextmanager
@@ -54,7 +36,7 @@ def staging_folder(path: Path) -> Iterator[Path]:
         except BlockingIOError as error:
             raise errors.ArchiveBusy(path=str(path)) from error
         remove_leftovers(path)
-        staging = path / f"{STAGING_PREFIX}{uuid.uuid4().hex}"
+        staging = path / f"{names.STAGING_PREFIX}{uuid.uuid4().hex}"
         try:
             staging.mkdir()
         except OSError as error:
@@ -69,7 +51,7 @@ def staging_folder(path: Path) -> Iterator[Path]:
 
 def remove_leftovers(path: Path) -> None:
     """Remove the staging folders of runs that were killed."""
-    for leftover in path.glob(f"{STAGING_PREFIX}*"):
+    for leftover in path.glob(f"{names.STAGING_PREFIX}*"):
         shutil.rmtree(leftover, ignore_errors=True)
 
 
@@ -93,19 +75,30 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def move_into_place(staging: Path, target: Path) -> None:
-    """Rename a finished folder to its name in the archive. It is the last step: a folder with that name is whole."""
-    for path in sorted(staging.iterdir()):
-        sync(path)
-    sync(staging)
-    created = [folder for folder in (target.parent, target.parent.parent) if not folder.exists()]
-    target.parent.mkdir(parents=True, exist_ok=True)
-    staging.rename(target)
-    for folder in (target.parent, *(folder.parent for folder in created)):
+def move_files(staging: Path, target: Path, files: Iterable[str]) -> None:
+    """Rename finished files to their folder in the archive. They count once a manifest names them."""
+    moved = sorted(files)
+    for name in moved:
+        sync(staging / name)
+    created = [folder for folder in (target, target.parent, target.parent.parent) if not folder.exists()]
+    target.mkdir(parents=True, exist_ok=True)
+    for name in moved:
+        (staging / name).rename(target / name)
+    for folder in (target, *(folder.parent for folder in created)):
         sync(folder)
+
+
+def remove_unnamed(folder: Path, named: Collection[str], kept_parts: Collection[int] = ()) -> None:
+    """Remove files of parts that no manifest names: a run was killed before it wrote one, or wrote the part anew.
+
+    `kept_parts`: numbers of parts whose manifest can't be read. Their files stay.
+    """
+    for path in folder.glob("*.parquet"):
+        matched = _DATA_FILE.fullmatch(path.name)
+        if matched and path.name not in named and int(matched[1]) not in kept_parts:
+            path.unlink()
 
 
 def unwritable(path: Path, error: OSError) -> errors.ArchiveUnwritable:
     """The error for people to an error of the operating system."""
-    reason = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else (error.strerror or str(error))
-    return errors.ArchiveUnwritable(path=str(path), reason=reason)
+    return errors.ArchiveUnwritable(path=str(path), reason=names.describe_os_error(error))

@@ -1,4 +1,6 @@
-"""Which sessions are archived of those that can be, and how they are divided into passes of the Spark job. Pure."""
+"""Which sessions are archived of those that can be, from which entry to which, and how they are divided into passes of
+the Spark job. Pure.
+"""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -6,19 +8,25 @@ from typing import Final
 
 import msgspec
 
-from rta_supervisor.archive import folders
 from rta_supervisor.settings.sections.archive import ArchiveSettings
 from rta_wire import archive_spec, day_streams, entry_ids
+from rta_wire.archive import names
+from rta_wire.archive.folder import SessionArchive
+from rta_wire.archive.manifest import ArchiveGap, PartManifest
 from rta_wire.session import State
+from rta_wire.stream.live_then_cold import StreamCounters
 
 PASS_BYTES: Final = 4 << 30
 PASS_STREAMS: Final = 16
 PASS_SESSIONS: Final = 1000
 """A pass is one job of Spark: many short sessions share it, and one that is interrupted is not much work to repeat."""
 
+NO_CHECKSUM: Final = "0" * 64
+"""In place of the checksum of the last part: nothing of the session has been archived so far."""
+
 
 class ArchiveCandidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A closed session that the archive does not have as it is now."""
+    """A session that the archive does not have as it is now: a closed one, or one that is open."""
 
     identity: str
     stream: str
@@ -35,6 +43,12 @@ class ArchiveCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """Its Session JSON."""
     is_trimmed: bool = False
     """Whether entries of it were removed before the archive had them."""
+    archived_until: str = entry_ids.MIN
+    """Of an open session: the last entry that a supervisor has noted as archived."""
+    archived_added: int = 0
+    """How many entries had ever been added to the stream up to that one."""
+    archived_checksum: str = ""
+    """Of the last part that was noted, `NO_CHECKSUM` where there was none."""
 
     @property
     def source(self) -> str:
@@ -43,7 +57,7 @@ class ArchiveCandidate(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def folder(self) -> Path:
         """Its folder inside the archive."""
-        return folders.session_folder(self.source, self.opened_ms, self.identity, self.stream_session_id)
+        return Path(names.session_folder(self.source, self.opened_ms, self.identity, self.stream_session_id))
 
 
 class ArchiveFilter(msgspec.Struct, frozen=True):
@@ -54,6 +68,8 @@ class ArchiveFilter(msgspec.Struct, frozen=True):
     sources: tuple[str, ...] = ()
     since_ms: int = 0
     limit: int = 0
+    closed_only: bool = False
+    """Whether sessions that are open are left for later."""
 
     def select(self, candidates: Iterable[ArchiveCandidate]) -> list[ArchiveCandidate]:
         """The candidates to archive, oldest first. Identities are left to the caller, which reads no others."""
@@ -67,12 +83,75 @@ class ArchiveFilter(msgspec.Struct, frozen=True):
         return selected[: self.limit or None]
 
 
-def passes(candidates: Iterable[ArchiveCandidate], config: ArchiveSettings) -> tuple[archive_spec.PassSpec, ...]:
+class PlannedPart(msgspec.Struct, frozen=True):
+    """The part of a session that is written next: its entries after one id, up to and with another."""
+
+    candidate: ArchiveCandidate
+    archive: SessionArchive
+    number: int
+    after: str
+    until: str
+    added: int
+    """How many entries had ever been added to the stream up to `until`."""
+    gap: ArchiveGap | None = None
+    """Entries of the stream that are gone since the last part."""
+    replaced: PartManifest | None = None
+    """The damaged part that this one takes the place of."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the stream has nothing in that range."""
+        return not entry_ids.is_after(self.until, self.after)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no part comes after it: the session was closed before `until` was read."""
+        return self.candidate.state.is_closed and self.replaced is None
+
+    @property
+    def earlier_parts(self) -> list[PartManifest]:
+        """All other parts of the session that can be used."""
+        return [part for part in self.archive.sound_parts if part.number != self.number]
+
+    @property
+    def stored_bytes(self) -> int:
+        """About how much is stored in Redis of what is archived now."""
+        return max(0, self.candidate.stored_bytes - sum(part.stored_bytes for part in self.earlier_parts))
+
+
+def next_part(candidate: ArchiveCandidate, archive: SessionArchive, counters: StreamCounters) -> PlannedPart:
+    """The part that follows those in the archive, up to the last entry of the stream."""
+    parts = archive.parts
+    after, added = (parts[-1].until, parts[-1].added) if parts else (candidate.position, 0)
+    is_ours = candidate.archived_checksum == (parts[-1].checksum if parts else NO_CHECKSUM)
+    if is_ours and entry_ids.is_after(candidate.archived_until, after):
+        # There was nothing of the session between the two: otherwise there would be a part.
+        after, added = candidate.archived_until, candidate.archived_added
+    gone = counters.removed_after(added) if added else 0
+    gap = ArchiveGap(after, counters.first_after(after) or counters.last_id, gone) if gone else None
+    return PlannedPart(candidate, archive, archive.next_number, after, counters.last_id, counters.added, gap)
+
+
+def repairs(candidate: ArchiveCandidate, archive: SessionArchive) -> list[PlannedPart]:
+    """Parts that take the place of damaged ones, where it is known which entries those held."""
+    by_number = {part.number: part for part in archive.parts}
+    planned: list[PlannedPart] = []
+    for number in sorted(archive.damaged):
+        old, before, behind = by_number.get(number), by_number.get(number - 1), by_number.get(number + 1)
+        after = before.until if before is not None else candidate.position
+        if old is not None:
+            planned.append(PlannedPart(candidate, archive, number, old.after, old.until, old.added, replaced=old))
+        elif behind is not None and (before is not None or number == 1):
+            planned.append(PlannedPart(candidate, archive, number, after, behind.after, 0))
+    return planned
+
+
+def passes(planned: Iterable[PlannedPart], config: ArchiveSettings) -> tuple[archive_spec.PassSpec, ...]:
     """Sessions of one stream are read together, and streams share a pass up to a size."""
     filled: list[archive_spec.PassSpec] = []
     streams: list[archive_spec.StreamSpec] = []
     size_bytes = sessions = 0
-    for stream in _stream_specs(candidates, config):
+    for stream in _stream_specs(planned, config):
         stream_bytes = sum(session.size_bytes for session in stream.sessions.values())
         is_full = size_bytes + stream_bytes > PASS_BYTES or sessions + len(stream.sessions) > PASS_SESSIONS
         if streams and (is_full or len(streams) == PASS_STREAMS):
@@ -86,29 +165,28 @@ def passes(candidates: Iterable[ArchiveCandidate], config: ArchiveSettings) -> t
     return tuple(filled)
 
 
-def _stream_specs(candidates: Iterable[ArchiveCandidate], config: ArchiveSettings) -> list[archive_spec.StreamSpec]:
+def _stream_specs(planned: Iterable[PlannedPart], config: ArchiveSettings) -> list[archive_spec.StreamSpec]:
     """A spec for each stream, or several for one with more sessions than a pass may have."""
-    groups: dict[str, list[list[ArchiveCandidate]]] = {}
-    for candidate in candidates:
-        groups_of_stream = groups.setdefault(candidate.stream, [[]])
+    groups: dict[str, list[list[PlannedPart]]] = {}
+    for part in planned:
+        groups_of_stream = groups.setdefault(part.candidate.stream, [[]])
         if len(groups_of_stream[-1]) == PASS_SESSIONS:
             groups_of_stream.append([])
-        groups_of_stream[-1].append(candidate)
+        groups_of_stream[-1].append(part)
     return [_stream_spec(stream, group, config) for stream in groups for group in groups[stream]]
 
 
-def _stream_spec(
-    stream: str, candidates: Sequence[ArchiveCandidate], config: ArchiveSettings
-) -> archive_spec.StreamSpec:
+def _stream_spec(stream: str, planned: Sequence[PlannedPart], config: ArchiveSettings) -> archive_spec.StreamSpec:
     source = config.for_source(day_streams.source_of(stream))
     return archive_spec.StreamSpec(
         stream=stream,
-        after=min((candidate.position for candidate in candidates), key=entry_ids.parse),
+        after=min((part.after for part in planned), key=entry_ids.parse),
+        until=max((part.until for part in planned), key=entry_ids.parse),
         sessions={
-            candidate.stream_session_id: archive_spec.SessionSpec(
-                candidate.identity, candidate.stored_bytes, candidate.opened_ms, candidate.updated_ms
+            part.candidate.stream_session_id: archive_spec.SessionSpec(
+                part.candidate.identity, part.stored_bytes, part.after, part.number
             )
-            for candidate in candidates
+            for part in planned
         },
         sample_type=source.sample_type,
         framing=source.framing.value,

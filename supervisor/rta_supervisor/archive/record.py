@@ -2,20 +2,25 @@
 sessions that the archive does not have.
 """
 
+from typing import Final
+
 from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.catalogue.model import FILES, StorageLocation
 from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.retention import server_functions as retention_functions
-from rta_supervisor.retention.unarchived_session import JSON_ONLY, UnarchivedSession
+from rta_supervisor.retention.unarchived_session import JSON_ONLY, UnarchivedSession, first_unarchived
 from rta_supervisor.session.model import SessionRef
 from rta_supervisor.session.service import reply_of
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
-from rta_wire import entry_ids, errors, keys
+from rta_wire import errors, keys
 from rta_wire.pb import control_pb2
+
+ATTEMPTS: Final = 5
+"""How often the record of a session may change while it is written."""
 
 
 class ArchiveRecorder:
@@ -40,7 +45,11 @@ class ArchiveRecorder:
             raise errors.SessionConflict(
                 identity=request.identity, what="an archive of", theirs=", ".join(self._operators), ours=entry.principal
             )
-        await self._catalogue.save_locations([_location(record.ref, request)])
+        if request.entries or not request.until:
+            await self._catalogue.save_locations([_location(record.ref, request)])
+        if request.until:
+            await self._record_parts(request)
+            return reply_of(record)
         outcome = (
             await self._link.do(
                 *retention_functions.mark_archived(self._keys, request, ttl_s=self._config.session.closed_ttl_s)
@@ -60,9 +69,35 @@ class ArchiveRecorder:
         )
         return reply_of(record)
 
+    async def _record_parts(self, request: control_pb2.NoteArchived) -> None:
+        """Note how far the archive has an open session. From there on its entries may be trimmed."""
+        value = f"{request.until} {request.added} {request.checksum}"
+        for _ in range(ATTEMPTS):
+            before = await self._link.do("HGET", self._keys.session_state(request.identity), keys.ARCHIVED_UNTIL)
+            earlier = "" if before is None else before.decode()
+            command = retention_functions.mark_archived_until(
+                self._keys, request.identity, request.stream_session_id, earlier, value
+            )
+            outcome = (await self._link.do(*command)).decode()
+            if outcome == "unknown":
+                raise errors.UnknownSession(identity=request.identity)
+            if outcome == "closed":
+                raise errors.ArchiveStale(identity=request.identity)
+            if outcome == "marked":
+                counters.counts.archived_parts += earlier != value
+                self._log.info("session_part_archived", location=request.location, until=request.until)
+                return
+        raise errors.ArchiveStale(identity=request.identity)
+
     async def _unlist(self, ref: SessionRef) -> None:
-        position = await self._link.do("HGET", self._keys.session(ref.identity), keys.STREAM_POSITION)
-        positions = sorted({JSON_ONLY, entry_ids.MIN if position is None else position.decode()})
+        position, archived_until = await self._link.do_all(
+            [
+                ("HGET", self._keys.session(ref.identity), keys.STREAM_POSITION),
+                ("HGET", self._keys.session_state(ref.identity), keys.ARCHIVED_UNTIL),
+            ]
+        )
+        # A supervisor of a version without parts lists a session by its beginning.
+        positions = sorted({JSON_ONLY, first_unarchived(position, None), first_unarchived(position, archived_until)})
         members = [
             UnarchivedSession(ref.stream_session_id, ref.stream, listed, ref.identity).member for listed in positions
         ]

@@ -1,15 +1,16 @@
 """Asks a supervisor to record sessions whose files are in the archive. The supervisor's side is `record`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from rta_supervisor.archive import candidates, finalize
-from rta_supervisor.archive.manifest import Manifest
-from rta_supervisor.archive.plan import ArchiveCandidate
+from rta_supervisor.archive.plan import NO_CHECKSUM, ArchiveCandidate, PlannedPart
 from rta_supervisor.control import client as control_client
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_wire import errors
+from rta_wire.archive.manifest import Manifest, PartManifest
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2
 
@@ -42,6 +43,27 @@ class ArchiveRecordClient:
             else:
                 return manifest
         raise errors.ArchiveStale(identity=candidate.identity)
+
+    async def record_parts(
+        self, candidate: ArchiveCandidate, planned: PlannedPart, parts: Sequence[PartManifest]
+    ) -> None:
+        """Have it recorded how far an open session is archived. Raises `ArchiveStale` where it was closed meanwhile."""
+        with_entries = [part for part in parts if part.entries]
+        await self._operator.request(
+            control_pb2.NoteArchived(
+                request_id=messages.new_request_id(),
+                identity=candidate.identity,
+                stream_session_id=candidate.stream_session_id,
+                checksum=parts[-1].checksum if parts else NO_CHECKSUM,
+                location=str(self._archive / candidate.folder),
+                first_id=with_entries[0].first_id if with_entries else "",
+                last_id=with_entries[-1].last_id if with_entries else "",
+                entries=sum(part.entries for part in parts),
+                size_bytes=sum(part.size_bytes for part in parts),
+                until=planned.until,
+                added=planned.added,
+            )
+        )
 
 
 def _request(manifest: Manifest, folder: Path) -> control_pb2.NoteArchived:

@@ -1,8 +1,8 @@
 """One run of the archive: starts the Spark job that writes files, finalizes one session after the other, and has each
 recorded by a supervisor.
 
-A run may end at any step: the next run has sessions recorded whose folder is in the archive, and begins all others
-again.
+A session that is open gets a part with what is new since the last one. A run may end at any step: the next run has
+sessions recorded whose files are in the archive, and begins all others again, with the part that is missing.
 """
 
 import contextlib
@@ -12,14 +12,18 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from rta_supervisor.archive import candidates as archive_candidates
 from rta_supervisor.archive import finalize, folders, plan, spark_process, verify
-from rta_supervisor.archive.manifest import Manifest
-from rta_supervisor.archive.plan import ArchiveCandidate
+from rta_supervisor.archive import manifest as archive_manifest
+from rta_supervisor.archive.configs import ArchivedConfigs
+from rta_supervisor.archive.plan import ArchiveCandidate, PlannedPart
 from rta_supervisor.archive.record_client import ArchiveRecordClient
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
 from rta_supervisor.transport.link import Link
-from rta_wire import archive_spec, credentials, errors
+from rta_wire import archive_spec, credentials, entry_ids, errors
+from rta_wire.archive.folder import SessionArchive
+from rta_wire.archive.manifest import Manifest, PartManifest
 
 OnArchived = Callable[["ArchivedSession"], None]
 OnProgress = Callable[[float], None]
@@ -33,8 +37,8 @@ class ArchivedSession(msgspec.Struct, frozen=True):
     stream_session_id: int
     stream: str
     outcome: str
-    """`archived`, `noted` (its files were in the archive before), `incomplete`, `unnoted` (it expired before it was
-    recorded) or `failed`."""
+    """`archived`, `part` (of a session that is still open), `noted` (its files were in the archive before),
+    `incomplete`, `unnoted` (it expired before it was recorded) or `failed`."""
     folder: str = ""
     samples: int = 0
     events: int = 0
@@ -42,6 +46,10 @@ class ArchivedSession(msgspec.Struct, frozen=True):
     complete: bool = False
     checksum: str = ""
     problem: str = ""
+    part: int = 0
+    """The number of the part that was written of an open session."""
+    until: str = ""
+    """The last entry up to which an open session is archived."""
 
 
 class ArchiveOptions(msgspec.Struct, frozen=True):
@@ -52,6 +60,8 @@ class ArchiveOptions(msgspec.Struct, frozen=True):
     """The master of Spark."""
     timeout_s: float
     refuse_incomplete: bool = False
+    check_files: bool = False
+    """Whether all files of the sessions are compared with the checksums in their manifests, and not sizes alone."""
 
 
 class ArchiveRun:
@@ -64,28 +74,86 @@ class ArchiveRun:
         self._options = options
         self._on_archived = on_archived
         self._on_progress = on_progress
+        self._configs = ArchivedConfigs(config)
 
     def run(self, candidates: Sequence[ArchiveCandidate]) -> None:
         """Archive sessions; those come first whose files are in the archive and only have to be recorded."""
         with folders.staging_folder(self._options.path) as staging:
-            new = []
-            existing: list[tuple[ArchiveCandidate, Manifest]] = []
+            # After the states of sessions were read: what is closed by now has its last entry below these.
+            streams = {candidate.stream for candidate in candidates}
+            counters = one_shot.run(
+                self._config, lambda link: archive_candidates.read_counters(link, self._config, streams)
+            )
+            planned: list[PlannedPart] = []
+            finished: list[tuple[ArchiveCandidate, Manifest]] = []
             for candidate in candidates:
                 with self._reporting_failure(candidate):
-                    manifest = finalize.refresh_manifest(candidate, self._options.path)
-                    if manifest is None:
-                        new.append(candidate)
+                    stored = self._stored(candidate, with_content=self._options.check_files)
+                    archive = self._repair(candidate, stored, staging)
+                    part = plan.next_part(candidate, archive, counters[candidate.stream])
+                    if candidate.state.is_closed and (manifest := self._finished(candidate, archive)) is not None:
+                        finished.append((candidate, manifest))
                     else:
-                        existing.append((candidate, manifest))
-            self._record(existing, "noted")
-            if new:
-                self._archive(new, staging)
+                        planned.append(part)
+            self._record(finished, "noted")
+            self._archive([part for part in planned if not part.is_empty], staging)
+            empty = [
+                (part, archive_spec.SessionResult(part.candidate.stream_session_id))
+                for part in planned
+                if part.is_empty
+            ]
+            self._finalize(empty, {}, staging)
 
-    def _archive(self, candidates: Sequence[ArchiveCandidate], staging: Path) -> None:
-        """Run the Spark job, and finalize the sessions of each pass when it is done."""
-        spec = self._spec(candidates, staging)
+    def _stored(self, candidate: ArchiveCandidate, *, with_content: bool = False) -> SessionArchive:
+        """What the archive has of a session, without what killed runs left in its folder."""
+        folder = self._options.path / candidate.folder
+        archive = archive_manifest.read_session(folder, candidate.identity, with_content=with_content)
+        if archive.parts or archive.damaged or folder.exists():
+            named = {file.name for part in archive.parts for file in part.files}
+            unreadable = set(archive.damaged) - {part.number for part in archive.parts}
+            try:
+                folders.remove_unnamed(folder, named, unreadable)
+            except OSError as error:
+                raise folders.unwritable(self._options.path, error) from error
+        return archive
+
+    def _repair(self, candidate: ArchiveCandidate, archive: SessionArchive, staging: Path) -> SessionArchive:
+        """Archive damaged parts anew, from what the stream still has. Gives what the archive has after that.
+
+        Raises `ArchiveDamaged` where that can't be done: no part is added behind one that is damaged.
+        """
+        if not archive.damaged:
+            return archive
+        for part in plan.repairs(candidate, archive):
+            self._archive([part], staging)
+        repaired = self._stored(candidate, with_content=self._options.check_files)
+        for problem in repaired.damaged.values():
+            raise errors.ArchiveDamaged(problem, identity=candidate.identity, path=str(candidate.folder))
+        if repaired.whole is not None:
+            # Its files have other names now.
+            self._finalize_whole(candidate)
+            repaired = self._stored(candidate)
+        return repaired
+
+    def _finished(self, candidate: ArchiveCandidate, archive: SessionArchive) -> Manifest | None:
+        """The manifest of a closed session whose entries are all in the archive, None where some are not."""
+        if archive.whole is not None:
+            return finalize.refresh_manifest(candidate, self._options.path, self._configs.of(candidate.document))
+        if archive.parts and archive.parts[-1].is_last:
+            return self._finalize_whole(candidate)
+        return None
+
+    def _finalize_whole(self, candidate: ArchiveCandidate, missing: Sequence[str] = ()) -> Manifest:
+        configs = self._configs.of(candidate.document)
+        return finalize.finalize_whole(candidate, self._options.path, missing, configs)
+
+    def _archive(self, planned: Sequence[PlannedPart], staging: Path) -> None:
+        """Run the Spark job, and finalize the parts of each pass when it is done."""
+        if not planned:
+            return
+        spec = self._spec(planned, staging)
         sizes = [sum(session.size_bytes for session in one_pass.sessions.values()) or 1 for one_pass in spec.passes]
-        by_session_id = {candidate.stream_session_id: candidate for candidate in candidates}
+        by_session_id = {part.candidate.stream_session_id: part for part in planned}
         contents: verify.FileContents = {}
         for event in spark_process.run_job(spec, staging):
             if isinstance(event, archive_spec.JobProgress):
@@ -98,7 +166,7 @@ class ArchiveRun:
                 self._finalize(results, contents, staging)
                 self._on_progress(sum(sizes[: event.number + 1]) / sum(sizes))
 
-    def _spec(self, candidates: Sequence[ArchiveCandidate], staging: Path) -> archive_spec.ArchiveSpec:
+    def _spec(self, planned: Sequence[PlannedPart], staging: Path) -> archive_spec.ArchiveSpec:
         return archive_spec.ArchiveSpec(
             redis_url=_url_for_tasks(self._config.redis),
             key_prefix=self._config.keys.prefix,
@@ -107,7 +175,7 @@ class ArchiveRun:
             folder=str(staging),
             level=self._config.archive.level,
             split_bytes=self._config.archive.split_bytes,
-            passes=plan.passes(candidates, self._config.archive),
+            passes=plan.passes(planned, self._config.archive),
         )
 
     def _read_back(self, written: archive_spec.PassWritten, staging: Path) -> verify.FileContents:
@@ -122,26 +190,64 @@ class ArchiveRun:
 
     def _finalize(
         self,
-        results: Sequence[tuple[ArchiveCandidate, archive_spec.SessionResult]],
+        results: Sequence[tuple[PlannedPart, archive_spec.SessionResult]],
         contents: verify.FileContents,
         staging: Path,
     ) -> None:
-        finalized: list[tuple[ArchiveCandidate, Manifest]] = []
-        for candidate, result in results:
+        whole: list[tuple[ArchiveCandidate, Manifest]] = []
+        parts: list[tuple[PlannedPart, PartManifest | None]] = []
+        for planned, result in results:
+            candidate = planned.candidate
             with self._reporting_failure(candidate):
-                if result.problem:
-                    raise errors.NotArchivable(identity=candidate.identity, reason=result.problem)
-                missing = finalize.describe_missing(candidate, result)
-                if missing and self._options.refuse_incomplete:
-                    raise errors.NotArchivable(identity=candidate.identity, reason=f"it lacks {'; '.join(missing)}")
-                manifest = finalize.finalize(candidate, result, contents, staging, self._options.path)
-                finalized.append((candidate, manifest))
-        self._record(finalized, "archived")
+                part = self._finalize_part(planned, result, contents, staging)
+                if planned.is_last:
+                    missing = () if part or planned.archive.parts else finalize.describe_missing(planned, result)
+                    whole.append((candidate, self._finalize_whole(candidate, missing)))
+                elif planned.replaced is None:
+                    parts.append((planned, part))
+        self._record(whole, "archived")
+        if noted := [(planned, part) for planned, part in parts if _has_news(planned)]:
+            one_shot.run(self._config, lambda link: self._record_parts(link, noted))
+
+    def _finalize_part(
+        self,
+        planned: PlannedPart,
+        result: archive_spec.SessionResult,
+        contents: verify.FileContents,
+        staging: Path,
+    ) -> PartManifest | None:
+        """The part as it stands in the archive; None where there is nothing to put there."""
+        identity = planned.candidate.identity
+        if result.problem:
+            raise errors.NotArchivable(identity=identity, reason=result.problem)
+        missing = finalize.describe_missing(planned, result)
+        if missing and self._options.refuse_incomplete and planned.replaced is None:
+            raise errors.NotArchivable(identity=identity, reason=f"it lacks {'; '.join(missing)}")
+        if not result.entries or not (result.files or planned.is_last):
+            return None
+        configs = self._configs.of(planned.candidate.document)
+        return finalize.finalize_part(planned, result, contents, staging, self._options.path, configs=configs)
 
     def _record(self, finalized: Sequence[tuple[ArchiveCandidate, Manifest]], outcome: str) -> None:
         """Have a supervisor record sessions whose files are in the archive."""
         if finalized:
             one_shot.run(self._config, lambda link: self._record_all(link, finalized, outcome))
+
+    async def _record_parts(self, link: Link, noted: Sequence[tuple[PlannedPart, PartManifest | None]]) -> None:
+        """Have a supervisor record how far open sessions are archived, so that trimming knows it."""
+        path = self._options.path
+        client = ArchiveRecordClient(link, self._config, path, timeout_s=self._options.timeout_s)
+        for planned, part in noted:
+            parts = [*planned.archive.parts, *([part] if part is not None else [])]
+            problem = "; ".join(part.missing) if part is not None else ""
+            try:
+                await client.record_parts(planned.candidate, planned, parts)
+            except errors.UnknownSession as error:
+                problem = str(error)
+            except errors.ArchiveStale:
+                problem = "it was closed meanwhile, and the next run archives the rest of it"
+            if part is not None:
+                self._on_archived(_archived_part(planned.candidate, part, path, problem))
 
     async def _record_all(
         self, link: Link, finalized: Sequence[tuple[ArchiveCandidate, Manifest]], outcome: str
@@ -186,6 +292,29 @@ def _archived(
         complete=manifest.complete,
         checksum=manifest.checksum,
         problem=problem,
+    )
+
+
+def _has_news(planned: PlannedPart) -> bool:
+    """Whether a supervisor does not know yet that an open session is archived up to there."""
+    return entry_ids.is_after(planned.until, planned.candidate.archived_until)
+
+
+def _archived_part(candidate: ArchiveCandidate, part: PartManifest, path: Path, problem: str) -> ArchivedSession:
+    return ArchivedSession(
+        identity=candidate.identity,
+        stream_session_id=candidate.stream_session_id,
+        stream=candidate.stream,
+        outcome="part",
+        folder=str(path / candidate.folder),
+        samples=part.rows["samples"],
+        events=part.rows["events"],
+        size_bytes=part.size_bytes,
+        complete=not part.missing,
+        checksum=part.checksum,
+        problem=problem,
+        part=part.number,
+        until=part.until,
     )
 
 

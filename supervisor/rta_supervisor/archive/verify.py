@@ -1,21 +1,21 @@
-"""Verifies the files of a session: reads them back, independently of the code that wrote them, and compares their rows
-with those that the stream held.
+"""Verifies the files of a session: reads them back, in another process than the one that wrote them, and compares their
+rows with those that were decoded, and the entries that were decoded with those of the stream.
 """
 
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rta_wire import archive_spec, content_digest, errors
-from rta_wire.codec import columns
+from rta_wire.archive import messages, samples, schema
 
 BATCH_ROWS: Final = 262_144
+_EVENT_COLUMNS: Final = ("event_definition_id", "time", "app_name", "status_text", "raw_data")
 
 
 class FileContent(msgspec.Struct, frozen=True):
@@ -38,38 +38,54 @@ def read_files(stream_session_id: int, files: Iterable[archive_spec.ArchiveFile]
 
 
 def read_file(path: Path, kind: str) -> FileContent:
-    """Read one file back. `kind`: samples or events."""
+    """Read one file back. `kind`: samples, events or messages."""
     return FileContent(digest_file(path, kind), path.stat().st_size, sha256(path))
 
 
 def check_same_as_stream(identity: str, result: archive_spec.SessionResult, contents: FileContents) -> None:
-    """Compare the files of a session with what Spark counted in its stream.
+    """Compare the files of a session with its stream.
 
-    Raises `ArchiveDiffers` where the files do not hold what the stream held.
+    Two comparisons: the entries that were decoded are those that the stream holds, by a digest of their stored bytes;
+    and the rows that were read back from the files are those that were decoded. Entries that were trimmed in between
+    are in the files all the same: a stream that is trimmed all the time would never be archived otherwise. Raises
+    `ArchiveDiffers` where something else differs.
     """
-    in_files = {"samples": content_digest.Digest(), "events": content_digest.Digest()}
+    if _digest(result.read) != _digest(result.counted).sum_of(_digest(result.trimmed)):
+        trimmed = f", {result.trimmed.rows} were trimmed meanwhile" if result.trimmed.rows else ""
+        raise errors.ArchiveDiffers(
+            identity=identity,
+            reason=f"they were made of {result.read.rows} entries, and the stream has {result.counted.rows} of them "
+            f"now, or others{trimmed}",
+        )
+    in_files = {kind: content_digest.Digest() for kind in ("samples", "events", "messages")}
     for file in result.files:
         in_files[file.kind] = in_files[file.kind].sum_of(contents[file.name].digest)
-    in_stream = {"samples": stream_digest(result.samples), "events": stream_digest(result.events)}
-    for kind, digest in in_stream.items():
+    for kind, digest in stream_digests(result).items():
         if in_files[kind] != digest:
             counts = f"{in_files[kind].rows} {kind} in the files, {digest.rows} in the stream"
             reason = counts if in_files[kind].rows != digest.rows else f"{counts}, but not the same"
             raise errors.ArchiveDiffers(identity=identity, reason=reason)
 
 
-def stream_digest(row_sum: archive_spec.RowSum) -> content_digest.Digest:
-    """The digest of rows of one kind that the stream of a session held."""
+def stream_digests(result: archive_spec.SessionResult) -> dict[str, content_digest.Digest]:
+    """Digests of the decoded rows of a session, by kind."""
+    sums = {"samples": result.samples, "events": result.events, "messages": result.messages}
+    return {kind: _digest(row_sum) for kind, row_sum in sums.items()}
+
+
+def _digest(row_sum: archive_spec.RowSum) -> content_digest.Digest:
     return content_digest.Digest(row_sum.rows, row_sum.sum)
 
 
 def digest_file(path: Path, kind: str) -> content_digest.Digest:
-    """The digest of all rows of a file. `kind`: samples or events."""
+    """The digest of all rows of a file. `kind`: samples, events or messages."""
     digest = content_digest.Digest()
-    with pq.ParquetFile(path) as file:
-        names = [name for name in file.schema_arrow.names if name not in ("identity", "stream_session_id")]
-        for batch in file.iter_batches(BATCH_ROWS, columns=names):
-            digest = digest.sum_of(_samples(batch) if kind == "samples" else _events(batch))
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        if kind == "messages":
+            return messages.MessageColumns.from_table(file.read()).digest()
+        columns = list(schema.READ_COLUMNS) if kind == "samples" else list(_EVENT_COLUMNS)
+        for batch in file.iter_batches(BATCH_ROWS, columns=columns):
+            digest = digest.sum_of(samples.columns(batch).digest() if kind == "samples" else _events(batch))
     return digest
 
 
@@ -78,26 +94,5 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _samples(batch: pa.RecordBatch) -> content_digest.Digest:
-    channels, times, values = (columns.column(batch.column(name), name).values for name in ("channel", "time", "value"))
-    integers = batch.column("integer")
-    if integers.null_count == len(integers):
-        return content_digest.of_samples(channels, times, values)
-    if integers.null_count:
-        valid = integers.is_valid().to_numpy(zero_copy_only=False)
-        doubles = content_digest.of_samples(channels[~valid], times[~valid], values[~valid])
-        return doubles.sum_of(
-            content_digest.of_samples(channels[valid], times[valid], values[valid], _int64_values(integers.drop_null()))
-        )
-    return content_digest.of_samples(channels, times, values, _int64_values(integers))
-
-
-def _int64_values(integers: Any) -> content_digest.Int64Values:
-    """Whole numbers from decimals of 128 bits, which are two words of 64 bits each, the lower one first."""
-    words = np.frombuffer(integers.buffers()[1], np.int64)[2 * integers.offset :][: 2 * len(integers)].reshape(-1, 2)
-    return content_digest.Int64Values(np.ascontiguousarray(words[:, 0]).view(np.uint64), words[:, 1] < 0)
-
-
 def _events(batch: pa.RecordBatch) -> content_digest.Digest:
-    names = ("event_definition_id", "time", "app_name", "status_text", "raw_data")
-    return content_digest.of_events(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
+    return content_digest.of_events(zip(*(batch.column(name).to_pylist() for name in _EVENT_COLUMNS), strict=True))

@@ -6,10 +6,14 @@ from typing import Protocol
 from rta_supervisor.catalogue.model import (
     CatalogueExternalId,
     CatalogueRow,
+    ConfigInfo,
+    ConfigRow,
     ProgressRow,
     Query,
+    RowVersion,
     StorageLocation,
 )
+from rta_supervisor.catalogue.publications.table import PublicationTable
 
 
 class Catalogue(Protocol):
@@ -22,6 +26,10 @@ class Catalogue(Protocol):
     @property
     def is_shared(self) -> bool:
         """Whether supervisors on other hosts write to the same catalogue."""
+
+    @property
+    def publications(self) -> PublicationTable:
+        """What a Session Service was told of the sessions."""
 
     def reader(self) -> "Catalogue":
         """The same catalogue over a connection of its own that only reads: a long search delays no write."""
@@ -64,6 +72,12 @@ class Catalogue(Protocol):
         """Sessions that match, highest id first. `before`: the `page_cursor` of the last row of the page before.
         `json_max_chars`: Session JSON that is longer is left out."""
 
+    async def page_after(self, after: tuple[int, str] | None, *, limit: int) -> list[CatalogueRow]:
+        """All sessions, lowest id first. `after`: the `page_cursor` of the last row of the page before."""
+
+    async def versions(self) -> list[RowVersion]:
+        """What tells for each session whether its row has changed."""
+
     async def latest(self, count: int) -> list[str]:
         """Identities of the sessions that were opened last, newest first."""
 
@@ -85,6 +99,18 @@ class Catalogue(Protocol):
     async def archive_folders(self, sessions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
         """Where the archive has the files of sessions, each named by its stream and stream session id. There may be
         some hundred; those that the archive does not have are left out."""
+
+    async def save_config(self, config: ConfigRow) -> bool:
+        """Save a configuration, unless there is one of its identifier: the first one stays. Whether it is new."""
+
+    async def config(self, identifier: str) -> bytes | None:
+        """The JSON of a configuration."""
+
+    async def config_infos(self, *, limit: int) -> list[ConfigInfo]:
+        """The configurations that were published last, newest first."""
+
+    async def has_configs(self, identifiers: Sequence[str]) -> set[str]:
+        """Which of some hundred configurations are saved."""
 
     async def close(self) -> None:
         """Close the file or the connection. It may be repeated."""

@@ -13,6 +13,9 @@ from rta_wire.session import State
 ProgressRow = tuple[str, int, bytes]
 """Identity, stream session id and totals as text. The totals are not parsed, since there are many rows every second."""
 
+RowVersion = tuple[str, int, int, int]
+"""Identity, stream session id and version of a row, and when it was last updated, in ms."""
+
 
 class CatalogueRow(msgspec.Struct, frozen=True):
     """One session at one time."""
@@ -67,6 +70,28 @@ class CatalogueExternalId(msgspec.Struct, frozen=True):
         return self.identity, self.stream_session_id
 
 
+class ConfigInfo(msgspec.Struct, frozen=True):
+    """What a list of configurations says about each."""
+
+    identifier: str
+    principal: str
+    """Who published it first."""
+
+    application: str
+    channels: int
+    events: int
+    size_bytes: int
+    published_ms: int
+
+
+class ConfigRow(msgspec.Struct, frozen=True):
+    """A configuration that was published."""
+
+    info: ConfigInfo
+    data: bytes
+    """Its JSON."""
+
+
 FILES: Final = "files"
 """The kind of a location in the archive."""
 
@@ -79,7 +104,7 @@ class StorageLocation(msgspec.Struct, frozen=True):
     """0: the entries of all sessions."""
 
     kind: str
-    """"live", "cold" or "files"."""
+    """"live", "cold" or "files"; where they are shown also "part", of files."""
 
     location: str
     """A key, or a folder."""

@@ -7,7 +7,8 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from rta_supervisor.catalogue import sql_statements
+from rta_supervisor.catalogue import config_table, sql_statements
+from rta_supervisor.catalogue.publications import statements as publication_statements
 
 _FIRST: Final = (
     # Text is compared byte by byte, as in Python and SQLite: which of two rows wins must not depend on a locale.
@@ -56,10 +57,13 @@ def current_version(connection: Connection, schema: str) -> int:
 
 
 def is_complete(connection: Connection, schema: str) -> bool:
-    """Whether a schema has the latest version, and the table and the index that are no part of a version."""
+    """Whether a schema has the latest version, and the tables and indexes that are no part of a version."""
     tables = connection.execute(TABLES).fetchall()
+    additions = {(sql_statements.EXTERNAL_IDS,), (config_table.TABLE,), (config_table.VERSION_TABLE,)}
     indexes = connection.execute("SELECT indexname FROM pg_indexes WHERE schemaname = %s", (schema,)).fetchall()
-    has_additions = (sql_statements.EXTERNAL_IDS,) in tables and (sql_statements.BY_PRINCIPAL,) in indexes
+    additions.add((publication_statements.PUBLICATIONS,))
+    indexed = {(sql_statements.BY_PRINCIPAL,), (publication_statements.CLOSED_INDEX,)}
+    has_additions = additions <= set(tables) and indexed <= set(indexes)
     return current_version(connection, schema) == LATEST and has_additions
 
 
@@ -85,3 +89,7 @@ def migrate(connection: Connection, schema: str) -> None:
         connection.execute("UPDATE version SET number = %s", (LATEST,))
     connection.execute(_EXTERNAL_IDS)
     connection.execute(sql_statements.CREATE_BY_PRINCIPAL)
+    for statement in publication_statements.create("postgres"):
+        connection.execute(statement)
+    for statement in config_table.create(text='TEXT COLLATE "C"', integer="BIGINT", blob="BYTEA"):
+        connection.execute(statement)

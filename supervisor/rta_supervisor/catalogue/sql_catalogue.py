@@ -4,19 +4,28 @@ and their errors are left to subclasses.
 
 import abc
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from rta_supervisor.catalogue import sql_statements
+from rta_supervisor.catalogue import config_table, sql_statements
 from rta_supervisor.catalogue.model import (
     FILES,
     CatalogueExternalId,
     CatalogueRow,
+    ConfigInfo,
+    ConfigRow,
     ProgressRow,
     Query,
+    RowVersion,
     StorageLocation,
 )
+from rta_supervisor.catalogue.publications.statements import PublicationStatements
+from rta_supervisor.catalogue.publications.table import PublicationTable
+from rta_wire import errors
+
+_BEFORE_ALL: Final = (-1, "")
+"""Below the id of every session."""
 
 
 class SqlCatalogue(abc.ABC):
@@ -24,6 +33,18 @@ class SqlCatalogue(abc.ABC):
 
     def __init__(self, dialect: sql_statements.Dialect) -> None:
         self._statements = sql_statements.Statements(dialect)
+        publication_sql = PublicationStatements(dialect.placeholder, dialect.greatest)
+        self._publications = PublicationTable(self._read, self._write, publication_sql, dialect.tables)
+        self._config_statements = config_table.ConfigStatements(dialect.placeholder)
+
+    @property
+    def publications(self) -> PublicationTable:
+        return self._publications
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """Where the catalogue is, for people, without secrets."""
 
     @abc.abstractmethod
     async def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -82,6 +103,12 @@ class SqlCatalogue(abc.ABC):
         statement, values = self._statements.find(query, before, limit, json_max_chars)
         return await self._select(statement, *values)
 
+    async def page_after(self, after: tuple[int, str] | None, *, limit: int) -> list[CatalogueRow]:
+        return await self._select(self._statements.page_after, *(after or _BEFORE_ALL), limit)
+
+    async def versions(self) -> list[RowVersion]:
+        return [(row[0], row[1], row[2], row[3]) for row in await self._read(self._statements.versions)]
+
     async def latest(self, count: int) -> list[str]:
         return [identity for (identity,) in await self._read(self._statements.latest, count)]
 
@@ -108,6 +135,40 @@ class SqlCatalogue(abc.ABC):
         values = [value for session in sessions for value in session]
         rows = await self._read(self._statements.archive_folders(len(sessions)), FILES, *values)
         return {(stream, stream_session_id): location for stream, stream_session_id, location in rows}
+
+    async def save_config(self, config: ConfigRow) -> bool:
+        identifier = config.info.identifier
+        is_new = identifier not in await self.has_configs([identifier])
+        if is_new:
+            await self._write(self._config_statements.insert, [config_table.row_values(config)])
+        return is_new
+
+    async def config(self, identifier: str) -> bytes | None:
+        if not await self._has_config_table():
+            return None
+        rows = await self._read(self._config_statements.select, identifier)
+        return config_table.parse_data(rows[0][0]) if rows else None
+
+    async def config_infos(self, *, limit: int) -> list[ConfigInfo]:
+        if not await self._has_config_table():
+            return []
+        return [ConfigInfo(*row) for row in await self._read(self._config_statements.latest, limit)]
+
+    async def has_configs(self, identifiers: Sequence[str]) -> set[str]:
+        if not identifiers or not await self._has_config_table():
+            return set()
+        rows = await self._read(self._config_statements.saved(len(identifiers)), *identifiers)
+        return {identifier for (identifier,) in rows}
+
+    async def _has_config_table(self) -> bool:
+        """Whether the table is there, in a version that this program knows: a catalogue that only older supervisors
+        wrote has none."""
+        if (config_table.VERSION_TABLE,) not in await self._read(self._statements.tables):
+            return False
+        [(version,)] = await self._read(self._config_statements.version)
+        if version is not None and version > config_table.VERSION:
+            raise errors.CatalogueTooNew(path=self.name, found=version, known=config_table.VERSION)
+        return True
 
     async def _select(self, statement: str, *values: Any) -> list[CatalogueRow]:
         return [sql_statements.parse_row(row) for row in await self._read(statement, *values)]

@@ -92,6 +92,11 @@ class Statements:
         self.newest: Final = f"{self.select} WHERE identity = {mark} ORDER BY stream_session_id DESC LIMIT 1"
         self.unfinished: Final = f"{self.select} WHERE closed = 0 ORDER BY stream_session_id"
         self.latest: Final = f"SELECT identity FROM sessions ORDER BY stream_session_id DESC LIMIT {mark}"
+        self.page_after: Final = (
+            f"{self.select} WHERE (stream_session_id, identity) > ({mark}, {mark}) "
+            f"ORDER BY stream_session_id, identity LIMIT {mark}"
+        )
+        self.versions: Final = "SELECT identity, stream_session_id, version, updated_ms FROM sessions"
         self.streams: Final = "SELECT DISTINCT stream FROM sessions"
         self.highest: Final = "SELECT max(stream_session_id) FROM sessions"
         replaced = ", ".join(f"{name} = excluded.{name}" for name in LOCATION_COLUMNS[3:])

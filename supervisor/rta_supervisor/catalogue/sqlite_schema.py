@@ -3,7 +3,8 @@
 import sqlite3
 from typing import Final
 
-from rta_supervisor.catalogue import search_text, sql_statements
+from rta_supervisor.catalogue import config_table, search_text, sql_statements
+from rta_supervisor.catalogue.publications import statements as publication_statements
 
 _FIRST: Final = (
     """CREATE TABLE sessions (
@@ -54,3 +55,11 @@ def add_tables(connection: sqlite3.Connection) -> None:
     """Create what is no part of a version: older supervisors use the file too, and refuse a newer version."""
     connection.execute(_EXTERNAL_IDS)
     connection.execute(sql_statements.CREATE_BY_PRINCIPAL)
+    for statement in publication_statements.create("sqlite"):
+        connection.execute(statement)
+    *tables, version = config_table.create(text="TEXT", integer="INTEGER", blob="BLOB")
+    for statement in tables:
+        connection.execute(statement)
+    # Only where it is missing: an INSERT that changes nothing waits for whoever writes, and a reader need not.
+    if connection.execute(f"SELECT 1 FROM {config_table.VERSION_TABLE}").fetchone() is None:  # noqa: S608
+        connection.execute(version)

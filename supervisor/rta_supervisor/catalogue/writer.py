@@ -11,7 +11,7 @@ from rta_supervisor.diagnostics import log
 from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.retention import server_functions as retention_functions
-from rta_supervisor.retention.unarchived_session import JSON_ONLY, UnarchivedSession
+from rta_supervisor.retention.unarchived_session import JSON_ONLY, UnarchivedSession, first_unarchived
 from rta_supervisor.session import model as session_model
 from rta_supervisor.session.model import Published, SessionRef
 from rta_supervisor.settings import settings
@@ -47,6 +47,11 @@ class CatalogueWriter:
         self._is_failing = False
         self._writing_changes = anyio.Lock()
         self._log = log.get()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the last flush could not be completed."""
+        return self._is_failing
 
     def mark_changed(self, identity: str) -> None:
         """Have the row of a session written."""
@@ -152,9 +157,13 @@ class CatalogueWriter:
                 *(retention_functions.release_closed(self._keys, row.identity, row.version, **ttls) for row in rows),
             ]
         )
+        # Fixed since the session was closed: parts are noted for open ones only.
+        archived = await self._link.do_all(
+            [("HGET", self._keys.session_state(row.identity), keys.ARCHIVED_UNTIL) for row in rows]
+        )
         released = [
-            (row, score, outcome.decode(), position.decode())
-            for row, score, (outcome, position) in zip(rows, scores, replies, strict=True)
+            (row, score, outcome.decode(), first_unarchived(position, until))
+            for row, score, (outcome, position), until in zip(rows, scores, replies, archived, strict=True)
             if outcome != b"changed"
         ]
         members = [

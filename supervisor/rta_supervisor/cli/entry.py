@@ -3,14 +3,16 @@
 A mistake of the user ends in one sentence and an exit code after sysexits, never in a traceback.
 """
 
+import contextlib
 import functools
 import importlib
 import io
 import os
 import signal
+import subprocess
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,16 +33,20 @@ SENTENCE_MAX_CHARS: Final = 1000
 """Of an error that is printed: a few lines of a terminal."""
 
 COMMAND_MODULES: Final = {
+    "gateway": "commands.gateway",
     "check-config": "commands.check_config",
     "status": "commands.status",
     "sessions": "sessions.group",
+    "channels": "commands.channels",
     "streams": "commands.streams",
     "compact": "commands.compact",
     "tail": "commands.tail",
     "top": "commands.top",
     "stats": "commands.stats",
     "dlq": "commands.dlq",
+    "publish": "commands.publish",
     "nodes": "commands.nodes",
+    "viewers": "commands.viewers",
     "archive": "commands.archive",
     "doctor": "commands.doctor",
     "completion": "commands.completion",
@@ -75,9 +81,9 @@ def cli() -> None:
     See what is going on:           rta-supervisor status
     Find out what is wrong:         rta-supervisor doctor
     \b
-    Exit codes: 0 done, 64 usage, 66 no such session or message, 69 unavailable, 70 refused or a
-    fault of ours, 74 output can't be written, 77 not permitted, 78 configuration, 130 interrupted
-    or not confirmed.
+    Exit codes: 0 done, 64 usage, 65 bad data, 66 no such session or message, 69 unavailable, 70 refused
+    or a fault of ours, 73 folder and 74 output can't be written, 75 a limit, or busy: later it may
+    work, 77 not permitted, 78 configuration, 130 interrupted or not confirmed, 141 pipe closed.
     """
 
 
@@ -88,7 +94,10 @@ def cli() -> None:
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="The least severe events to log."
 )
 @click.option("--log-format", type=click.Choice(["auto", "json", "console"]), help="auto: console on a terminal.")
-def run(config_path: Path | None, redis_url: str | None, log_level: str | None, log_format: str | None) -> None:
+@click.option("--with-gateway", is_flag=True, help="Run a gateway for viewers too, as a process beside this one.")
+def run(
+    config_path: Path | None, redis_url: str | None, log_level: str | None, log_format: str | None, with_gateway: bool
+) -> None:
     """Run the supervisor until SIGTERM.
 
     \b
@@ -106,13 +115,34 @@ def run(config_path: Path | None, redis_url: str | None, log_level: str | None, 
     log.configure(config.log, redaction.secrets(config))
     for setting, reason in config.warnings():
         log.get().warning("setting_doubtful", setting=setting, reason=reason)
+    beside = _gateway_beside(config_path, redis_url) if with_gateway else contextlib.nullcontext()
     try:
-        anyio.run(daemon.Daemon(config, load).run)
+        with beside:
+            anyio.run(daemon.Daemon(config, load).run)
     except Exception as error:
         if not isinstance(error, errors.RtaError):
             log.get().exception("supervisor_crashed")
             raise click.exceptions.Exit(errors.RtaError.exit_code) from error
         raise
+
+
+@contextlib.contextmanager
+def _gateway_beside(config_path: Path | None, redis_url: str | None) -> Iterator[None]:
+    """A gateway with the same settings, until the block ends or this process does."""
+    from rta_supervisor.embedded import process_guard  # noqa: PLC0415 - for one option
+
+    command = [sys.executable, "-m", "rta_supervisor", "gateway"]
+    command += [] if config_path is None else ["--config", str(config_path)]
+    command += [] if redis_url is None else ["--redis-url", redis_url]
+    # systemd and its watchdog are about this process alone.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("NOTIFY_", "WATCHDOG_"))}
+    guard = process_guard.die_with_parent(os.getpid(), signal.SIGTERM)
+    gateway = subprocess.Popen(command, env=environment, preexec_fn=guard)  # noqa: PLW1509 - before any other thread
+    try:
+        yield
+    finally:
+        gateway.terminate()
+        gateway.wait()
 
 
 @cli.command()
@@ -122,7 +152,14 @@ def run(config_path: Path | None, redis_url: str | None, log_level: str | None, 
 )
 @click.option("--keep", is_flag=True, help="Leave the data in the server that --redis-url names.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def demo(redis_url: str | None, port: int | None, keep: bool, as_json: bool) -> None:
+@click.option(
+    "--watch",
+    "state",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIRECTORY",
+    help="Instead: play cars in real time until Ctrl-C, with a viewer, and keep their sessions in this directory.",
+)
+def demo(redis_url: str | None, port: int | None, keep: bool, as_json: bool, state: Path | None) -> None:
     """Stream three cars through Spark and prove that every sample arrived once.
 
     \b
@@ -131,9 +168,14 @@ def demo(redis_url: str | None, port: int | None, keep: bool, as_json: bool) -> 
     \b
     Examples:  rta-supervisor demo
                rta-supervisor demo --redis-url redis://127.0.0.1:6379/0 --keep
+               rta-supervisor demo --watch ./watched
     """
-    from rta_supervisor.demo import play  # noqa: PLC0415 - needs the extra `demo`; `run` does not
+    from rta_supervisor.demo import play, watch  # noqa: PLC0415 - needs the extra `demo`; `run` does not
 
+    if state is not None:
+        if redis_url is not None or port is not None or keep or as_json:
+            raise errors.Usage(reason="--watch takes no other option: it has a server of its own until Ctrl-C.")
+        sys.exit(watch.watch(state))
     if keep and redis_url is None:
         raise errors.Usage(
             reason="--keep needs --redis-url: the embedded server ends with the demo, and its data with it."

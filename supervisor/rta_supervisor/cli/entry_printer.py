@@ -8,9 +8,10 @@ from typing import Any, Final
 import click
 import msgspec
 
-from rta_supervisor.cli import output
+from rta_supervisor.cli import decoded_records, output
 from rta_supervisor.observe import tail as observe_tail
 from rta_wire import errors, limits, session
+from rta_wire.channels import model
 from rta_wire.codec import burst, decode
 from rta_wire.codec import layout as codec_layout
 from rta_wire.stream import cursor
@@ -22,11 +23,33 @@ _encode: Final = msgspec.json.Encoder().encode
 class TailOptions(msgspec.Struct, frozen=True):
     """Which channels to print, how samples are stored in the stream, and whether to print JSON."""
 
-    channels: frozenset[int]
-    """Empty: all."""
-    layouts: codec_layout.Plan
+    channels: frozenset[str]
+    """Numbers or names; empty: all."""
+    sample_types: tuple[tuple[int | None, codec_layout.Layout], ...]
+    """Layouts of channels, None for all of which nothing else is known."""
     framing: burst.Framing
     as_json: bool
+
+    def has(self, channel_id: int, name: str) -> bool:
+        """Whether samples of a channel are printed."""
+        return not self.channels or str(channel_id) in self.channels or name in self.channels
+
+    def layouts(self, channels: model.ChannelList) -> codec_layout.Plan:
+        """How samples are stored: as the options say, else as the configuration of the session does."""
+        by_channel = {channel.id: channel.layout for channel in channels.channels}
+        by_channel |= {channel: layout for channel, layout in self.sample_types if channel is not None}
+        default = next((layout for channel, layout in self.sample_types[::-1] if channel is None), None)
+        return codec_layout.Plan(by_channel.items(), default=default)
+
+    def check_names(self, channels: model.ChannelList, where: str) -> None:
+        """Refuse a name that no channel has. `where`: whose channels they are."""
+        for name in sorted(self.channels):
+            if name.isdigit() or name in channels.by_name:
+                continue
+            if not channels.channels:
+                reason = f"{where} has no configuration: its channels have numbers and no names"
+                raise errors.Usage(reason=f"--channel {name}: {reason}.")
+            raise errors.UnknownChannel(channel=name, config=where, nearest=output.nearest(name, channels.by_name))
 
 
 def tail_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,7 +59,8 @@ def tail_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--channel",
         "channels",
         multiple=True,
-        type=click.IntRange(0, limits.CHANNEL_ID_MAX),
+        metavar="NUMBER|NAME",
+        callback=_check_channels,
         help="Only samples of this channel; may be repeated.",
     )
     @click.option(
@@ -44,7 +68,8 @@ def tail_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "sample_types",
         multiple=True,
         metavar="[CHANNEL=]TYPE",
-        help="How samples are stored: double (the default), float, int16 and so on; of one channel or of all.",
+        help="How samples are stored: double (the default), float, int16 and so on; of one channel or of all. A "
+        "session with a configuration needs none.",
     )
     @click.option(
         "--framing",
@@ -57,7 +82,7 @@ def tail_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def wrapped(
         *arguments: Any,
-        channels: tuple[int, ...],
+        channels: tuple[str, ...],
         sample_types: tuple[str, ...],
         framing: str,
         as_json: bool,
@@ -69,22 +94,25 @@ def tail_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def _parse_layouts(texts: tuple[str, ...]) -> codec_layout.Plan:
+def _check_channels(_context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        if text.isdigit() and int(text) > limits.CHANNEL_ID_MAX:
+            raise click.BadParameter(f"{text} is not in the range 0<=x<={limits.CHANNEL_ID_MAX}.", param=option)
+    return texts
+
+
+def _parse_layouts(texts: tuple[str, ...]) -> tuple[tuple[int | None, codec_layout.Layout], ...]:
     """Layouts of samples from `TYPE` for all channels and `CHANNEL=TYPE` for one."""
-    default = codec_layout.Layout()
-    by_channel: list[tuple[int, codec_layout.Layout]] = []
+    layouts: list[tuple[int | None, codec_layout.Layout]] = []
     for text in texts:
         channel, equals, type_name = text.rpartition("=")
         try:
             layout = codec_layout.Layout(codec_layout.SampleType(type_name))
-            if equals:
-                by_channel.append((int(channel), layout))
-            else:
-                default = layout
+            layouts.append((int(channel) if equals else None, layout))
         except ValueError as error:
             type_names = ", ".join(codec_layout.SampleType)
             raise errors.Usage(reason=f"--sample-type {text}: {error}. Types are {type_names}.") from error
-    return codec_layout.Plan(by_channel, default=default)
+    return tuple(layouts)
 
 
 class EntryPrinter:
@@ -95,8 +123,16 @@ class EntryPrinter:
         self.code = 0
         self._options = chosen
         self._identities = identities
+        self._channels: dict[int, model.ChannelList] = {}
+        self._layouts: dict[int, codec_layout.Plan] = {}
+        self._other_layouts = chosen.layouts(model.EMPTY)
         if chosen.as_json:
             output.utf8_stdout()
+
+    def describe(self, stream_session_id: int, channels: model.ChannelList) -> None:
+        """Note what the channels of a session are."""
+        self._channels[stream_session_id] = channels
+        self._layouts[stream_session_id] = self._options.layouts(channels)
 
     def show(self, item: observe_tail.TailItem, stream: str = "") -> list[str]:
         """Prints an item of a stream. Gives the Session JSON in it."""
@@ -113,11 +149,14 @@ class EntryPrinter:
 
     def _show_entry(self, entry: cursor.StreamEntry, stream: str) -> list[str]:
         try:
-            bursts = decode.entries([entry], self._options.layouts, framing=self._options.framing)
+            number = entry.stream_session_id
+            layouts = self._layouts.get(number, self._other_layouts)
+            bursts = decode.entries([entry], layouts, framing=self._options.framing)
             for document in bursts.session_json:
                 session.parse(document)
             context = {} if self._identities is None else self._context(entry, stream, bursts.session_json)
-            lines = list(_lines(entry.id, bursts, self._options, context))
+            channels = self._channels.get(number, model.EMPTY)
+            lines = list(_lines(entry.id, bursts, self._options, context, channels))
         except (errors.BadBurst, errors.BadSessionJson) as error:
             warn(str(error))
             self.code = DATA_MISSING
@@ -155,48 +194,19 @@ def warn(sentence: str) -> None:
     click.echo(f"rta-supervisor: {output.escape(sentence)}", err=True)
 
 
-def _lines(entry_id: str, bursts: decode.DecodedBursts, chosen: TailOptions, context: dict[str, str]) -> Iterator[str]:
+def _lines(
+    entry_id: str,
+    bursts: decode.DecodedBursts,
+    chosen: TailOptions,
+    context: dict[str, str],
+    channels: model.ChannelList,
+) -> Iterator[str]:
     """What to print of one entry: its samples of the chosen channels, and everything that has no channel."""
     prefix = f"{output.escape(context['session'])}  " if context else ""
-    for record in _records(bursts):
-        if chosen.channels and "channel" in record and record["channel"] not in chosen.channels:
+    for record in decoded_records.records(bursts, channels):
+        if "channel" in record and not chosen.has(record["channel"], record.get("name", "")):
             continue
         if chosen.as_json:
             yield _encode({**record, **context, "entry": entry_id}).decode()
         else:
-            yield prefix + _format_record(record)
-
-
-def _records(bursts: decode.DecodedBursts) -> Iterator[dict[str, Any]]:
-    for document in bursts.session_json:
-        yield {"kind": "session", "document": msgspec.Raw(document.encode())}
-    for start_ns, end_ns in bursts.time_ranges_ns:
-        yield {"kind": "time_range", "start_ns": start_ns, "end_ns": end_ns}
-    for columns in bursts.samples.values():
-        samples = zip(columns.rows().tolist(), columns.times_ns.tolist(), columns.values.tolist(), strict=True)
-        for channel, time_ns, value in samples:
-            yield {"kind": "sample", "channel": channel, "time_ns": time_ns, "value": value}
-    for event in bursts.events:
-        yield {
-            "kind": "event",
-            "definition": event.event_definition_id,
-            "time_ns": event.timestamp,
-            "app": event.app_name,
-            "status": event.status_text,
-            "raw_data": list(event.raw_data),
-        }
-
-
-def _format_record(record: dict[str, Any]) -> str:
-    kind = record["kind"]
-    if kind == "sample":
-        return f"{output.format_time_ns(record['time_ns'])}  channel {record['channel']:<6} {record['value']}"
-    if kind == "event":
-        time = output.format_time_ns(record["time_ns"])
-        texts = " ".join(output.escape(text) for text in (record["app"], record["status"]) if text)
-        return f"{time}  event {record['definition']:<8} {texts} {record['raw_data'] or ''}".rstrip()
-    if kind == "time_range":
-        start, end = output.format_time_ns(record["start_ns"]), output.format_time_ns(record["end_ns"])
-        return f"{end}  time range from {start}"
-    document = session.parse(bytes(record["document"]))
-    return f"{output.escape(document['identity'])} is {document['state']}: {output.escape(document['identifier'])}"
+            yield prefix + decoded_records.format_record(record)

@@ -14,11 +14,11 @@ from rta_supervisor.compaction.store import CompactionStore, StoredBatch
 from rta_supervisor.diagnostics import log, loop_watch
 from rta_supervisor.nodes import leases
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.retention import archive_floor
+from rta_supervisor.retention import archive_floor, trim_snapshot
 from rta_supervisor.retention.archive_floor import ArchiveFloor
 from rta_supervisor.retention.archive_floor_store import ArchiveFloorStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands, scanning
+from rta_supervisor.transport import commands, replies, scanning
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, errors
 from rta_wire.stream import cold_index
@@ -32,6 +32,7 @@ class ColdTrimmer:
         self._link = link
         self._config = config
         self._floors = ArchiveFloorStore(link, config)
+        self._has_room = True
         self._log = log.get(duty="compact")
 
     async def sweep(self, until_ms: int) -> None:
@@ -39,6 +40,8 @@ class ColdTrimmer:
         index = await scanning.read_hash(self._link, self._config.keys.cold_index())
         if not index:
             return
+        infos = map(replies.parse_info, await self._link.do_on_primaries("INFO", "memory"))
+        self._has_room = trim_snapshot.has_room(infos)
         floors = await self._floors.read()
         await self._track_streams([name.decode() for name in index])
         for name, raw in index.items():
@@ -109,10 +112,12 @@ class ColdTrimmer:
         count = 0
         live = await store.live_info()
         live_entries = min(live.length, max(live.added - extent.added, 0))
+        last_id = max(live.last_id, extent.last_id, key=entry_ids.parse)
         current: ColdExtent | None = extent
         while current is not None and anyio.current_time() < until_s:
-            memory_bytes = await store.memory_bytes() if limits.max_bytes else 0
-            usage = cold_limits.StreamUsage(live_entries, memory_bytes, at_ms or now_ms())
+            is_measured = limits.max_bytes or cold_limits.are_many(current, live_entries, limits)
+            memory_bytes = await store.memory_bytes() if is_measured else 0
+            usage = cold_limits.StreamUsage(live_entries, memory_bytes, at_ms or now_ms(), last_id, self._has_room)
             if not cold_limits.may_exceed(current, usage, limits) and await store.batch_count() <= current.batches:
                 break
             first = await store.batch_after(entry_ids.MIN)

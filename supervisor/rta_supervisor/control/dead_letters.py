@@ -164,7 +164,12 @@ class DeadLetters:
         fields = await self._fields(letter_id)
         control_stream = fields.get(keys.LETTER_SOURCE, b"").decode(errors="replace")
         if control_stream not in self._control_streams:
-            reason = f"it came from {control_stream!r}, which no supervisor reads"
+            is_publication = control_stream == self._keys.publishing()
+            reason = (
+                "it is a call to a Session Service. Use rta-supervisor publish retry"
+                if is_publication
+                else f"it came from {control_stream!r}, which no supervisor reads"
+            )
             raise errors.LetterUnusable(entry=letter_id, reason=reason)
         raw = _message_to_resend(letter_id, fields)
         entry_id = await self._link.do(

@@ -12,6 +12,11 @@ Item = TypeVar("Item")
 ALONE_AFTER: Final = 200
 """Requests of one principal after each other, until it counts as the only one that asks."""
 
+SHARED_SERVED: Final = 32
+LEAST_SERVED: Final = 4
+"""Requests that are served at a time of all principals that ask, and the least of one. Several principals that send a
+flood each take no more of the machine than one of them does beside a few others."""
+
 
 class _PrincipalQueue(Generic[Item]):
     """The requests of one principal, by session."""
@@ -58,6 +63,8 @@ class FairQueue(Generic[Item]):
         self._queues: dict[str, _PrincipalQueue[Item]] = {}
         self._due: list[tuple[int, float, str]] = []
         """A heap of principals that have a request to serve: priority, virtual time, name."""
+        self._active: set[str] = set()
+        """Principals that have requests in hand."""
         self._virtual_time = 0.0
         self.waiting = 0
         """Requests that are in hand and not served yet."""
@@ -118,11 +125,23 @@ class FairQueue(Generic[Item]):
         """Forget all requests. None may be served at that time."""
         self._queues.clear()
         self._due.clear()
+        self._active.clear()
         self.waiting = 0
+
+    def _max_served_of_one(self) -> int:
+        """How many requests of one principal are served at a time: the fewer, the more of them ask at once. What is
+        served together takes its time from each other."""
+        if self._alone_for >= ALONE_AFTER:
+            return self._alone_max_served
+        return min(self._max_served, max(LEAST_SERVED, SHARED_SERVED // max(1, len(self._active))))
 
     def _list(self, queue: _PrincipalQueue[Item]) -> None:
         """List a principal that has a request to serve."""
-        max_served = self._alone_max_served if self._alone_for >= ALONE_AFTER else self._max_served
+        if queue.ready or queue.served:
+            self._active.add(queue.name)
+        else:
+            self._active.discard(queue.name)
+        max_served = self._max_served_of_one()
         if not queue.is_listed and queue.ready and len(queue.served) < max_served:
             queue.is_listed = True
             queue.served_until = max(queue.served_until, self._virtual_time)

@@ -1,4 +1,4 @@
-"""How many messages to read at a time, so that they fit into memory however large they are. Pure.
+"""How many messages to read at a time, so that a read is over soon however large they are. Pure.
 
 Redis bounds a read by a number of entries and not by bytes: the size of the next ones is guessed from the last ones. A
 guess can be wrong once, when large messages follow small ones.
@@ -9,7 +9,9 @@ from typing import Final
 
 from rta_wire import limits
 
-READ_TARGET_BYTES: Final = 16 * limits.MIB
+READ_TARGET_BYTES: Final = 2 * limits.MIB
+"""Requests of everybody wait until a read is over: 30 MiB took more than half a second beside other work."""
+
 FIRST_COUNT: Final = READ_TARGET_BYTES // limits.CONTROL_MAX_BYTES
 """As many of the largest messages as a read should have: nothing is known of the first ones."""
 

@@ -12,15 +12,17 @@ import msgspec
 
 from rta_supervisor.control.control_streams import ControlStreams
 from rta_supervisor.control.entry import ControlEntry
-from rta_supervisor.control.read_size import READ_TARGET_BYTES
 from rta_supervisor.diagnostics import principal_limits
 from rta_supervisor.nodes import leases
 from rta_supervisor.settings import settings
-from rta_wire import entry_ids
+from rta_wire import entry_ids, limits
 from rta_wire.control import messages
 
 READ_MAX: Final = 200
 """Entries of one principal in one read: decoding more would keep requests waiting that are being served."""
+
+IN_HAND_MAX_BYTES: Final = 16 * limits.MIB
+"""Beyond that nothing more is read of a principal until some of its requests are served."""
 
 BLOCK_FULL_MS: Final = 20
 """How long a read waits while a principal has no room for more: there is some by then."""
@@ -103,7 +105,7 @@ class RequestReader:
         limit = min(self._config.limits.requests_in_hand, self._config.control.max_unacknowledged)
         in_hand = len(self._in_hand[key]) - self._count_waiting(self._streams.principals[key])
         room = limit - in_hand
-        if in_hand > 0 and self._bytes[key] >= READ_TARGET_BYTES:
+        if in_hand > 0 and self._bytes[key] >= IN_HAND_MAX_BYTES:
             return 0
         # A little room is none: many small reads cost more than a few.
         return room if room > min(limit, READ_MAX) // 2 or in_hand <= 0 else 0

@@ -39,8 +39,13 @@ KINDS: Final[dict[type, str]] = {
     control_pb2.ListSessions: "list",
     control_pb2.StorePiece: "piece",
     control_pb2.TrimStream: "trim",
+    control_pb2.PublishConfig: "publish_config",
+    control_pb2.GetConfig: "get_config",
 }
 """The label of each type of request in metrics."""
+
+_LARGE_REPLIES: Final = (control_pb2.SessionPage, control_pb2.ConfigPart)
+"""Replies that a small request may have, and that change nothing."""
 
 
 class RequestHandler:
@@ -164,7 +169,7 @@ class RequestHandler:
             async with self._payloads.turn:
                 return await service(entry, await self._payloads.with_text(entry.principal, request))
         outcome = await service(entry, request)
-        if isinstance(outcome, control_pb2.SessionPage):
+        if isinstance(outcome, _LARGE_REPLIES):
             key = self._keys.reply(request.request_id)
             await self._unread_replies.add(entry.principal, key, outcome.ByteSize())
         return outcome
@@ -173,7 +178,7 @@ class RequestHandler:
         """The command that replies to a request, unless it has a reply. It gives whether this is the first one."""
         raw = messages.pack_reply(request_id, outcome)
         ttl_s = self._config.control.reply_ttl_s
-        if isinstance(outcome, control_pb2.SessionPage):
+        if isinstance(outcome, _LARGE_REPLIES):
             ttl_s = min(ttl_s, PAGE_TTL_S)
         return server_functions.reply(self._keys, request_id, raw, ttl_s=ttl_s)
 

@@ -2,15 +2,15 @@
 those that were not acknowledged for long. Removes dead supervisors from the consumer group once they have none.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
-
-import redis.exceptions
 
 from rta_supervisor.control import server_functions
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.failures import DataLost
+from rta_supervisor.transport import commands
+from rta_supervisor.transport.failures import DataLost, classify
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import keys, redis_errors
@@ -39,50 +39,60 @@ class Takeover:
         `is_in_hand`: whether this supervisor has an entry of a control stream in hand. Gives the control streams with
         entries that it has not.
         """
-        return [key for key in self._control_streams if await self._claim_idle(key, is_in_hand)]
+        starts: dict[str, str | bytes] = dict.fromkeys(self._control_streams, "0-0")
+        counts: Counter[str] = Counter()
+        while starts:
+            # All control streams in one round trip: nothing is read meanwhile, and principals may be many.
+            replies = await self._link.do_all([self._claim_idle_command(key, start) for key, start in starts.items()])
+            starts_before, starts = starts, {}
+            for key, (start, claimed, *_) in zip(starts_before, replies, strict=True):
+                counts[key] += sum(not is_in_hand(key, entry_id.decode()) for entry_id in claimed)
+                if start != b"0-0":
+                    starts[key] = start
+        for key, count in counts.items():
+            if count:
+                counters.counts.redelivered += count
+                self._log.info("messages_claimed", stream=key, count=count)
+        return [key for key, count in counts.items() if count]
 
-    async def _claim_idle(self, key: str, is_in_hand: Callable[[str, str], bool]) -> int:
+    def _claim_idle_command(self, key: str, start: str | bytes) -> commands.Command:
         idle_ms = int(self._config.control.retry_s * 1000)
-        start: str | bytes = "0-0"
-        count = 0
-        while True:
-            start, claimed, *_ = await self._link.do(
-                *("XAUTOCLAIM", key, keys.CONTROL_GROUP, self._consumer, idle_ms, start),
-                *("COUNT", self._config.control.batch, "JUSTID"),
-            )
-            left = sum(not is_in_hand(key, entry_id.decode()) for entry_id in claimed)
-            if left:
-                count += left
-                counters.counts.redelivered += left
-                self._log.info("messages_claimed", stream=key, count=left)
-            if start == b"0-0":
-                return count
+        count = self._config.control.batch
+        return ("XAUTOCLAIM", key, keys.CONTROL_GROUP, self._consumer, idle_ms, start, "COUNT", count, "JUSTID")
 
     async def claim_from_dead(self) -> list[str]:
         """Claim what dead supervisors have read and not acknowledged. Gives the control streams where there was any."""
-        counts = {key: await self._claim_from_dead(key) for key in self._control_streams}
-        if any(counts.values()):
-            self._log.info("messages_inherited", count=sum(counts.values()))
-        return [key for key, count in counts.items() if count]
+        pending = await self._pending_of_others()
+        consumers = sorted({consumer for counts in pending.values() for consumer in counts})
+        liveness = await self._link.do_all([("EXISTS", self._keys.alive(consumer)) for consumer in consumers])
+        dead = {consumer for consumer, is_alive in zip(consumers, liveness, strict=True) if not is_alive}
+        claimed: Counter[str] = Counter()
+        for key, counts in pending.items():
+            for consumer in sorted(dead & counts.keys()):
+                if counts[consumer]:
+                    claimed[key] += await self._claim_all(key, consumer)
+                else:
+                    await self._link.do(*server_functions.remove_consumer(self._keys, key, consumer))
+        if claimed.total():
+            self._log.info("messages_inherited", count=claimed.total())
+        return [key for key, count in claimed.items() if count]
 
-    async def _claim_from_dead(self, key: str) -> int:
-        try:
-            replies = await self._link.do("XINFO", "CONSUMERS", key, keys.CONTROL_GROUP)
-        except redis.exceptions.ResponseError as error:
-            if not redis_errors.is_no_such_key(error):
-                raise
-            # We had made the stream, so Redis lost it.
-            raise DataLost(f"{key}: {error}") from error
-        pending = {fields[b"name"].decode(): fields[b"pending"] for fields in map(pairs_to_dict, replies)}
-        pending.pop(self._consumer, None)
-        liveness = await self._link.do_all([("EXISTS", self._keys.alive(consumer)) for consumer in pending])
-        count = 0
-        for (consumer, pending_count), is_alive in zip(pending.items(), liveness, strict=True):
-            if not is_alive and pending_count:
-                count += await self._claim_all(key, consumer)
-            elif not is_alive:
-                await self._link.do(*server_functions.remove_consumer(self._keys, key, consumer))
-        return count
+    async def _pending_of_others(self) -> dict[str, dict[str, int]]:
+        """How many messages each other consumer of each control stream has read and not acknowledged."""
+        replies = await self._link.try_all(
+            [("XINFO", "CONSUMERS", key, keys.CONTROL_GROUP) for key in self._control_streams]
+        )
+        pending: dict[str, dict[str, int]] = {}
+        for key, reply in zip(self._control_streams, replies, strict=True):
+            if isinstance(reply, Exception):
+                if not redis_errors.is_no_such_key(reply):
+                    raise classify(reply)
+                # We had made the stream, so Redis lost it.
+                raise DataLost(f"{key}: {reply}") from reply
+            consumers = map(pairs_to_dict, reply)
+            pending[key] = {fields[b"name"].decode(): int(fields[b"pending"]) for fields in consumers}
+            pending[key].pop(self._consumer, None)
+        return pending
 
     async def _claim_all(self, key: str, dead: str) -> int:
         """Claim all messages of a dead consumer, but for those that another supervisor has claimed a moment ago."""

@@ -1,6 +1,7 @@
 """The Spark job of the demo, as an ingest engineer would write it. Runs as a process of its own.
 
-Ticks of three cars arrive as files. Spark computes 50 channels from each tick and streams them, one session per car.
+Ticks of three cars arrive as files. Spark computes 50 channels from each tick and streams them, one session per car. A
+spreadsheet says what the channels are: names, units and ranges.
 Progress goes to standard output as JSON lines, which `demo.play` reads.
 """
 
@@ -31,6 +32,7 @@ def main() -> None:
     rta_writers.register(spark)
     emit("started", spark=spark.version)
     sessions = rta_writers.SessionClient(url, key_prefix=names.key_prefix)
+    channels = rta_writers.Channels.load(cars.CHANNELS_FILE)
     began_s = time.monotonic()
     queries = []
     for car, identity in names.sessions.items():
@@ -40,6 +42,7 @@ def main() -> None:
             identifier=f"Car {car}",
             type="demo",
             details={"Car": car, "Rate": cars.RATE_HZ},
+            channels=channels,
         )
         frame = telemetry(spark, write_ticks(Path(work), car), car)
         query = (

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from rta_supervisor.demo import cars
-from rta_supervisor.settings.sections.http import HttpSettings
+from rta_supervisor.settings.sections.servers.http import HttpSettings
 from rta_wire import redis_url as redis_urls
 
 
@@ -15,7 +15,8 @@ def next_steps(url: str, names: cars.RunNames, *, is_kept: bool) -> list[str]:
     page = f"http://127.0.0.1:{HttpSettings().port}/ui"
     if not is_kept:
         return [
-            "Everything of it is removed again. On a Redis or Valkey of yours it can stay, to be looked at:",
+            f"To see cars drive, in a browser, until Ctrl-C:  {_watch()}",
+            "Everything of this run is removed again. On a Redis or Valkey of yours it can stay, to be looked at:",
             f"  redis-server {_conf('redis.conf')}",
             f"  {_program()} demo --redis-url redis://127.0.0.1:6379/0 --keep",
             f"docs/quickstart.md: a session of your own, watched by `tail` and in a browser ({page})",
@@ -28,6 +29,12 @@ def next_steps(url: str, names: cars.RunNames, *, is_kept: bool) -> list[str]:
         f"  {_program()} run --redis-url {shlex.quote(shown_url)}  # a supervisor of your own; its live page: {page}",
         "docs/quickstart.md: a session of your own, followed with `tail`; docs/operating.md: on real hosts",
     ]
+
+
+def _watch() -> str:
+    """The command for it: of the Makefile in a clone."""
+    is_clone = (Path.cwd() / "Makefile").is_file() and Path(__file__).is_relative_to(Path.cwd())
+    return "make watch" if is_clone else f"{_program()} demo --watch ./watched"
 
 
 def _program() -> str:

@@ -26,6 +26,7 @@ from rta_supervisor.transport import server_check
 from rta_supervisor.transport.link import Link
 from rta_wire import errors, keys
 from rta_wire import redis_url as redis_urls
+from rta_wire.channels import config_json
 from rta_writers.connection import redis_client, retry
 
 LOG_TAIL_LINES: Final = 15
@@ -77,8 +78,9 @@ def _play_on(url: str, names: cars.RunNames, work: Path, console: Console, *, ke
     anyio.run(_check_server, url)
     with redis_client.connect(url) as client:
         try:
-            with _supervisor(url, names, work):
+            with _supervisor(url, names, work), _gateway(url, names, work) as address:
                 console.print("[bold]supervisor[/]  running")
+                console.print(f"[bold]gateway[/]     {address}/rta/v2")
                 seconds = _run_job(url, names, work, console)
             checks = proof.check_all(client, names)
         except retry.REDIS_ERRORS as error:
@@ -144,6 +146,24 @@ def _supervisor(url: str, names: cars.RunNames, work: Path) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _gateway(url: str, names: cars.RunNames, work: Path) -> Iterator[str]:
+    """Runs a gateway on any free port while the cars drive. Gives its address."""
+    log_path, ready_path = work / "gateway.log", work / "gateway.sock"
+    command = [sys.executable, "-m", "rta_supervisor", "gateway", "--redis-url", url, "--port", "0"]
+    environment = {
+        "RTA_KEYS__PREFIX": names.key_prefix,
+        "RTA_CATALOGUE__PATH": str(work / "catalogue.sqlite"),
+        "RTA_LOG__FORMAT": "json",
+        "NOTIFY_SOCKET": str(ready_path),
+    }
+    with processes.ReadySocket(ready_path) as ready, processes.running(command, log_path, environment) as process:
+        if not ready.wait(process):
+            raise DemoFailed(reason=f"the gateway ended with {process.returncode}:\n{tail(log_path)}")
+        events = [msgspec.json.decode(line) for line in log_path.read_bytes().splitlines()]
+        yield next(event["address"] for event in events if "address" in event)
+
+
 def _run_job(url: str, names: cars.RunNames, work: Path, console: Console) -> float:
     """Runs the Spark job with a progress bar. Gives the seconds from its first session to the end of its last one."""
     log_path = work / "spark.log"
@@ -173,12 +193,12 @@ def _run_job(url: str, names: cars.RunNames, work: Path, console: Console) -> fl
                 bar.update(task, completed=total, description="done")
         if process.wait() != 0:
             raise DemoFailed(
-                reason=f"the Spark job ended with {process.returncode}. The end of its log:\n{_tail(log_path)}"
+                reason=f"the Spark job ended with {process.returncode}. The end of its log:\n{tail(log_path)}"
             )
     return seconds
 
 
-def _tail(log_path: Path) -> str:
+def tail(log_path: Path) -> str:
     """The last lines of a log without the stack frames of the JVM, which don't help a person who only ran a demo."""
     lines = log_path.read_text(errors="replace").splitlines()
     without_frames = [line for line in lines if not line.startswith(("\tat ", "\t... "))]
@@ -188,7 +208,9 @@ def _tail(log_path: Path) -> str:
 def clean_up(client: redis.Redis, names: cars.RunNames, *, keep: bool) -> None:
     """Removes the supervisor's keys of this run, and without `keep` also what readers of the protocol see."""
     run_keys = list(client.scan_iter(match=f"{names.key_prefix}*", count=1000))
-    if not keep:
+    if keep:
+        _keep_config(client, names)
+    else:
         run_keys += [
             keys.stream(names.stream),
             *(keys.Keys().session(identity) for identity in names.sessions.values()),
@@ -196,6 +218,14 @@ def clean_up(client: redis.Redis, names: cars.RunNames, *, keep: bool) -> None:
         client.srem(keys.STREAMS, names.stream)
     if run_keys:
         client.unlink(*run_keys)
+
+
+def _keep_config(client: redis.Redis, names: cars.RunNames) -> None:
+    """Leaves the configuration where readers of sessions look for it, for as long as the sessions are there."""
+    data = config_json.encode(cars.CHANNEL_LIST)
+    identifier = config_json.identifier(data)
+    if (ttl_s := client.ttl(keys.Keys(prefix=names.key_prefix).config(identifier))) > 0:
+        client.set(keys.Keys().config(identifier), data, ex=ttl_s, nx=True)
 
 
 def _result(checks: list[proof.SessionCheck], seconds: float) -> dict[str, Any]:

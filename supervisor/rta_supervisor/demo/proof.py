@@ -10,6 +10,7 @@ import redis
 from rta_supervisor.demo import cars
 from rta_wire import entry_ids, errors, keys, session
 from rta_wire.arrays import F64, I64
+from rta_wire.channels import config_json
 from rta_wire.codec import decode
 from rta_wire.pb import data_pb2, stream_pb2
 
@@ -135,7 +136,17 @@ def _check_hash(check: SessionCheck, fields: dict[str, str], client: redis.Redis
         check.problems.append(f"it is {document['state']}, not closed")
     if document.get("timeRange") != {"startTime": int(times.min()), "endTime": int(times.max())}:
         check.problems.append("the time range in its JSON is not that of its samples")
+    _check_channels(check, document, client, names)
     if client.ttl(keys.Keys().session(check.identity)) <= 0:
         check.problems.append("its hash never expires")
     if not client.sismember(keys.STREAMS, names.stream):
         check.problems.append("its stream is missing in the set of streams")
+
+
+def _check_channels(check: SessionCheck, document: session.Json, client: redis.Redis, names: cars.RunNames) -> None:
+    """What the channels are has to be found by way of the session, as viewers do."""
+    bindings = document.get("configBindings") or [{}]
+    identifier = bindings[0].get("identifier", "")
+    data = cast("bytes | None", client.get(keys.Keys(prefix=names.key_prefix).config(identifier)))
+    if data is None or config_json.decode(data) != cars.CHANNEL_LIST:
+        check.problems.append("its configuration does not describe the channels of the car")

@@ -7,7 +7,7 @@ only its event loop touches it.
 import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from rta_wire import day_streams
 
@@ -62,8 +62,17 @@ class Counts:
         """By code."""
         self.webhooks: dict[tuple[str, str], int] = defaultdict(int)
         """Tries by target and outcome."""
+        self.publications: dict[str, int] = defaultdict(int)
+        """Calls to a Session Service by outcome."""
+        self.configs_published = 0
+        self.publish_status: Any = None
+        """How publishing goes, where this supervisor does it: a `PublishStatus` of `publish`."""
         self.limits_reached: dict[tuple[str, str], int] = defaultdict(int)
         """By principal and limit."""
+        self.configs: dict[str, int] = defaultdict(int)
+        """Configurations by outcome: published and new, published and known, restored after a loss."""
+        self.configs_missing = 0
+        """Configurations that live sessions are bound to and nobody published here, when that was looked at last."""
         self.http_closed: dict[str, int] = defaultdict(int)
         """Connections that were refused or closed by a limit, by reason."""
         self.redelivered = 0
@@ -79,6 +88,7 @@ class Counts:
         self.compacted_live_bytes = 0
         self.compacted_cold_bytes = 0
         self.archived = 0
+        self.archived_parts = 0
         self.archive_held: dict[str, float] = {}
         """Streams that wait for the archive, with the memory that they take as a share of `archive.max_bytes`."""
         self.archive_cut: dict[str, int] = defaultdict(int)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import deque
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping
 from typing import Any, Final
 
 import msgspec
@@ -38,6 +38,12 @@ class RecentEvents:
         timestamp, level, name = (str(event.get(field, "")) for field in ("timestamp", "level", "event"))
         self._events.append(LogEvent(next(self._numbers), timestamp, level, name, facts))
         return event
+
+    def take_over(self, events: Iterable[LogEvent]) -> None:
+        """Keep events of another process, which has logged them, under numbers of this one."""
+        self._events.extend(
+            msgspec.structs.replace(event, number=number) for event, number in zip(events, self._numbers, strict=False)
+        )
 
     def after(self, number: int) -> list[LogEvent]:
         """Events with a higher number, the oldest first."""

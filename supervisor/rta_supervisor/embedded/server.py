@@ -52,7 +52,7 @@ class EmbeddedServer:
                 reason=f"{self.socket_path} is too long for a unix socket; use a shorter directory",
             )
         if self.port is not None:
-            _check_port_is_free(self.port)
+            check_port_is_free(self.port)
         self._guard = subprocess.Popen(
             [sys.executable, "-I", process_guard.__file__, str(self.directory), *self._command()],
             stdin=subprocess.PIPE,
@@ -149,7 +149,8 @@ def free_port() -> int:
         return port
 
 
-def _check_port_is_free(port: int) -> None:
+def check_port_is_free(port: int) -> None:
+    """Raises `AddressInUse` where a process listens on a loopback port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -8,8 +8,8 @@ from typing import Final, Generic, TypeVar
 IPV6_PREFIX: Final = 64
 """One host of IPv6 has this network to itself, and may use any address in it."""
 
-CONNECTIONS: Final = "http.connections"
-PER_ADDRESS: Final = "http.connections_per_address"
+CONNECTIONS: Final = "connections"
+PER_ADDRESS: Final = "connections_per_address"
 
 C = TypeVar("C")
 
@@ -51,7 +51,8 @@ class ConnectionTable(Generic[C]):
             self._by_address.pop(address, None)
 
     def reached(self, address: str) -> str | None:
-        """The setting that leaves no room for another connection of an address; None: there is room."""
+        """The setting, without its section, that leaves no room for another connection of an address; None: there is
+        room."""
         if len(self._by_address.get(address, {})) >= self._max_per_address:
             return PER_ADDRESS
         return CONNECTIONS if len(self) >= self._max_connections else None

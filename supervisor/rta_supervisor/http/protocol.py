@@ -4,6 +4,7 @@ read. uvicorn itself limits only how long a connection may be idle between two r
 
 import asyncio
 import enum
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import h11
@@ -18,7 +19,7 @@ NOSNIFF: Final = ("X-Content-Type-Options", "nosniff")
 """On every response, so that no browser takes text for a page or a program."""
 
 
-def plain_response(status: str, sentence: str) -> bytes:
+def plain_response(status: str, sentence: str, headers: Mapping[str, str] | None = None) -> bytes:
     """A whole response, after which the connection is closed."""
     body = f"{sentence}\n".encode()
     lines = (
@@ -26,6 +27,7 @@ def plain_response(status: str, sentence: str) -> bytes:
         "Content-Type: text/plain; charset=utf-8",
         f"Content-Length: {len(body)}",
         ": ".join(NOSNIFF),
+        *(f"{name}: {value}" for name, value in (headers or {}).items()),
         "Connection: close",
     )
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
@@ -50,13 +52,25 @@ class Phase(enum.Enum):
     """For the client to read the rest of what was sent."""
 
 
+Upgrade = Callable[["LimitedProtocol", h11.Request, bytes], asyncio.Protocol | None]
+"""Takes over a connection that asks for a WebSocket, by its request and what came behind it. Gives the protocol that
+serves it from then on; None where the request was refused and the connection is closing."""
+
+
 class LimitedProtocol(H11Protocol):
     """Closes a connection that stays in a phase for longer than its limit, and keeps the table of connections."""
 
     def __init__(
-        self, address: str, table: "ConnectionTable[LimitedProtocol]", limits: settings.HttpSettings, **options: Any
+        self,
+        address: str,
+        table: "ConnectionTable[LimitedProtocol]",
+        limits: settings.HttpSettings | settings.GatewaySettings,
+        *,
+        upgrade: Upgrade | None = None,
+        **options: Any,
     ) -> None:
         super().__init__(**options)
+        self._upgrade = upgrade
         self.address = address
         self._table = table
         self._limits_s = {
@@ -66,6 +80,7 @@ class LimitedProtocol(H11Protocol):
             Phase.CLOSING: SEND_TIMEOUT_S,
         }
         self._phase: Phase | None = None
+        self._is_upgraded = False
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -80,6 +95,21 @@ class LimitedProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         self._update()
+
+    def _should_upgrade_to_ws(self) -> bool:
+        return self._upgrade is not None
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        assert self._upgrade is not None
+        rest, _ = self.conn.trailing_data
+        successor = self._upgrade(self, event, bytes(rest))
+        if successor is not None:
+            # From here on the connection is a viewer, which has limits of its own.
+            self.connections.discard(self)
+            self._table.remove(self.address, self)
+            self._is_upgraded = True
+            self._stop_timer()
+            self.transport.set_protocol(successor)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -109,6 +139,8 @@ class LimitedProtocol(H11Protocol):
 
     def _update(self) -> None:
         """Begin the time limit of the phase that the connection is in, unless it has begun."""
+        if self._is_upgraded:
+            return
         phase = self._current_phase()
         if phase is self._phase:
             return

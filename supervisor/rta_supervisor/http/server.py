@@ -5,7 +5,8 @@ import contextlib
 import errno
 import resource
 import socket
-from collections.abc import Iterator
+import ssl
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import anyio
@@ -19,6 +20,8 @@ from rta_supervisor.http.connection_table import ConnectionTable
 from rta_supervisor.http.protocol import LimitedProtocol
 from rta_supervisor.settings import settings
 from rta_wire import errors
+
+ServerSettings = settings.HttpSettings | settings.GatewaySettings
 
 GRACE_S: Final = 2
 BACKLOG: Final = 128
@@ -34,7 +37,7 @@ _NO_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.E
 _REFUSAL: Final = protocol.plain_response("503 Service Unavailable", "Too many connections are open. Try again later.")
 
 
-def listen(config: settings.HttpSettings) -> socket.socket:
+def listen(config: ServerSettings) -> socket.socket:
     """A socket that accepts connections at once: those made before the application runs wait in its backlog."""
     address = f"{config.host}:{config.port}"
     try:
@@ -66,12 +69,26 @@ class Server:
     """Serves one application on one socket."""
 
     def __init__(
-        self, app: ASGIApp, listener: socket.socket, closing: anyio.Event, config: settings.HttpSettings
+        self,
+        app: ASGIApp,
+        listener: socket.socket,
+        closing: anyio.Event,
+        config: ServerSettings,
+        *,
+        upgrade: protocol.Upgrade | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
-        """`closing` is set when the server stops: event streams of the application have to end then."""
+        """`closing` is set when the server stops: event streams of the application have to end then.
+
+        `upgrade` takes over connections that ask for a WebSocket; without it they are ordinary requests. `tls` gives
+        the context of a new connection.
+        """
         self._listener = listener
         self._closing = closing
         self._config = config
+        self._section = "gateway" if isinstance(config, settings.GatewaySettings) else "http"
+        self._upgrade = upgrade
+        self._tls = tls
         self._server = _Uvicorn(
             uvicorn.Config(
                 app,
@@ -96,13 +113,16 @@ class Server:
     @property
     def address(self) -> str:
         host, port = self._listener.getsockname()[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        scheme = "http" if self._tls is None else "https"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def run(self) -> None:
         """Serves until `stop` is called."""
         limit = max_connections(self._config.connections)
         if limit < self._config.connections:
-            self._log.warning("http_connections_reduced", connections=limit, reason="the limit of open files")
+            setting = f"{self._section}.{connection_table.CONNECTIONS}"
+            reason = "the limit of open files"
+            self._log.warning("http_connections_reduced", connections=limit, setting=setting, reason=reason)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._accept, name="http_accept")
@@ -160,7 +180,7 @@ class Server:
             return True
         oldest = self._table.oldest_waiting(address if limit == connection_table.PER_ADDRESS else None)
         loser = address if oldest is None else oldest.address
-        self._log.warning("http_connections_limited", address=loser, limit=limit)
+        self._log.warning("http_connections_limited", address=loser, limit=f"{self._section}.{limit}")
         if oldest is None:
             counters.counts.http_closed["refused"] += 1
             return False
@@ -174,12 +194,18 @@ class Server:
             config=self._server.config,
             server_state=self._server.server_state,
             app_state={},
+            upgrade=self._upgrade,
         )
         # Counted before it is connected: the next connection may be accepted meanwhile.
         self._table.add(address, served)
+        context = None if self._tls is None else self._tls()
+        timeout_s = None if context is None else self._config.header_timeout_s
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: served, connection)
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: served, connection, ssl=context, ssl_handshake_timeout=timeout_s
+            )
         except OSError:
+            # Also a client that does not speak TLS, or does not trust the certificate.
             self._table.remove(address, served)
 
 

@@ -64,6 +64,7 @@ class Node:
         self._keys = config.keys
         self._config = config.node
         self._principals = config.control.requesters
+        self._archive_path = config.archive.path
 
     async def register(self) -> None:
         """Register this supervisor or renew its registration, and forget those that have not renewed theirs."""
@@ -72,6 +73,7 @@ class Node:
             *(keys.NODE_VERSION, __version__, keys.NODE_HOST, socket.gethostname()),
             *(keys.NODE_PID, os.getpid(), keys.NODE_SEEN_MS, now_ms()),
             *(keys.NODE_TEMPLATE, self._keys.session_template, keys.NODE_PRINCIPALS, " ".join(self._principals)),
+            *(keys.NODE_ARCHIVE, self._archive_path),
         )
         last = self._keys.last_registration()
         await self._link.do_all(

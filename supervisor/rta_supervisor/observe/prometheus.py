@@ -4,23 +4,20 @@ sampler and health have at that moment.
 Labels are streams, principals and fixed words, never sessions: their number has no bound.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
+from prometheus_client.core import InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from rta_supervisor.diagnostics import counters
 from rta_supervisor.diagnostics.loop_watch import LoopWatch
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe.health import Health
+from rta_supervisor.observe.metric_families import counter as _counter
+from rta_supervisor.observe.metric_families import gauge as _gauge
+from rta_supervisor.observe.metric_families import gauges as _gauges
+from rta_supervisor.observe.metric_families import histogram as _histogram
 from rta_supervisor.observe.sampler import Observation, Sampler, StreamObservation
 from rta_supervisor.observe.summaries import ControlStreamSummary
 from rta_supervisor.session import state_machine
@@ -59,9 +56,11 @@ class SupervisorCollector(Collector):
         info.add_metric([], {"version": __version__, "node": self._node_id})
         yield info
         yield from _sessions(self._counts)
+        yield from _configs(self._counts)
         yield from _incidents(self._counts)
         yield from _compaction(self._counts)
         yield from _archive(self._counts)
+        yield from _publishing(self._counts)
         yield from _streams(self._counts)
         yield from _observation(self._sampler.latest)
         yield from self._health_metrics()
@@ -88,6 +87,13 @@ def _sessions(counts: counters.Counts) -> Iterator[Metric]:
     yield _histogram(
         "rta_refresh_delay_seconds", "From the first news of a session to its time range.", counts.refresh_delay_s
     )
+
+
+def _configs(counts: counters.Counts) -> Iterator[Metric]:
+    outcomes = {(outcome,): counts.configs.get(outcome, 0) for outcome in ("new", "known", "restored")}
+    yield _counter("rta_configs", "Configurations that were published or put back after a loss.", outcomes, "outcome")
+    text = "Configurations that live sessions are bound to and nobody published here."
+    yield _gauge("rta_configs_missing", text, counts.configs_missing)
 
 
 def _incidents(counts: counters.Counts) -> Iterator[Metric]:
@@ -124,10 +130,26 @@ def _compaction(counts: counters.Counts) -> Iterator[Metric]:
 
 def _archive(counts: counters.Counts) -> Iterator[Metric]:
     yield _counter("rta_archived_sessions", "Sessions whose files were noted.", {(): counts.archived})
+    yield _counter("rta_archived_parts", "Parts of open sessions that were noted.", {(): counts.archived_parts})
     share = max(counts.archive_held.values(), default=0.0)
     yield _gauge("rta_archive_held_share", "Memory of the largest stream that waits for it, of what may.", share)
     cut = sum(counts.archive_cut.values())
     yield _counter("rta_archive_cut_entries", "Entries trimmed before the archive had them.", {(): cut})
+
+
+def _publishing(counts: counters.Counts) -> Iterator[Metric]:
+    outcomes = {(outcome,): count for outcome, count in counts.publications.items()}
+    yield _counter("rta_publish_calls", "Calls to the Session Service.", outcomes, "outcome")
+    yield _counter("rta_publish_configs", "Configurations that were stored.", {(): counts.configs_published})
+    status = counts.publish_status
+    for name, text, field in (
+        ("rta_publish_waiting_sessions", "Sessions with unpublished changes.", "waiting"),
+        ("rta_publish_oldest_seconds", "Age of the oldest unpublished change.", "oldest_s"),
+        ("rta_publish_refused_sessions", "Sessions that the service refuses.", "refused"),
+        ("rta_publish_period_seconds", "How often time ranges are published.", "period_s"),
+    ):
+        # Without a value where this supervisor does not publish: zeros would say that all is well.
+        yield _gauges(name, text, {} if status is None else {(): getattr(status, field)})
 
 
 def _streams(counts: counters.Counts) -> Iterator[Metric]:
@@ -187,34 +209,3 @@ def _observed_streams(streams: Sequence[StreamObservation]) -> Iterator[Metric]:
     yield _gauges("rta_stream_memory_bytes", "Memory of the largest streams, of their live part.", memory, "stream")
     yield _gauges("rta_stream_cold_memory_bytes", "Memory of the largest streams, of their cold part.", cold, "stream")
     yield _gauges("rta_stream_age_seconds", "Age of the oldest live entry of the largest streams.", ages, "stream")
-
-
-LabelledValues = Mapping[Any, float]
-"""Values of a metric by the values of its labels."""
-
-
-def _counter(name: str, text: str, series: LabelledValues, *labels: str) -> Metric:
-    family = CounterMetricFamily(name, text, labels=labels)
-    for values, count in series.items():
-        family.add_metric(values, count)
-    return family
-
-
-def _gauges(name: str, text: str, series: LabelledValues, *labels: str) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for values, count in series.items():
-        family.add_metric(values, count)
-    return family
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, text, value=value)
-
-
-def _histogram(name: str, text: str, histogram: counters.Histogram) -> Metric:
-    buckets: list[tuple[str, float]] = []
-    count = 0
-    for bound, bucket_count in zip((*histogram.bounds, float("inf")), histogram.counts, strict=True):
-        count += bucket_count
-        buckets.append(("+Inf" if bound == float("inf") else str(bound), count))
-    return HistogramMetricFamily(name, text, buckets=buckets, sum_value=histogram.sum)

@@ -36,6 +36,7 @@ _SESSION_FIELDS: Final = (
     keys.OPENED_MS,
     keys.LOST,
     keys.SPOILT,
+    keys.VERSION,
     keys.TOTALS,
 )
 
@@ -238,7 +239,7 @@ class RedisQueries:
 
 def _parse_session(identity: str, fields: Sequence[bytes | None], heard_ms: int | None) -> SessionSummary:
     """`fields`: the values of `_SESSION_FIELDS`."""
-    stream, number, principal, state, opened_ms, lost, spoilt = (
+    stream, number, principal, state, opened_ms, lost, spoilt, version = (
         "" if raw is None else raw.decode() for raw in fields[:-1]
     )
     return SessionSummary(
@@ -252,6 +253,7 @@ def _parse_session(identity: str, fields: Sequence[bytes | None], heard_ms: int 
         **msgspec.structs.asdict(session_model.parse_totals(fields[-1])),
         lost_data=bool(lost),
         spoilt=spoilt,
+        version=int(version or 0),
     )
 
 

@@ -34,6 +34,8 @@ class SessionSummary(msgspec.Struct, frozen=True):
     lost_data: bool
     spoilt: str = ""
     """What of the session can't be read or written; empty where everything can."""
+    version: int = 0
+    """Raised by one with every change of state or JSON."""
 
 
 class StreamSummary(msgspec.Struct, frozen=True):

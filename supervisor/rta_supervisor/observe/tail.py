@@ -5,8 +5,8 @@ Positions and gaps are found by `rta_wire.stream.cursor`, and which part holds t
 `rta_wire.stream.live_then_cold`; this module reads from Redis.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterator
+from typing import Final
 
 import anyio
 import msgspec
@@ -45,25 +45,63 @@ class CaughtUp(msgspec.Struct, frozen=True):
 TailItem = cursor.StreamEntry | cursor.Gap | errors.BadBurst | RedisAway | CaughtUp
 
 
+class _PageSlot:
+    """The page that a follower read last. Apart from it, so that a follower is freed with its last user: a cycle, with
+    megabytes of entries in it, would wait for the collector."""
+
+    __slots__ = ("page",)
+
+    def __init__(self) -> None:
+        self.page = cursor.EMPTY_PAGE
+
+    def get(self, _: str) -> cursor.StreamPage:
+        return self.page
+
+
 class StreamFollower:
     """One stream: a cursor, and the page after it. The live stream is read first, as `live_then_cold` demands."""
 
     def __init__(
-        self, link: Link, names: keys.Keys, stream: str, after: str = entry_ids.MIN, *, is_first_kept: bool = False
+        self,
+        link: Link,
+        names: keys.Keys,
+        stream: str,
+        after: str = entry_ids.MIN,
+        *,
+        added: int | None = None,
+        is_first_kept: bool = False,
+        page_entries: int = READ_ENTRIES,
     ) -> None:
-        """`is_first_kept`: what was trimmed before the first entry is not missed."""
+        """`added`: how many entries were ever added up to `after`, where that is known. `is_first_kept`: what was
+        trimmed before the first entry is not missed."""
         self.stream = stream
-        self.page = cursor.EMPTY_PAGE
+        self._slot = _PageSlot()
         self._is_first_kept = is_first_kept
+        self._page_entries = page_entries
         self._link = link
         self._key = keys.stream(stream)
         self._cold = ColdReader(link, names, stream)
-        self._cursor = cursor.StreamCursor(lambda _: self.page, after)
+        self._cursor = cursor.StreamCursor(self._slot.get, after, added)
+
+    @property
+    def page(self) -> cursor.StreamPage:
+        """What was read last."""
+        return self._slot.page
+
+    @property
+    def position(self) -> str:
+        """The id of the last entry that was taken."""
+        return self._cursor.position
+
+    @property
+    def added(self) -> int | None:
+        """How many entries were ever added up to the position; None where that is not known."""
+        return self._cursor.added
 
     async def read(self) -> None:
         """Reads the next entries, live or cold."""
         after = self._cursor.position
-        self.page = await self._cold.next_page(await self._read_live(after), after)
+        self._slot.page = await self._cold.next_page(await self._read_live(after), after)
 
     def take(self) -> list[cursor.StreamEntry | cursor.Gap | errors.BadBurst]:
         """Entries and gaps of the page. A bad entry ends them with its error: what is behind it is read again."""
@@ -88,7 +126,7 @@ class StreamFollower:
     async def _read_live(self, after: str) -> cursor.StreamPage:
         """Live entries and counters from one moment: read again where the stream changed in between."""
         get_info = replies.stream_info_command(self._key)
-        get_entries: commands.Command = ("XRANGE", self._key, f"({after}", "+", "COUNT", READ_ENTRIES)
+        get_entries: commands.Command = ("XRANGE", self._key, f"({after}", "+", "COUNT", self._page_entries)
         while True:
             info_before, entries, info = await self._link.try_all([get_info, get_entries, get_info])
             fields = replies.parse_stream_info(info)
@@ -98,7 +136,7 @@ class StreamFollower:
                 raise classify(entries)
             if info == info_before:
                 parsed = [(entry_id, pairs_to_dict(flat)) for entry_id, flat in entries]
-                return cursor.parse_page(_decode_names(fields), parsed, asked=READ_ENTRIES)
+                return cursor.parse_page(replies.text_names(fields), parsed, asked=self._page_entries)
 
 
 class SessionTail:
@@ -235,7 +273,3 @@ class SourceTail:
 
 async def _last_id(link: Link, stream: str) -> str:
     return replies.last_generated_id(await replies.read_stream_info(link, keys.stream(stream)))
-
-
-def _decode_names(fields: Mapping[bytes, Any]) -> Mapping[str, Any]:
-    return {name.decode(): value for name, value in fields.items()}

@@ -41,7 +41,7 @@ async def newest_ids(
     """
     ids: list[str] = []
     number = None if session is None else str(session).encode()
-    async for page in _pages_backwards(link, names, stream, after):
+    async for page in pages_backwards(link, names, stream, after):
         ids += [entry.id for entry in page if number is None or entry.by_name().get(keys.ENTRY_ID) == number]
         if len(ids) >= count:
             break
@@ -65,7 +65,7 @@ def position_since(since_ms: int, last_id: str) -> str:
     return min(entry_ids.previous_id(entry_ids.format_id(max(since_ms, 1))), last_id, key=entry_ids.parse)
 
 
-async def _pages_backwards(link: Link, names: keys.Keys, stream: str, after: str) -> AsyncIterator[list[RawEntry]]:
+async def pages_backwards(link: Link, names: keys.Keys, stream: str, after: str) -> AsyncIterator[list[RawEntry]]:
     """Entries of a stream after an id, newest first: live ones, then what is cold below them."""
     read = live_then_cold.BackwardRead(after)
     count = FIRST_PAGE_ENTRIES

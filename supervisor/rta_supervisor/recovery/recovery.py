@@ -5,7 +5,7 @@ Repeating it is harmless, and several supervisors may do it at once: each step o
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import anyio
 import msgspec
@@ -38,6 +38,16 @@ SESSION_ID_MAX_DIGITS: Final = 12
 """Of a stream session id in a stream that is believed. Writers write it, and a very high one would leave no ids."""
 
 
+class RecoverySteps(NamedTuple):
+    """What other packages do when everything is restored."""
+
+    prepare: Sequence[Callable[[], Awaitable[None]]] = ()
+    """Before sessions are restored."""
+
+    complete: Sequence[Callable[[], Awaitable[None]]] = ()
+    """After that."""
+
+
 class Recovery:
     """Restores Redis at start and after a loss, and checks for a loss meanwhile."""
 
@@ -49,19 +59,16 @@ class Recovery:
         catalogue: Catalogue,
         *,
         config: settings.Settings,
-        prepare: Sequence[Callable[[], Awaitable[None]]],
+        steps: RecoverySteps,
         on_outage: Callable[[], None] = lambda: None,
     ) -> None:
-        """`prepare`: what has to be done before sessions are restored.
-
-        `on_outage`: called each time that Redis can't be checked for a loss, because it is away or full.
-        """
+        """`on_outage`: called each time that Redis can't be checked for a loss, because it is away or full."""
         self._link = link
         self._sessions = sessions
         self._restorer = restorer
         self._catalogue = catalogue
         self._config = config
-        self._prepare = prepare
+        self._steps = steps
         self._on_outage = on_outage
         self._lock = anyio.Lock()
         self._log = log.get()
@@ -99,7 +106,7 @@ class Recovery:
     async def restore(self, *, is_start: bool = False) -> tuple[int, int]:
         """Restore everything that has to be there. Gives how many sessions were restored and how many miss data."""
         await function_loader.load(self._link)
-        for prepare in self._prepare:
+        for prepare in self._steps.prepare:
             await prepare()
         try:
             last_id = await id_counter.read_last_id(self._link) if is_start else 0
@@ -127,7 +134,10 @@ class Recovery:
                     if isinstance(error, redis.exceptions.ResponseError) and not is_key_specific(error):
                         raise
                     self._log.error("session_not_restored", session=row.identity, reason=str(error))
-        return restored, lossy + await self._restorer.mark_recent_losses()
+        lossy += await self._restorer.mark_recent_losses()
+        for complete in self._steps.complete:
+            await complete()
+        return restored, lossy
 
     async def close_reopened(self) -> None:
         """End sessions that Redis has as open, from an old snapshot, and the catalogue as closed: closed is final."""
@@ -172,6 +182,10 @@ class Recovery:
         for row in rows:
             self._log.warning("session_ended_elsewhere", session=row.identity, id=row.stream_session_id)
         try:
+            # Others may know how they really ended, and have published it.
+            await self._catalogue.publications.skip(
+                [(row.identity, row.stream_session_id, row.version) for row in rows]
+            )
             await self._catalogue.save([msgspec.structs.replace(row, state=State.ABANDONED) for row in rows])
         except errors.CatalogueUnavailable as error:
             self._raise_if_required(error)

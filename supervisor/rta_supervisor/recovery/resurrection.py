@@ -1,11 +1,14 @@
 """Publishes sessions again that Redis does not have any more, from the catalogue, where an operator asks for one."""
 
+from collections.abc import Awaitable, Callable, Sequence
+
 from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.catalogue.model import CatalogueRow
 from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.diagnostics import log
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.recovery.session_restorer import SessionRestorer
+from rta_supervisor.session import config_bindings
 from rta_supervisor.session import service as session_service
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
@@ -26,8 +29,10 @@ class Resurrection:
         catalogue: Catalogue,
         config: settings.Settings,
         *,
+        restore_configs: Callable[[Sequence[str]], Awaitable[object]],
         clock: Clock = now_ms,
     ) -> None:
+        """`restore_configs`: called with the configurations that a session is bound to which is published again."""
         self._link = link
         self._sessions = sessions
         self._restorer = restorer
@@ -35,6 +40,7 @@ class Resurrection:
         self._keys = config.keys
         self._config = config
         self._operators = config.control.operators
+        self._restore_configs = restore_configs
         self._clock = clock
         self._log = log.get()
 
@@ -45,6 +51,7 @@ class Resurrection:
         row = await self._catalogue.get(request.identity)
         if row is not None:
             await self._publish(row, by=entry.principal)
+            await self._restore_configs(config_bindings.identifiers_in(row.json))
         record = await self._sessions.read(request.identity)
         if record is None:
             raise errors.ForgottenSession(identity=request.identity)

@@ -8,7 +8,7 @@ from rta_supervisor.catalogue.model import CatalogueRow
 from rta_supervisor.diagnostics import log
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.recovery import completeness
-from rta_supervisor.session import state_machine
+from rta_supervisor.session import config_bindings, state_machine
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.opening.external_ids import ExternalId
 from rta_supervisor.session.recent_reports import RecentReports
@@ -43,6 +43,7 @@ class SessionRestorer:
             opened_ms=row.opened_ms,
             document=session.dump(session.parse(row.json)),
             external_id=external_id,
+            config=config_bindings.published_in(row.json),
         )
         position = await self._sessions.last_entry_id(row.stream)
         created = await self._effects.create(lost, position=position, at_ms=now_ms())

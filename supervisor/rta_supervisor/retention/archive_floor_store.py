@@ -12,11 +12,11 @@ from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.retention import server_functions, session_index
 from rta_supervisor.retention.archive_floor import ArchiveFloor, floors_by_stream
-from rta_supervisor.retention.unarchived_session import UnarchivedSession
+from rta_supervisor.retention.unarchived_session import UnarchivedSession, first_unarchived
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import paging, scanning
 from rta_supervisor.transport.link import Link
-from rta_wire import entry_ids, keys
+from rta_wire import keys
 
 READ_MAX_SESSIONS: Final = 1000
 LOGGED_SESSIONS_MAX: Final = 10
@@ -46,12 +46,19 @@ class ArchiveFloorStore:
         sessions: list[UnarchivedSession] = []
         for page in paging.pages(await session_index.live_identities(self._link, self._keys), READ_MAX_SESSIONS):
             rows: Sequence[Any] = await self._link.do_all(
-                [("HMGET", self._keys.session(identity), *fields) for identity in page]
+                [
+                    command
+                    for identity in page
+                    for command in (
+                        ("HMGET", self._keys.session(identity), *fields),
+                        ("HGET", self._keys.session_state(identity), keys.ARCHIVED_UNTIL),
+                    )
+                ]
             )
-            for identity, (number, stream, raw_position) in zip(page, rows, strict=True):
+            for identity, (number, stream, position), archived in zip(page, rows[::2], rows[1::2], strict=True):
                 if number is not None and stream is not None:
-                    position = entry_ids.MIN if raw_position is None else raw_position.decode()
-                    sessions.append(UnarchivedSession(int(number), stream.decode(), position, identity))
+                    begin = first_unarchived(position, archived)
+                    sessions.append(UnarchivedSession(int(number), stream.decode(), begin, identity))
         return sessions
 
     async def _closed_sessions(self) -> list[UnarchivedSession]:

@@ -103,6 +103,16 @@ def mark_archived(names: keys.Keys, note: control_pb2.NoteArchived, *, ttl_s: in
     return ("FCALL", "rtas_archived_1", 2, *keys.session_hashes(names, note.identity), *arguments)
 
 
+def mark_archived_until(
+    names: keys.Keys, identity: str, stream_session_id: int, before: str, value: str
+) -> commands.Command:
+    """Note how far the archive has an open session, unless that has changed since `before` was read."""
+    return (
+        *("FCALL", "rtas_archived_until_1", 2, *keys.session_hashes(names, identity)),
+        *(stream_session_id, before, value),
+    )
+
+
 def extend_unarchived(names: keys.Keys, identity: str, stream_session_id: int, *, ttl_s: int) -> commands.Command:
     """Extend the lifetime of a session that the archive does not have; `ttl_s` 0 leaves it as it is.
 

@@ -19,19 +19,31 @@ import redis.exceptions
 from rta_supervisor.diagnostics import counters, log, loop_watch
 from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.retention import archive_floor, day_sweep, other_producers, server_functions, session_index
+from rta_supervisor.retention import (
+    archive_floor,
+    archive_floor_store,
+    day_sweep,
+    other_producers,
+    server_functions,
+    session_index,
+    trim_snapshot,
+)
 from rta_supervisor.retention.archive_floor import ArchiveFloor
 from rta_supervisor.retention.archive_floor_store import ArchiveFloorStore
 from rta_supervisor.retention.seen_ids import SeenIds
 from rta_supervisor.retention.stream_removal import StreamRemover
+from rta_supervisor.retention.trim_requests import rules
 from rta_supervisor.retention.trim_requests.rules import Protection
-from rta_supervisor.retention.trim_snapshot import TrimSnapshot
+from rta_supervisor.retention.trim_snapshot import SmallEntries, TrimSnapshot
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands, paging, replies, scanning
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, keys
 
 READ_MAX_SESSIONS: Final = 1000
+
+NODE_ENTRIES: Final = 100
+"""Entries that a node of a stream has at most, unless stream-node-max-entries of Redis says otherwise."""
 
 
 class TrimResult(msgspec.Struct, frozen=True):
@@ -121,7 +133,8 @@ class Trimmer:
             {stream: await self._last_id(stream) for stream in last_use_ms} if self._config.archive.required else {}
         )
         busy = await self._busy_streams()
-        return TrimSnapshot(last_use_ms, last_ids, busy, await self._floors.read())
+        infos = map(replies.parse_info, await self._link.do_on_primaries("INFO", "memory"))
+        return TrimSnapshot(last_use_ms, last_ids, busy, await self._floors.read(), trim_snapshot.has_room(infos))
 
     async def _other_streams(self) -> list[str]:
         """Streams of other producers, where the settings say that they are trimmed."""
@@ -142,7 +155,9 @@ class Trimmer:
         below = await self._retention_boundary(stream, limits, is_busy=stream in snapshot.busy)
         if below is None or until_ms is None or not self._config.trim.enabled:
             return 0
-        count = await self._trim(stream, limits, snapshot.boundary_for_archive(stream, below), until_ms)
+        boundary = snapshot.boundary_for_archive(stream, below)
+        allowance = SmallEntries.allowed_by(limits) if snapshot.has_room else None
+        count = await self._trim_to(stream, limits, allowance, boundary, until_ms)
         floor = snapshot.floors.get(stream)
         if floor is not None and await self._floors.is_over_limit(stream, floor):
             count += await self._trim_past_floor(stream, floor, below, until_ms)
@@ -157,14 +172,42 @@ class Trimmer:
         seen_ids.note(self._clock_s(), last_id)
         return seen_ids.last_id_at(self._clock_s() - limits.min_retention_s) if is_busy else entry_ids.MAX
 
+    async def _trim_to(
+        self, stream: str, limits: settings.TrimLimits, allowance: SmallEntries | None, below: str, until_ms: int
+    ) -> int:
+        """Trim a stream to its limits; where small entries may stay beyond them, those that are too old go first."""
+        if allowance is None or await self._link.do("XLEN", keys.stream(stream)) <= limits.max_entries:
+            return await self._trim(stream, limits, below, until_ms)
+        last_id = await self._last_id(stream) or entry_ids.MIN
+        old = min(below, allowance.boundary(last_id), key=entry_ids.parse)
+        count = await self._trim(stream, limits, old, until_ms)
+        length, used_bytes = await self._link.do_all([("XLEN", keys.stream(stream)), _memory_usage(stream)])
+        kept = max(limits.max_entries, allowance.entries_kept(length, used_bytes or 0))
+        return count + await self._trim(stream, msgspec.structs.replace(limits, max_entries=kept), below, until_ms)
+
     async def _trim(self, stream: str, limits: settings.TrimLimits, below: str, until_ms: int) -> int:
         count = 0
-        while removed := await self._link.do(*server_functions.trim(stream, limits, below, until_ms=until_ms)):
+        most = await self._entries_per_call(stream)
+        while removed := await self._trim_once(stream, limits, below, until_ms, most):
             count += removed
         if count:
             counters.counts.of_stream(stream).trimmed += count
             self._log.debug("stream_trimmed", stream=stream, entries=count)
         return count
+
+    async def _trim_once(self, stream: str, limits: settings.TrimLimits, below: str, until_ms: int, most: int) -> int:
+        """How many entries one call removed. Small ones go by whole nodes of the stream unless trimming is exact: where
+        the first node has more of them than would go with entries of average size, it goes in a call of its own."""
+        for entries in sorted({most, max(most, NODE_ENTRIES), server_functions.CALL_MAX_ENTRIES}):
+            call = server_functions.trim(stream, limits, below, until_ms=until_ms, most=entries)
+            if removed := int(await self._link.do(*call)):
+                return removed
+        return 0
+
+    async def _entries_per_call(self, stream: str) -> int:
+        """How many entries of their average size may go in one call."""
+        length, used_bytes = await self._link.do_all([("XLEN", keys.stream(stream)), _memory_usage(stream)])
+        return rules.entries_per_call(length, used_bytes or 0, server_functions.CALL_MAX_ENTRIES)
 
     async def _trim_past_floor(self, stream: str, floor: ArchiveFloor, below: str, until_ms: int) -> int:
         """Remove entries that the archive still needs, from a stream that takes too much memory to wait for it."""
@@ -204,3 +247,7 @@ class Trimmer:
         """The last id that a stream gave out, None where the stream does not exist."""
         info = await replies.read_stream_info(self._link, keys.stream(stream))
         return None if info is None else replies.last_generated_id(info)
+
+
+def _memory_usage(stream: str) -> commands.Command:
+    return ("MEMORY", "USAGE", keys.stream(stream), "SAMPLES", archive_floor_store.MEMORY_SAMPLES)

@@ -8,6 +8,8 @@ from typing import Final, Self
 
 import msgspec
 
+from rta_wire import entry_ids
+
 JSON_ONLY: Final = "+"
 """In place of a position: the archive has the data of the session, but its Session JSON has changed since."""
 
@@ -18,7 +20,7 @@ class UnarchivedSession(msgspec.Struct, frozen=True, order=True):
     stream_session_id: int
     stream: str
     position: str
-    """The entry id after which the session begins, or `JSON_ONLY`."""
+    """The entry id after which the archive has nothing of the session, or `JSON_ONLY`."""
     identity: str
 
     @classmethod
@@ -35,3 +37,14 @@ class UnarchivedSession(msgspec.Struct, frozen=True, order=True):
     def needs_entries(self) -> bool:
         """Whether its entries have to stay in Redis until they are archived."""
         return self.position != JSON_ONLY
+
+
+def first_unarchived(position: bytes | None, archived_until: bytes | None) -> str:
+    """The entry id after which the archive has nothing of a session: where its parts end, or where it begins.
+
+    `position` is the field `streamPosition` of its hash, `archived_until` the field of that name of its state.
+    """
+    begin = entry_ids.MIN if position is None else position.decode()
+    if archived_until is None:
+        return begin
+    return max(begin, archived_until.decode().partition(" ")[0], key=entry_ids.parse)

@@ -4,7 +4,6 @@ import contextlib
 import gc
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
@@ -17,7 +16,8 @@ from rta_supervisor.http import server
 from rta_supervisor.observe import health as observe_health
 from rta_supervisor.observe import prometheus
 from rta_supervisor.runtime import systemd, wiring
-from rta_supervisor.settings import redaction, reload, settings
+from rta_supervisor.runtime.settings_reload import reload_settings
+from rta_supervisor.settings import settings
 from rta_supervisor.transport import failures, function_loader, server_check
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS, TemporaryRefusal
 from rta_supervisor.web import app
@@ -188,7 +188,7 @@ class Daemon:
             async for number in signals:
                 # A terminal that is closed sends SIGHUP too: that is no request to reload.
                 if number == signal.SIGHUP and not sys.stdout.isatty():
-                    self._reload()
+                    reload_settings(self._config, self._load, self._describe)
                 else:
                     self._begin_stop(signal.Signals(number))
 
@@ -204,23 +204,6 @@ class Daemon:
         if self._consumers_scope is not None:
             drain_s = 0.0 if is_second_signal else self._config.node.drain_s
             self._consumers_scope.deadline = anyio.current_time() + drain_s
-
-    def _reload(self) -> None:
-        """Apply what can be applied of the settings as they are now; a mistake in them changes nothing."""
-        systemd.notify(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
-        try:
-            if self._load is not None:
-                self._apply(reload.compare(self._config, self._load()))
-        except errors.RtaError as error:
-            self._log.error("configuration_refused", error=str(error))
-        systemd.notify(f"READY=1\nSTATUS={self._describe()}")
-
-    def _apply(self, change: reload.SettingsChange) -> None:
-        reload.apply(self._config, change)
-        log.configure(self._config.log, redaction.secrets(self._config))
-        self._log.info("configuration_reloaded", changed=change.applied)
-        if change.needs_restart:
-            self._log.warning("settings_need_restart", settings=change.needs_restart)
 
     def _describe(self) -> str:
         """One line for `systemctl status`."""

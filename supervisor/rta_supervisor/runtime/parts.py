@@ -5,6 +5,10 @@ from typing import NamedTuple
 from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.catalogue.sync import CatalogueSync
 from rta_supervisor.catalogue.writer import CatalogueWriter
+from rta_supervisor.channels.binding import ConfigBinder
+from rta_supervisor.channels.parts import ConfigPartService
+from rta_supervisor.channels.publishing import ConfigService
+from rta_supervisor.channels.sync import ConfigSync
 from rta_supervisor.compaction.compactor import Compactor
 from rta_supervisor.control.dead_letters import DeadLetterWriter
 from rta_supervisor.control.report_consumer import ReportConsumer
@@ -62,12 +66,22 @@ class RetentionParts(NamedTuple):
     key_sweep: KeySweep
 
 
+class ConfigParts(NamedTuple):
+    """What publishes configurations and keeps those that sessions are bound to."""
+
+    service: ConfigService
+    parts: ConfigPartService
+    sync: ConfigSync
+    binder: ConfigBinder
+
+
 class CatalogueParts(NamedTuple):
     """The catalogue, the connection for searches in it, and what writes changes of sessions to it."""
 
     repository: Catalogue
     reader: Catalogue
     writer: CatalogueWriter
+    configs: ConfigParts
 
 
 class SessionParts(NamedTuple):

@@ -5,11 +5,18 @@ package above its own is passed to it here. Starts nothing.
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from rta_supervisor.archive import scheduled_run
 from rta_supervisor.archive.record import ArchiveRecorder
 from rta_supervisor.catalogue import factory
+from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.catalogue.session_queries import SessionQueries
 from rta_supervisor.catalogue.sync import CatalogueSync
 from rta_supervisor.catalogue.writer import CatalogueWriter
+from rta_supervisor.channels.binding import ConfigBinder
+from rta_supervisor.channels.parts import ConfigPartService
+from rta_supervisor.channels.publishing import ConfigService
+from rta_supervisor.channels.store import ConfigStore
+from rta_supervisor.channels.sync import ConfigSync
 from rta_supervisor.compaction.cold_trimmer import ColdTrimmer
 from rta_supervisor.compaction.compactor import Compactor
 from rta_supervisor.control.control_streams import ControlStreams
@@ -29,8 +36,10 @@ from rta_supervisor.observe.health import Health
 from rta_supervisor.observe.history import HistoryRecorder
 from rta_supervisor.observe.limit_record import LimitRecorder
 from rta_supervisor.observe.sampler import Sampler
+from rta_supervisor.publish import worker as publish_worker
+from rta_supervisor.publish.duty import PublishDuty
 from rta_supervisor.recovery.loss_detector import LossDetector
-from rta_supervisor.recovery.recovery import Recovery
+from rta_supervisor.recovery.recovery import Recovery, RecoverySteps
 from rta_supervisor.recovery.resurrection import Resurrection
 from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.retention.day_index import DayIndex
@@ -39,6 +48,7 @@ from rta_supervisor.retention.trim_requests.service import TrimService
 from rta_supervisor.retention.trimmer import Trimmer
 from rta_supervisor.runtime.parts import (
     CatalogueParts,
+    ConfigParts,
     ControlParts,
     HandlerParts,
     NodeParts,
@@ -62,6 +72,7 @@ from rta_supervisor.settings.settings import Settings
 from rta_supervisor.transport.coalescing_link import CoalescingLink
 from rta_supervisor.transport.link import Link
 from rta_supervisor.webhooks.webhooks import Webhooks
+from rta_wire import errors
 from rta_wire.pb import control_pb2
 
 CATALOGUE_SYNC_DUTY: Final = "follow"
@@ -109,12 +120,33 @@ def build(settings: Settings) -> SupervisorParts:
 
 def build_catalogue(link: Link, settings: Settings) -> CatalogueParts:
     repository = factory.create(settings)
-    return CatalogueParts(repository, repository.reader(), CatalogueWriter(link, repository, settings))
+    reader = repository.reader()
+    return CatalogueParts(
+        repository=repository,
+        reader=reader,
+        writer=CatalogueWriter(link, repository, settings),
+        configs=build_configs(link, settings, repository, reader),
+    )
+
+
+def build_configs(link: Link, settings: Settings, repository: Catalogue, reader: Catalogue) -> ConfigParts:
+    store = ConfigStore(link, settings.keys, repository)
+    return ConfigParts(
+        service=ConfigService(link, settings, store, repository),
+        parts=ConfigPartService(ConfigStore(link, settings.keys, reader)),
+        sync=ConfigSync(link, settings, store, repository),
+        binder=ConfigBinder(store, settings),
+    )
 
 
 def build_nodes(link: Link, settings: Settings, *, shares_catalogue: bool) -> NodeParts:
     node = Node(link, settings)
-    duties = (*leases.DUTIES, CATALOGUE_SYNC_DUTY) if shares_catalogue else leases.DUTIES
+    duties = (
+        *leases.DUTIES,
+        *((CATALOGUE_SYNC_DUTY,) if shares_catalogue else ()),
+        *((scheduled_run.DUTY,) if settings.archive.every_s else ()),
+        *((publish_worker.DUTY,) if settings.publish.is_on else ()),
+    )
     return NodeParts(
         node=node,
         leases=Leases(link, settings, node.id, duties),
@@ -176,6 +208,7 @@ def build_sessions(
         DayIndex(shared, settings),
         open_sessions=open_sessions,
     )
+    service.choose_config = catalogue.configs.binder.choose
     return SessionParts(
         store=store,
         open_sessions=open_sessions,
@@ -206,21 +239,26 @@ def build_recovery(
         restorer,
         repository,
         config=settings,
-        prepare=(
-            control.requests.streams.create_groups,
-            control.reports.streams.create_groups,
-            nodes.node.register,
-            nodes.leases.renew,
-            # The progress that only this process knows: losses are found by comparing with the catalogue.
-            catalogue.writer.flush_progress,
-            lambda: retention.days.restore(repository.streams),
+        steps=RecoverySteps(
+            prepare=(
+                control.requests.streams.create_groups,
+                control.reports.streams.create_groups,
+                nodes.node.register,
+                nodes.leases.renew,
+                # The progress that only this process knows: losses are found by comparing with the catalogue.
+                catalogue.writer.flush_progress,
+                lambda: retention.days.restore(repository.streams),
+            ),
+            complete=(catalogue.configs.sync.sync,),
         ),
         on_outage=control.reports.note_outage,
     )
     return RecoveryParts(
         recovery=recovery,
         loss_detector=LossDetector(link, settings.keys, nodes.node.id),
-        resurrection=Resurrection(link, sessions.store, restorer, repository, settings),
+        resurrection=Resurrection(
+            link, sessions.store, restorer, repository, settings, restore_configs=catalogue.configs.sync.restore
+        ),
         catalogue_sync=CatalogueSync(
             link,
             sessions.store,
@@ -251,6 +289,8 @@ def build_handlers(
         control_pb2.CloseSession: sessions.service.close,
         control_pb2.ResurrectSession: recovery.resurrection.serve,
         control_pb2.NoteArchived: ArchiveRecorder(link, settings, sessions.store, catalogue.repository).record,
+        control_pb2.PublishConfig: catalogue.configs.service.publish,
+        control_pb2.GetConfig: catalogue.configs.parts.get,
         control_pb2.TrimStream: TrimService(link, settings, retention.trimmer, ColdTrimmer(link, settings).trim).trim,
     }
     return HandlerParts(
@@ -295,6 +335,7 @@ def duties(parts: SupervisorParts, settings: Settings) -> dict[str, Duty]:
         "watchdog": lambda: sessions.watchdog.run(turns("watchdog")),
         "archivist": parts.catalogue.writer.run,
         "follower": lambda: recovery.catalogue_sync.run(sync_turns),
+        "configs": lambda: parts.catalogue.configs.sync.run(sync_turns),
         "trim": lambda: retention.trimmer.run(turns("trim")),
         "sweep": lambda: retention.key_sweep.run(turns("sweep")),
         "compact": lambda: parts.compactor.run(turns("compact")),
@@ -302,6 +343,20 @@ def duties(parts: SupervisorParts, settings: Settings) -> dict[str, Duty]:
         "limits": parts.observers.limits.run,
         **parts.webhooks.duties(),
     }
+    if settings.archive.every_s:
+        scheduled = scheduled_run.ScheduledArchive(parts.link, settings)
+        duties_by_name["archive"] = lambda: scheduled.run(turns(scheduled_run.DUTY))
+    if settings.publish.is_on:
+
+        async def catch_up() -> None:
+            # Where each host has a catalogue of its own, this one may lag behind what was published from another.
+            await recovery.catalogue_sync.sync()
+            await parts.catalogue.writer.flush_changes()
+            if parts.catalogue.writer.is_behind:
+                raise errors.CatalogueUnavailable(path=parts.catalogue.repository.name, reason="it is behind Redis")
+
+        publish = PublishDuty(parts.link, settings, nodes.node.id, catch_up)
+        duties_by_name["publish"] = lambda: publish.run(turns(publish_worker.DUTY))
     if settings.metrics.slots:
         duties_by_name["slots"] = parts.observers.history.run
     return duties_by_name

@@ -5,7 +5,7 @@ Order matters across slots: the hash before the stream entry, so that a reader w
 JSON twice rather than never.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -14,7 +14,7 @@ import redis.exceptions
 from rta_supervisor.diagnostics import principal_limits
 from rta_supervisor.nodes import leases
 from rta_supervisor.nodes.server_clock import Clock, now_ms
-from rta_supervisor.session import id_counter, patch, server_functions, state_machine
+from rta_supervisor.session import config_bindings, id_counter, patch, server_functions, state_machine
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.records.totals_store import MarksResult
 from rta_supervisor.session.state_machine import Effect, Transition
@@ -129,12 +129,12 @@ class SessionEffects:
                 if marks.mark_count > EXPIRING_FIELDS_MAX:
                     self._remove_hash(self._keys.marks(record.ref.stream, record.ref.stream_session_id), "")
             elif effect is Effect.PUBLISH_TIME_RANGE:
-                await self._sessions.refresh([record.ref])
-                record = await self._sessions.read(record.ref.identity, properties) or record
+                record = await self._sessions.refresh_and_read(record.ref, properties) or record
             elif effect is Effect.PUT_JSON:
-                if not await self._put_json(record, state, update):
+                changed = await self._put_json(record, state, update)
+                if changed is None:
                     return None
-                record = await self._sessions.read(record.ref.identity, properties) or record
+                record = changed
             elif effect is Effect.PUBLISH_JSON:
                 await self._publish_json(record)
             else:
@@ -164,7 +164,7 @@ class SessionEffects:
         """
         properties = session.parse(document)
         raw = session.dump(session.with_supervisor_properties(properties, record.state, record.totals.time_range_ns))
-        if await self._write_json(record, raw, record.state, {keys.VERSION: version}):
+        if await self._write_json(record, raw, record.state, {keys.VERSION: version}) is not None:
             await self._publish_json(msgspec.structs.replace(record, document=raw, version=version + 1))
 
     async def queue_webhooks(self, record: SessionRecord) -> None:
@@ -196,8 +196,8 @@ class SessionEffects:
         except redis.exceptions.ResponseError as error:
             raise _stream_error(record.ref, error) from error
 
-    async def _put_json(self, record: SessionRecord, state: State, update: patch.Patch | None) -> bool:
-        """Whether nobody changed the session since the record was read."""
+    async def _put_json(self, record: SessionRecord, state: State, update: patch.Patch | None) -> SessionRecord | None:
+        """The session with its new JSON; None where somebody changed it since the record was read."""
         document, updated = patch.apply(record, state, update)
         fields: dict[str, commands.Argument] = {
             keys.property_field(name): entry_id for name, entry_id in updated.items()
@@ -206,7 +206,9 @@ class SessionEffects:
             fields[keys.PROPERTY_COUNT] = self._check_properties(record, len(new_properties))
         changes = self._change_note(record.version + 1, state, record.state, self._clock())
         fields |= {keys.change_field(version): note for version, note in changes.items()}
-        return await self._write_json(record, document, state, fields)
+        if update is not None and update.config and config_bindings.PROPERTY in updated:
+            fields[keys.CONFIG] = update.config
+        return await self._write_json(record, document, state, fields, () if update is None else update.names)
 
     def _check_properties(self, record: SessionRecord, new: int) -> int:
         """How many properties a session has with some new ones, refused where they are too many."""
@@ -223,11 +225,22 @@ class SessionEffects:
         return record.property_count + new
 
     async def _write_json(
-        self, record: SessionRecord, document: bytes, state: State, fields: Mapping[str, commands.Argument]
-    ) -> bool:
+        self,
+        record: SessionRecord,
+        document: bytes,
+        state: State,
+        fields: Mapping[str, commands.Argument],
+        properties: Collection[str] = (),
+    ) -> SessionRecord | None:
+        """The session as it stands after new JSON was written; None where it was not, because the session changed."""
+        fields = {**fields, **config_bindings.changed_fields(record.document, document)}
         lifetime = {"now_ms": self._clock(), "ttl_s": self._config.session.open_ttl_s}
         call = server_functions.put_json(self._keys, record, document, state, **lifetime, extra_fields=fields)
-        return bool(await self._link.do(*call))
+        has_webhooks = self._outbox is not None and self._outbox.has_targets
+        is_written, latest = await self._sessions.call_and_read(
+            call, record.ref.identity, properties, changes_until=record.version + 1 if has_webhooks else 0
+        )
+        return (latest or record) if is_written else None
 
     def _change_note(self, version: int, state: State, previous: State | None, at_ms: int) -> dict[str, str]:
         """The note of a change of state by version, to be written with the change: webhooks are queued from it, even if

@@ -45,6 +45,9 @@ class SessionRecord(msgspec.Struct, frozen=True):
     external_id: str = ""
     """The external id that it was opened with; empty where there is none, or an older supervisor opened it."""
 
+    config: str = ""
+    """The identifier of the configuration that a client bound it to."""
+
     unqueued_changes: dict[str, str] = {}
     """Changes of state of a new session that are not in the queues of webhooks yet, by version, as the text that stands
     in Redis."""
@@ -142,6 +145,7 @@ RECORD_FIELDS: Final = (
     keys.UNIT_COUNT,
     keys.PROPERTY_COUNT,
     keys.SPOILT,
+    keys.CONFIG,
 )
 """Fields of the folded state that a record has, whatever the session."""
 
@@ -171,4 +175,5 @@ def parse_record(
         unit_count=int(fields[keys.UNIT_COUNT] or 0),
         property_count=int(fields[keys.PROPERTY_COUNT] or 0),
         spoilt=fields[keys.SPOILT],
+        config=fields[keys.CONFIG],
     )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from rta_supervisor.session import config_bindings
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.transport import commands
 from rta_wire import keys
@@ -25,6 +26,9 @@ def open_session(
         extra_fields[keys.VERSION] = record.version
     if record.external_id:
         extra_fields[keys.EXTERNAL_ID] = record.external_id
+    if record.config:
+        extra_fields[keys.CONFIG] = record.config
+    extra_fields |= config_bindings.changed_fields(b"", record.document)
     extra_fields |= {keys.change_field(version): change for version, change in record.unqueued_changes.items()}
     return (
         *("FCALL", "rtas_open_2", 2, *keys.session_hashes(names, ref.identity)),

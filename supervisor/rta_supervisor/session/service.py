@@ -2,14 +2,16 @@
 is allowed, `effects` writes it.
 """
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
+
+import msgspec
 
 from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.control.waiting_requests import Wait
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.retention.day_index import DayIndex
-from rta_supervisor.session import patch, server_functions, state_machine, time_limits
+from rta_supervisor.session import config_bindings, patch, server_functions, state_machine, time_limits
 from rta_supervisor.session.effects import SessionEffects
 from rta_supervisor.session.model import SessionRecord, SessionRef
 from rta_supervisor.session.opening import open_rules
@@ -23,6 +25,13 @@ from rta_wire import errors, session
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_wire.session import State
+
+ConfigChooser = Callable[[str, str, str], Awaitable[str]]
+"""Gives the configuration of a session by its identity, the one that it has, and the one that a client wants."""
+
+
+async def _as_wanted(_identity: str, _bound: str, wanted: str) -> str:
+    return wanted
 
 
 class SessionService:
@@ -46,6 +55,8 @@ class SessionService:
         self._days = days
         self._clock = clock
         self._open_sessions = open_sessions or OpenSessions(config)
+        self.choose_config: ConfigChooser = _as_wanted
+        """Which configuration a session gets: set by what knows configurations."""
         self._log = log.get()
 
     async def open(self, entry: ControlEntry, request: control_pb2.OpenSession) -> control_pb2.SessionReply:
@@ -57,7 +68,15 @@ class SessionService:
         else:
             record = await self._open_identity(entry.principal, request, document)
         await self.effects.publish_opening(record)
+        if request.config_identifier not in ("", record.config):
+            # A job that starts again may have more channels than before.
+            record = await self._bind(record, patch.Patch({}, entry.id, request.config_identifier))
         return reply_of(record)
+
+    async def _bind(self, record: SessionRecord, update: patch.Patch) -> SessionRecord:
+        """Bind a session that is there to another configuration, unless a later request has changed its bindings."""
+        latest = await self._sessions.read(record.ref.identity, update.names)
+        return record if latest is None else await self._apply(latest, SessionEvent.DESCRIBE, update=update)
 
     async def _open_identity(
         self, principal: str, request: control_pb2.OpenSession, document: session.Json
@@ -106,6 +125,10 @@ class SessionService:
     ) -> SessionRecord | None:
         """A new session; None where there is one of its identity."""
         state = State(document["state"])
+        if request.config_identifier:
+            await self.choose_config(request.identity, "", request.config_identifier)
+            bindings = config_bindings.bind(document, request.config_identifier, "")
+            document = document | {config_bindings.PROPERTY: bindings}
         raw = session.dump(session.with_supervisor_properties(document, state, None))
         stream = await self._days.stream_for(request.stream)
         stream_session_id, position = await self.effects.allocate_id(stream)
@@ -119,19 +142,21 @@ class SessionService:
             opened_ms=at_ms,
             document=raw,
             external_id=request.external_id,
+            config=request.config_identifier,
         )
         return await self.effects.create(new, position=position, at_ms=at_ms)
 
     async def update(self, entry: ControlEntry, request: control_pb2.UpdateSession) -> control_pb2.SessionReply:
         """Change properties, pause or resume. Updates are ordered by entry id: a late one changes nothing newer."""
-        update = patch.Patch(session.parse_properties(request.properties_json or "{}"), entry.id)
+        properties = session.parse_properties(request.properties_json or "{}")
+        update = patch.Patch(properties, entry.id, request.config_identifier)
         identity = request.identity
         if request.external_id:
             identity = await self.external_ids.identity_of(ExternalId(entry.principal, request.external_id))
         record = await self._read_authorized(entry.principal, identity, properties=update.names)
         if request.state:
             record = await self._apply(record, state_machine.REQUESTED_EVENTS[State(request.state)], update=update)
-        if update.properties:
+        if update.property_names:
             record = await self._apply(record, SessionEvent.DESCRIBE, update=update)
         return reply_of(record)
 
@@ -153,8 +178,10 @@ class SessionService:
                 return Wait(request.identity, until_ms, lambda progress: progress.has_arrived(expected))
             event = state_machine.closing_event(State(request.state), is_complete=is_complete)
             record = await self.end(record, event, expected=expected, requested_by=entry.principal)
-        await self._publish_end(record)
-        await self.effects.queue_webhooks(record)
+        else:
+            # Whoever closed it may have died before the last entry.
+            await self._publish_end(record)
+            await self.effects.queue_webhooks(record)
         return reply_of(record, missing=record.totals.missing_from(expected))
 
     async def end(
@@ -218,7 +245,9 @@ class SessionService:
         until_ms: int = commands.FOREVER,
     ) -> SessionRecord:
         """Bring about all effects of an event. Where another supervisor was faster, start again from its result."""
+        wanted = update
         while True:
+            update = await self._with_config(record, wanted)
             is_stale = update is not None and not update.has_newer(
                 record.property_entry_ids, about_state=event is not SessionEvent.DESCRIBE
             )
@@ -227,12 +256,23 @@ class SessionService:
             if changed is not None:
                 await self.effects.announce_change(changed)
                 return changed
-            latest = await self._sessions.read(record.ref.identity, () if update is None else update.names)
+            latest = await self._sessions.read(record.ref.identity, () if wanted is None else wanted.names)
             if latest is None:
                 raise errors.UnknownSession(identity=record.ref.identity)
             if state_machine.was_closed_meanwhile(latest.state, event):
+                await self._publish_end(latest)
+                await self.effects.queue_webhooks(latest)
                 return latest
             record = latest
+
+    async def _with_config(self, record: SessionRecord, update: patch.Patch | None) -> patch.Patch | None:
+        """The update with the configuration that the session gets: none where it has that already. Raises where it has
+        got channels that the wanted one does not know."""
+        if update is None or not update.config:
+            return update
+        bound = record.config if record.config in config_bindings.identifiers_in(record.document) else ""
+        chosen = await self.choose_config(record.ref.identity, bound, update.config)
+        return update if chosen == update.config else msgspec.structs.replace(update, config="")
 
 
 def reply_of(record: SessionRecord, *, missing: Totals | None = None) -> control_pb2.SessionReply:

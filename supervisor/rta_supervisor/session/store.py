@@ -5,14 +5,14 @@ Holds nothing itself: any supervisor may serve any session.
 """
 
 import functools
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from typing import Final
 
 from rta_supervisor.diagnostics import counters
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.retention import server_functions as retention_functions
 from rta_supervisor.session import server_functions
-from rta_supervisor.session.model import Published, SessionRef
+from rta_supervisor.session.model import Published, SessionRecord, SessionRef
 from rta_supervisor.session.records.totals_store import CALL_SESSIONS, TotalsStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import replies, scanning
@@ -54,6 +54,14 @@ class SessionStore(TotalsStore):
         `renewed`: sessions whose lifetime was renewed a moment ago.
         """
         return await map_pages(list(refs), functools.partial(self._refresh_page, renewed))
+
+    async def refresh_and_read(self, ref: SessionRef, properties: Collection[str] = ()) -> SessionRecord | None:
+        """Publish the time range of one session as `refresh` does, and give the record with it."""
+        call = server_functions.refresh(self._keys, [(ref, self._config.session.open_ttl_s)])
+        [text], record = await self.call_and_read(call, ref.identity, properties)
+        if text and not text.endswith(NO_TIME_RANGE):
+            await self._publish_time_ranges([(ref, text)])
+        return record
 
     async def _refresh_page(self, renewed: Container[SessionRef], refs: Sequence[SessionRef]) -> list[Published]:
         ttl_s = self._config.session.open_ttl_s

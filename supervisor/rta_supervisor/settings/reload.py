@@ -1,5 +1,6 @@
-"""Which settings can change while the supervisor runs, and what a changed configuration changes."""
+"""Which settings can change while the supervisor or a gateway runs, and what a changed configuration changes."""
 
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,17 @@ RELOADABLE: Final = (
 )
 """Settings or whole sections that take effect at once. All others are built into connections, keys and files."""
 
+GATEWAY_SECTIONS: Final = ("redis", "keys", "catalogue", "archive", "gateway", "log")
+"""What a gateway reads of the settings. What the supervisor reads besides is none of its business."""
+
+GATEWAY_RELOADABLE: Final = (
+    *("log", "archive", "gateway.label", "gateway.description", "gateway.addresses"),
+    *("gateway.viewers", "gateway.token_viewers", "gateway.address_viewers"),
+    *("gateway.queue_bytes", "gateway.queued_bytes", "gateway.stuck_s", "gateway.backfill_s"),
+    *("gateway.request_timeout_s", "gateway.query_chars", "gateway.query_depth"),
+)
+"""The same of a gateway. Files with tokens, keys and certificates are read again whenever they change."""
+
 
 class SettingsChange(msgspec.Struct, frozen=True):
     """The difference between the settings in force and a new configuration."""
@@ -24,17 +36,24 @@ class SettingsChange(msgspec.Struct, frozen=True):
     needs_restart: tuple[str, ...]
 
 
-def compare(old: settings_.Settings, new: settings_.Settings) -> SettingsChange:
-    """What a reload changes, and what waits for a restart."""
+def compare(
+    old: settings_.Settings,
+    new: settings_.Settings,
+    reloadable: Collection[str] = RELOADABLE,
+    sections: Collection[str] = settings_.Settings.__struct_fields__,
+) -> SettingsChange:
+    """What a reload changes, and what waits for a restart. Other `sections` are not looked at."""
     document: dict[str, Any] = msgspec.to_builtins(old)
     applied: list[str] = []
     needs_restart: list[str] = []
     for section, values in msgspec.to_builtins(new).items():
+        if section not in sections:
+            continue
         for name, value in values.items():
             dotted = f"{section}.{name}"
             if document[section][name] == value:
                 continue
-            if section in RELOADABLE or dotted in RELOADABLE:
+            if section in reloadable or dotted in reloadable:
                 document[section][name] = value
                 applied.append(dotted)
             else:

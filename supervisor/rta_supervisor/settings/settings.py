@@ -18,12 +18,14 @@ from rta_supervisor.settings.sections.catalogue import CatalogueSettings
 from rta_supervisor.settings.sections.compact import CompactSettings
 from rta_supervisor.settings.sections.control import ControlSettings
 from rta_supervisor.settings.sections.days import DaysSettings
-from rta_supervisor.settings.sections.http import HttpSettings
 from rta_supervisor.settings.sections.limits import LimitsSettings
 from rta_supervisor.settings.sections.log import LogSettings
 from rta_supervisor.settings.sections.metrics import MetricsSettings
 from rta_supervisor.settings.sections.node import NodeSettings
+from rta_supervisor.settings.sections.publish import PublishSettings
 from rta_supervisor.settings.sections.redis import RedisSettings
+from rta_supervisor.settings.sections.servers.gateway import GatewaySettings
+from rta_supervisor.settings.sections.servers.http import HttpSettings
 from rta_supervisor.settings.sections.session import SessionSettings
 from rta_supervisor.settings.sections.trim import OtherProducersSettings, StreamTrimSettings, TrimLimits, TrimSettings
 from rta_supervisor.settings.sections.webhooks import WebhookSettings
@@ -36,12 +38,14 @@ __all__ = [
     "CompactSettings",
     "ControlSettings",
     "DaysSettings",
+    "GatewaySettings",
     "HttpSettings",
     "LimitsSettings",
     "LogSettings",
     "MetricsSettings",
     "NodeSettings",
     "OtherProducersSettings",
+    "PublishSettings",
     "RedisSettings",
     "SessionSettings",
     "Settings",
@@ -74,15 +78,18 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     archive: ArchiveSettings = ArchiveSettings()
     node: NodeSettings = NodeSettings()
     http: HttpSettings = HttpSettings()
+    gateway: GatewaySettings = GatewaySettings()
     metrics: MetricsSettings = MetricsSettings()
     webhooks: WebhookSettings = WebhookSettings()
+    publish: PublishSettings = PublishSettings()
     log: LogSettings = LogSettings()
 
     def check(self) -> None:
         """Raise `BadConfiguration` for a value that is impossible by itself or with others, also of other sections."""
         sections: tuple[checks.CheckedSection, ...] = (
             *(self.redis, self.control, self.limits, self.session, self.trim, self.days, self.compact, self.catalogue),
-            *(self.other_producers, self.archive, self.node, self.http, self.metrics, self.webhooks, self.log),
+            *(self.other_producers, self.archive, self.node, self.http, self.gateway, self.metrics, self.webhooks),
+            *(self.publish, self.log),
         )
         checks.refuse_first(checks.value_rules(self))
         for checked in sections:

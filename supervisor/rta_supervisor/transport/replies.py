@@ -1,6 +1,6 @@
 """Replies of Redis as values: hashes, INFO, and XINFO of a stream that may not exist."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rta_supervisor.transport import commands, failures
@@ -42,3 +42,8 @@ async def read_stream_info(link: Link, key: str) -> dict[bytes, Any] | None:
 def last_generated_id(info: dict[bytes, Any] | None) -> str:
     """Where a stream ends, by its XINFO; `entry_ids.MIN` if it does not exist."""
     return entry_ids.MIN if info is None else info[b"last-generated-id"].decode()
+
+
+def text_names(fields: Mapping[bytes, Any]) -> dict[str, Any]:
+    """Fields with their names as text."""
+    return {name.decode(): value for name, value in fields.items()}

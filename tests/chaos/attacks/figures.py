@@ -35,8 +35,10 @@ class Figure:
         return self.limit is None or self.value <= self.limit
 
 
-def of_steps(attack: str, steps: Sequence[Step]) -> list[Figure]:
-    """Figures of what was noted while an attack had its effects."""
+def of_steps(
+    attack: str, steps: Sequence[Step], *, extra_ms: float = EXTRA_MS, range_age_ms: float = RANGE_AGE_MS
+) -> list[Figure]:
+    """Figures of what was noted while an attack had its effects. `extra_ms`, `range_age_ms`: aims beside the PING."""
     taken: dict[str, list[float]] = {}
     for step in steps:
         taken.setdefault(step.what, []).append(step.ms)
@@ -46,9 +48,9 @@ def of_steps(attack: str, steps: Sequence[Step]) -> list[Figure]:
     return [
         Figure(attack, "PING p99 ms", ping_ms),
         Figure(attack, "PING max ms", max(taken.get("ping", [0.0]))),
-        *(Figure(attack, f"{name} p99 ms", percentile(taken.get(name, []), P99), ping_ms + EXTRA_MS) for name in STEPS),
+        *(Figure(attack, f"{name} p99 ms", percentile(taken.get(name, []), P99), ping_ms + extra_ms) for name in STEPS),
         Figure(attack, "cycles", len(taken.get("close", []))),
-        Figure(attack, "range age p99 ms", percentile(taken.get("range age", []), P99), ping_ms + RANGE_AGE_MS),
+        Figure(attack, "range age p99 ms", percentile(taken.get("range age", []), P99), ping_ms + range_age_ms),
         Figure(attack, "operator max ms", max(commands or [COMMAND_MS + 1]), COMMAND_MS),
         Figure(attack, "/health max ms", max(taken.get("health", [COMMAND_MS + 1])), COMMAND_MS),
         Figure(attack, "webhook max ms", max(taken.get("webhook", [WEBHOOK_MS + 1])), WEBHOOK_MS),

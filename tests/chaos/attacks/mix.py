@@ -21,6 +21,13 @@ SHARE: Final = (0.02, 0.3)
 """How large an attack is, of its full size."""
 
 AT_ONCE: Final = 3
+
+EXTRA_MS: Final = 500.0
+RANGE_AGE_MS: Final = 1500.0
+"""Twice, and half as much again, of what one attack may do to one principal. Here 20 principals, up to three attackers
+and what earlier ones left to be served keep both cores of a small machine busy, and each of the round trips of a close
+waits for its turn among them."""
+
 SUPERVISOR_MIB: Final = 500.0
 REDIS_MIB: Final = 1500.0
 """Memory on top of that before the attacks. Attackers fill streams and hashes of their own, as any writer may."""
@@ -70,5 +77,5 @@ def _attack(host: Host, chooser: random.Random, until_s: float, resources: Resou
 
 def _judge(watched: Watch, result: Result, began_s: float) -> None:
     steps = [step for step in watched.steps() if step.at_s >= began_s]
-    result.figures = figures.of_steps(NAME, steps)
+    result.figures = figures.of_steps(NAME, steps, extra_ms=EXTRA_MS, range_age_ms=RANGE_AGE_MS)
     result.verdict = watched.verdict()

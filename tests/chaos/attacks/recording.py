@@ -51,7 +51,9 @@ class Recorder:
 
 
 def read(paths: Iterable[Path]) -> list[Step]:
-    lines = [line for path in paths if path.exists() for line in path.read_bytes().splitlines()]
+    # The last line may be half written.
+    texts = [path.read_bytes().rpartition(b"\n")[0] for path in paths if path.exists()]
+    lines = [line for text in texts for line in text.splitlines()]
     return [msgspec.json.decode(line, type=Step) for line in lines]
 
 

@@ -6,6 +6,7 @@ at. Steps and what was acknowledged are noted.
 
 import argparse
 import contextlib
+import random
 import sys
 import threading
 import time
@@ -23,6 +24,9 @@ from tests.chaos.attacks.recording import Recorder
 SAMPLES: Final = 40
 LIVE_EVERY_S: Final = 0.1
 REPLY_TIMEOUT_S: Final = 20.0
+PAUSE_SHARE: Final = (0.5, 1.5)
+"""Principals know nothing of each other: with equal pauses all of them would ask in the same moment."""
+
 ERRORS: Final = (errors.RtaError, redis.exceptions.RedisError, OSError)
 
 
@@ -39,11 +43,12 @@ class Principal:
     def cycles(self) -> None:
         """Short sessions, one after the other, until the file that says stop is there."""
         number = 0
+        chooser = random.Random(self.name)  # noqa: S311 - to be repeated
         while not self._stop.exists():
             with contextlib.suppress(*ERRORS):  # noted; the next one shows whether it got better
                 self._cycle(f"{self.name}-{number}")
             number += 1
-            time.sleep(self._pause_s)
+            time.sleep(self._pause_s * chooser.uniform(*PAUSE_SHARE))
 
     def _cycle(self, identity: str) -> None:
         with self._record.timed("open", identity):

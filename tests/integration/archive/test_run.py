@@ -3,8 +3,8 @@
 import json
 import os
 import signal
-import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,16 @@ import redis
 from rta_supervisor.archive import manifest, spark_process
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_wire import archive_spec
-from tests.integration.archive.archive_runs import REQUIRED, archive, closed, sessions_of, state
-from tests.support import archive_job_without_spark, commands
+from rta_wire.channels import config_json
+from tests.integration.archive import small_disk
+from tests.integration.archive.archive_runs import NAMES, REQUIRED, archive, closed, sessions_of, state
+from tests.support import archive_job_without_spark, commands, described_sessions, fork_server
 from tests.support.archives import waiting
+from tests.support.channel_lists import numbered
 from tests.support.proxy import Proxy
 from tests.support.waiting import wait_until
+
+CHANNELS = numbered(2)
 
 
 def folders_in(path: Path) -> list[Path]:
@@ -34,26 +39,16 @@ def rows_in(folder: Path) -> list[tuple[int, int, float]]:
     return sorted(row for table in tables for row in zip(*(table[name].to_pylist() for name in columns), strict=True))
 
 
-def run_process(url: str, path: Path, *arguments: str, kill_at: str = "") -> "subprocess.CompletedProcess[str]":
-    """The archive command as a process of its own, which kills itself at a step."""
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.support.archive_job_without_spark",
-            "archive",
-            "--path",
-            str(path),
-            "--redis-url",
-            url,
-            *arguments,
-        ],
-        env={**os.environ, "RTA_TEST_KILL_AT": kill_at},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+def run_process(url: str, path: Path, *arguments: str, kill_at: str = "") -> fork_server.Fork:
+    """The archive command as a process of its own, which kills itself at a step; waits for its end."""
+    words = ["archive", "--path", str(path), "--redis-url", url, *arguments]
+    environment = {**os.environ, "RTA_TEST_KILL_AT": kill_at}
+    with tempfile.TemporaryFile() as log:
+        process = fork_server.Fork("tests.support.archive_job_without_spark", words, environment, log)
+        process.wait(120)
+        log.seek(0)
+        print(log.read().decode())  # pytest shows it where the test failed
+    return process
 
 
 @pytest.mark.usefixtures("without_spark")
@@ -63,7 +58,7 @@ def test_a_session_is_archived_and_recorded(client: redis.Redis, url: str, tmp_p
     with sessions_of(url, RTA_CATALOGUE__PATH=str(database)) as sessions:
         session = closed(client, sessions)
         other = sessions.open("run-2", stream="rig")
-        planned = archive(url, tmp_path, "--dry-run", "--json").json()["sessions"]
+        planned = archive(url, tmp_path, "--dry-run", "--closed-only", "--json").json()["sessions"]
         assert [(session["identity"], session["samples"]) for session in planned] == [("run-1", 5)]
         [done] = archive(url, tmp_path, "--json").json()["sessions"]
         [folder] = folders_in(tmp_path)
@@ -79,7 +74,6 @@ def test_a_session_is_archived_and_recorded(client: redis.Redis, url: str, tmp_p
         [again] = archive(url, tmp_path, "--session", "run-1", "--json").json()["sessions"]
         assert (again["outcome"], again["checksum"]) == ("noted", done["checksum"])
         assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
-        commands.refused(archive(url, tmp_path, "--session", "run-2"), 65, "it is open. Close it first")
         commands.refused(archive(url, tmp_path, "--session", "run-9"), 66, "There is no session 'run-9'")
         other.close()
 
@@ -101,6 +95,38 @@ def test_a_session_is_archived_and_recorded(client: redis.Redis, url: str, tmp_p
         written.last_id,
         written.entries,
     )
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_the_configuration_is_archived_with_its_session(
+    client: redis.Redis, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The manifest names it and it stands beside: of an open session with its parts, and where Redis has no copy."""
+    database = str(tmp_path / "catalogue.sqlite")
+    monkeypatch.setenv("RTA_CATALOGUE__PATH", database)
+    with sessions_of(url, RTA_CATALOGUE__PATH=database) as sessions:
+        target = described_sessions.open_described(client, url, "run-1", CHANNELS)
+        described_sessions.append(client, target, CHANNELS, [(1, 0, 8000.0), (2, 0, 200.0)])
+        data = config_json.encode(CHANNELS)
+        name = f"config-{config_json.identifier(data)}.json"
+        [part] = archive(url, tmp_path, "--json").json()["sessions"]
+        folder = Path(part["folder"])
+        assert (part["outcome"], (folder / name).read_bytes()) == ("part", data)
+        sessions.update("run-1", configBindings=[*bindings(client), {"identifier": "by hand", "channelOffset": 9}])
+        client.unlink(NAMES.config(config_json.identifier(data)))
+        (folder / name).unlink()
+        sessions.close("run-1")
+        wait_until(lambda: waiting(client), what="the session on the list")
+        archive(url, tmp_path, "--json")
+        written = manifest.read(folder, "run-1")
+        assert written is not None
+        assert (written.configs, (folder / name).read_bytes()) == ((config_json.identifier(data),), data)
+
+
+def bindings(client: redis.Redis) -> list[dict[str, Any]]:
+    """The bindings of `run-1`."""
+    found: list[dict[str, Any]] = json.loads(client.hget("sessions:run-1", "json") or b"{}")["configBindings"]
+    return found
 
 
 @pytest.mark.usefixtures("without_spark")
@@ -188,13 +214,13 @@ def test_a_run_that_is_killed_at_any_step_is_continued(client: redis.Redis, url:
         closed(client, sessions)
         for step in archive_job_without_spark.STEPS:
             killed = run_process(url, tmp_path, kill_at=step)
-            assert killed.returncode == -signal.SIGKILL, (step, killed)
+            assert killed.returncode == -signal.SIGKILL, step
             assert len(waiting(client)) == (0 if step == "noted" else 1), step
             assert ("archived" in state(client)) == (step == "noted"), step
-            assert len(folders_in(tmp_path)) == (1 if step in ("renamed", "noted") else 0), step
+            assert len(folders_in(tmp_path)) == (1 if step in ("whole", "noted") else 0), step
             assert len(list(tmp_path.glob(".tmp-*"))) == 1, step
         resumed = run_process(url, tmp_path, "--json")
-        assert resumed.returncode == 0, resumed
+        assert resumed.returncode == 0
         assert list(tmp_path.glob(".tmp-*")) == []
         [folder] = folders_in(tmp_path)
         assert [value for _, _, value in rows_in(folder)] == [0.0, 1.0, 2.0, 3.0, 4.0]
@@ -232,26 +258,17 @@ def test_an_outage_of_redis_during_a_run_loses_nothing(
         assert waiting(client) == []
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="a small file system needs root")
 @pytest.mark.usefixtures("without_spark")
 def test_a_full_disk_is_an_error_and_loses_nothing(client: redis.Redis, url: str, tmp_path: Path) -> None:
     """No unfinished folder is in the archive; once there is room, the same command finishes."""
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip(f"no tmpfs can be mounted: {mounted.stderr.strip()}")
-    try:
-        with sessions_of(url) as sessions:
-            closed(client, sessions, bursts=200)
-            commands.refused(archive(url, tmp_path), 73, "can't be written: the disk is full")
-            assert folders_in(tmp_path) == []
-            assert len(waiting(client)) == 1
-            subprocess.run(["mount", "-o", "remount,size=8m", str(tmp_path)], check=True)
-            assert archive(url, tmp_path).code == 0
-            assert len(rows_in(folders_in(tmp_path)[0])) == 200
-    finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)
+    with small_disk.mounted(tmp_path, "4k") as disk, sessions_of(url) as sessions:
+        closed(client, sessions, bursts=200)
+        commands.refused(archive(url, tmp_path), 73, "can't be written: the disk is full")
+        assert folders_in(tmp_path) == []
+        assert len(waiting(client)) == 1
+        disk.remount("size=8m")
+        assert archive(url, tmp_path).code == 0
+        assert len(rows_in(folders_in(tmp_path)[0])) == 200
 
 
 def test_a_run_that_can_not_begin_says_why(

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import LiteralString
 
 import anyio
 import msgspec
@@ -18,7 +19,7 @@ from psycopg import sql
 
 from rta_supervisor.catalogue import factory
 from rta_supervisor.catalogue.interface import Catalogue
-from rta_supervisor.catalogue.model import CatalogueExternalId, CatalogueRow, Query
+from rta_supervisor.catalogue.model import CatalogueExternalId, CatalogueRow, ConfigInfo, ConfigRow, Query
 from rta_supervisor.settings import settings
 from rta_wire import errors
 from rta_wire.control.totals import Totals
@@ -428,13 +429,76 @@ async def test_a_catalogue_of_an_older_supervisor_has_no_external_ids(
     assert len(await catalogue.external_ids("job")) == 1
 
 
+CONFIG = ConfigRow(ConfigInfo("5" * 64, "p", "engine", 2, 1, 11, 7), b'{"a": "\xc3\xa9"}')
+
+
+async def test_the_first_configuration_of_an_identifier_stays(catalogue: Catalogue) -> None:
+    """What is saved again under its identifier changes nothing; lists have the newest first."""
+    assert await catalogue.config(CONFIG.info.identifier) is None
+    assert await catalogue.save_config(CONFIG)
+    assert not await catalogue.save_config(ConfigRow(CONFIG.info, b"{}"))
+    later = ConfigRow(msgspec.structs.replace(CONFIG.info, identifier="6" * 64, published_ms=8), bytes(3 * 2**20))
+    assert await catalogue.save_config(later)
+    assert await catalogue.config(CONFIG.info.identifier) == CONFIG.data
+    assert await catalogue.config(later.info.identifier) == later.data
+    assert await catalogue.config_infos(limit=9) == [later.info, CONFIG.info]
+    assert await catalogue.config_infos(limit=1) == [later.info]
+    assert await catalogue.has_configs(["5" * 64, "7" * 64]) == {"5" * 64}
+
+
+async def test_two_that_save_a_configuration_at_once_agree(
+    catalogue: Catalogue, catalogue_settings: settings.CatalogueSettings
+) -> None:
+    """Neither fails, and there is one row."""
+    other = create(catalogue_settings)
+    async with anyio.create_task_group() as tasks:
+        for one in (catalogue, other) * 4:
+            tasks.start_soon(one.save_config, CONFIG)
+    await other.close()
+    assert await catalogue.config_infos(limit=9) == [CONFIG.info]
+
+
+async def test_a_catalogue_of_an_older_supervisor_has_no_configurations(
+    catalogue: Catalogue, catalogue_settings: settings.CatalogueSettings
+) -> None:
+    """One that is only read has none; one that is written to gets the tables, and the version of sessions stays."""
+    await catalogue.save([ROW])
+    await catalogue.close()
+    for table in ("configs", "configs_version"):
+        drop_table(catalogue_settings, table)
+    reading = factory.create_read_only(settings.Settings(catalogue=catalogue_settings))
+    assert await reading.config(CONFIG.info.identifier) is None
+    assert await reading.config_infos(limit=9) == []
+    assert await reading.has_configs([CONFIG.info.identifier]) == set()
+    await reading.close()
+    assert await catalogue.save_config(CONFIG)
+    assert await catalogue.config(CONFIG.info.identifier) == CONFIG.data
+
+
+async def test_configurations_of_a_newer_version_are_refused_and_sessions_are_not(
+    catalogue: Catalogue, catalogue_settings: settings.CatalogueSettings
+) -> None:
+    """A later program may store configurations in another way; sessions beside them are read and written as before."""
+    await catalogue.save_config(CONFIG)
+    execute(catalogue_settings, "configs_version", "UPDATE {} SET number = 2")
+    with pytest.raises(errors.CatalogueTooNew, match="schema 2"):
+        await catalogue.config(CONFIG.info.identifier)
+    await catalogue.save([ROW])
+    assert await catalogue.get(ROW.identity) == ROW
+
+
 def drop_table(config: settings.CatalogueSettings, name: str) -> None:
+    execute(config, name, "DROP TABLE {}")
+
+
+def execute(config: settings.CatalogueSettings, table: str, statement: LiteralString) -> None:
+    """Execute a statement in which braces stand for a table."""
     if config.url:
         with psycopg.connect(config.url, autocommit=True) as connection:
-            connection.execute(sql.SQL("DROP TABLE {}.{}").format(sql.Identifier(config.schema), sql.Identifier(name)))
+            connection.execute(sql.SQL(statement).format(sql.Identifier(config.schema, table)))
     else:
-        with contextlib.closing(sqlite3.connect(config.path)) as connection:
-            connection.execute(f"DROP TABLE {name}")
+        with contextlib.closing(sqlite3.connect(config.path, isolation_level=None)) as connection:
+            connection.execute(statement.format(table))
 
 
 async def test_sessions_of_a_principal_without_large_json(catalogue: Catalogue) -> None:

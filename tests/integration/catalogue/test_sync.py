@@ -7,7 +7,7 @@ import redis
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.catalogue.sync import CatalogueSync
 from rta_supervisor.catalogue.writer import CatalogueWriter
-from rta_supervisor.recovery.recovery import Recovery
+from rta_supervisor.recovery.recovery import Recovery, RecoverySteps
 from rta_supervisor.recovery.session_restorer import SessionRestorer
 from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.state_machine import SessionEvent
@@ -45,7 +45,7 @@ async def test_a_catalogue_gets_the_ends_of_other_hosts(link: Link, tmp_path: Pa
     await link.do("UNLINK", NAMES.session_state("expired"))
     restorer = SessionRestorer(sessions, here, RecentReports())
     recovery = Recovery(
-        link, sessions, restorer, catalogue, config=supervisor_parts.required(shared_config), prepare=()
+        link, sessions, restorer, catalogue, config=supervisor_parts.required(shared_config), steps=RecoverySteps()
     )
     catalogue_sync = CatalogueSync(
         link, sessions, catalogue, shared_config, on_stale=writer.mark_changed, close_reopened=recovery.close_reopened

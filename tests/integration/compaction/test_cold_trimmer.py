@@ -34,12 +34,12 @@ from tests.support.cold_streams import (
 @pytest.mark.parametrize(
     ("trim", "remaining"),
     [
-        (settings.TrimSettings(max_entries=18), 25),
-        (settings.TrimSettings(max_entries=15), 15),
-        (settings.TrimSettings(max_entries=6), 15),
-        (settings.TrimSettings(max_entries=5), 5),
-        (settings.TrimSettings(max_entries=100, max_age_s=600), 0),
-        (settings.TrimSettings(max_entries=100, max_bytes=1), 0),
+        (settings.TrimSettings(max_entries=18, entry_s=0), 25),
+        (settings.TrimSettings(max_entries=15, entry_s=0), 15),
+        (settings.TrimSettings(max_entries=6, entry_s=0), 15),
+        (settings.TrimSettings(max_entries=5, entry_s=0), 5),
+        (settings.TrimSettings(max_entries=100, entry_s=0, max_age_s=600), 0),
+        (settings.TrimSettings(max_entries=100, entry_s=0, max_bytes=1), 0),
     ],
 )
 async def test_bounds_hold_for_live_and_cold(
@@ -61,7 +61,9 @@ async def test_live_entries_count_for_the_limits(client: redis.Redis, link: Link
     """The more is live, the less has to stay cold."""
     entries = sample_entries(20)
     fill(client, "rig", entries)
-    own_compactor = compactor(link, catalogue, cold_streams.config(trim=settings.TrimSettings(max_entries=20)))
+    own_compactor = compactor(
+        link, catalogue, cold_streams.config(trim=settings.TrimSettings(max_entries=20, entry_s=0))
+    )
     await own_compactor.sweep()
     new = old_entries([b"x"] * 10, first_ms=cold_streams.now_ms())
     fill(client, "rig", new[:9])
@@ -79,7 +81,7 @@ async def test_killed_at_every_step_of_a_trim(
 ) -> None:
     """At every step the batches of the index are there, and the next sweep removes no more than this one would have."""
     entries = sample_entries(25)
-    few = cold_streams.config(trim=settings.TrimSettings(max_entries=5))
+    few = cold_streams.config(trim=settings.TrimSettings(max_entries=5, entry_s=0))
     for step in itertools.count(1):
         client.flushdb()
         fill(client, "rig", entries)
@@ -116,7 +118,7 @@ async def test_cold_batches_wait_for_the_archive(
     client.expire(NAMES.session_state("run-1"), 60)
     client.zadd(NAMES.unarchived(), {unarchived.member: cold_streams.now_ms()})
     archive = ArchiveSettings(path="archive", required=True, max_bytes=max_bytes)
-    plain = cold_streams.config(trim=settings.TrimSettings(max_entries=5))
+    plain = cold_streams.config(trim=settings.TrimSettings(max_entries=5, entry_s=0))
     own_compactor = compactor(link, catalogue, msgspec.structs.replace(plain, archive=archive))
     await own_compactor.sweep()
     await own_compactor.sweep()

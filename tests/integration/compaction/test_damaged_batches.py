@@ -129,7 +129,7 @@ async def test_a_damaged_batch_in_the_middle_is_logged_with_its_id(
     client.xadd("cold:rig", first[1], id=first[0])
     client.xadd("cold:rig", {b"b": b"rtac and junk"}, id=second[0])
     capsys.readouterr()
-    await compactor(link, catalogue, cold_streams.config(trim=settings.TrimSettings(max_entries=5))).sweep()
+    await compactor(link, catalogue, cold_streams.config(trim=settings.TrimSettings(max_entries=5, entry_s=0))).sweep()
     assert f"can't be read: {entries[19].id}: it has version" in capsys.readouterr().out
     fill(client, "rig", old_entries([b"x"], first_ms=cold_streams.now_ms() - cold_streams.HOUR_MS))
     assert await compactor(link, catalogue).sweep() == {}

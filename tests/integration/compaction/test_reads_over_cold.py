@@ -1,4 +1,4 @@
-"""Live and cold read as one stream, with real supervisors: tail, plots and Spark, kills and pauses in between."""
+"""Live and cold read as one stream, with real supervisors: tail and Spark, kills and pauses in between."""
 
 import os
 from collections.abc import Sequence
@@ -16,11 +16,9 @@ from rta_supervisor.compaction.compactor import Compactor
 from rta_supervisor.compaction.reader import ColdReader
 from rta_supervisor.observe.tail import SessionTail
 from rta_supervisor.observe.tail_start import TailStart
-from rta_supervisor.session.model import SessionRef
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands, function_loader
 from rta_supervisor.transport.link import Link
-from rta_supervisor.web.live.plot import Plot, PlotRequest
 from rta_wire import entry_ids, limits
 from rta_wire.cold.lz4_roundtrip import RawEntry
 from rta_wire.stream import cursor
@@ -44,7 +42,7 @@ def add_closed_session(url: str, client: redis.Redis, identity: str, count: int 
     session.close()
 
 
-def test_tail_and_plots_show_the_same_after_compaction(url: str, client: redis.Redis) -> None:
+def test_tail_shows_the_same_after_compaction(url: str, client: redis.Redis) -> None:
     """Of a session that begins in the middle of a batch, and with a session that is live above what is cold."""
     with supervisors.running(url):
         for identity in ("run-1", "run-2"):
@@ -69,27 +67,6 @@ def test_tail_and_plots_show_the_same_after_compaction(url: str, client: redis.R
         session.close()
         assert run(url, "tail", "run-3", "--from-start").code == 0
         assert cold_streams.read_all(client, "rig")[: len(entries)] == entries
-    assert set(anyio.run(plot_updates, url, client)) == {"run-1", "run-2"}
-
-
-async def plot_updates(url: str, client: redis.Redis) -> dict[str, Any]:
-    """The first update of plots of two cold sessions, which each have the values 0 to 29."""
-    link = Link(settings.RedisSettings(url=url))
-    updates = {}
-    for identity in ("run-1", "run-2"):
-        number = int(control.fields(client, identity)["streamSessionId"])
-        plot = Plot(
-            link, NAMES, SessionRef(identity, "rig", number), PlotRequest.parse({"channels": "1", "window_s": "3600"})
-        )
-        await plot._read()
-        update = plot._update(is_first=True, has_new_channels=True)
-        assert update["named"] == [1]
-        assert "undecodable" not in update
-        [track] = update["tracks"] if isinstance(update["tracks"], list) else update["tracks"].values()
-        assert (min(track["low"]), max(track["high"])) == (0.0, 29.0)
-        updates[identity] = update
-    await link.close()
-    return updates
 
 
 @pytest.mark.timeout(300)
@@ -183,7 +160,7 @@ async def trimming_compactor(link: Link, catalogue: SqliteCatalogue, entries: li
     """A compactor that has moved all entries, and whose next sweep removes the oldest batch."""
     del entries, small
     await compactor(link, catalogue).sweep()
-    return compactor(link, catalogue, cold_streams.config(trim=settings.TrimSettings(max_entries=15)))
+    return compactor(link, catalogue, cold_streams.config(trim=settings.TrimSettings(max_entries=15, entry_s=0)))
 
 
 async def test_a_batch_that_is_removed_while_it_is_read(

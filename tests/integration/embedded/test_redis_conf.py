@@ -78,4 +78,6 @@ def test_the_largest_value_that_we_send_is_taken(configured: server.EmbeddedServ
         client.xadd("cold:rig", {"b": os.urandom(limits.COLD_STORED_MAX_BYTES)})
         with pytest.raises(redis.RedisError):
             client.xadd("cold:rig", {"b": bytes(limits.COLD_STORED_MAX_BYTES + 1)})
+    # The server ends a connection that sent too much.
+    with redis_client.connect(configured.url) as client:
         client.unlink("cold:rig")

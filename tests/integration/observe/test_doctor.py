@@ -38,14 +38,14 @@ def test_nothing_is_wrong(client: redis.Redis, url: str, sessions: rta_writers.S
     sessions.open("run-1", stream="rig")
     findings = run_doctor(url)
     assert problems(findings) == {"memory": "warn", "persistence": "warn"}
-    assert len(findings) == 16
+    assert len(findings) == 19
     client.config_set("maxmemory", 2**30)
     client.config_set("appendonly", "yes")
     try:
         wait_until(lambda: problems(run_doctor(url)) == {}, what="no problem")
         command = run(url, "doctor")
         assert (command.code, command.err) == (0, "")
-        assert len(command.out.splitlines()) == 16
+        assert len(command.out.splitlines()) == 19
         client.config_set("maxmemory", int(str(client.info("memory")["used_memory"])) + 100_000)
         assert problems(run_doctor(url)) == {"memory": "warn"}
         client.config_set("maxmemory", 1)

@@ -8,14 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import redis
 
 import rta_writers
 from rta_supervisor.embedded import server
-from rta_wire import errors
+from rta_wire import errors, keys
 from rta_wire.pb import control_pb2
 from rta_writers.connection import redis_client
+from rta_writers.control import configs
+from rta_writers.options.read import ReadOptions
+from rta_writers.read import batches, plan
+from rta_writers.read import channels as read_channels
 from rta_writers.write.exactly_once import ExactlyOnceAppender
 from tests.support import samples, supervisors
 from tests.support.control import document, fields, write
@@ -91,6 +96,36 @@ def test_after_an_empty_restart_open_sessions_are_back_with_their_ids(
     assert after.target.stream_session_id > session.target.stream_session_id, "ids never repeat"
     assert session.close().state == "truncated"
     assert after.close().state == "closed"
+
+
+def test_after_a_loss_readers_get_names_again(
+    forgetful: server.EmbeddedServer, watching: Supervisor, sessions: rta_writers.SessionClient, client: redis.Redis
+) -> None:
+    """The configuration is back with its session: a job that starts again keeps its ids, and rows have names."""
+    first = rta_writers.Channels.of(pa.schema([("time", pa.int64()), ("rpm", pa.float64())]))
+    session = sessions.open("run-1", stream="rig", channels=first)
+    with rta_writers.BurstWriter(session.options) as writer:
+        writer.write(pa.table({"time": [1], "rpm": [1.5]}))
+    saved(watching, "run-1", 1)
+    restart(forgetful)
+    watching.wait_for_event("redis_made_whole")
+    configs.channel_list.cache_clear()
+    more = pa.schema([("gear", pa.int8()), ("time", pa.int64()), ("rpm", pa.float64())])
+    again = sessions.open("run-1", stream="rig", channels=rta_writers.Channels.of(more))
+    with rta_writers.BurstWriter(again.options, unit="again") as writer:
+        writer.write(pa.table({"time": [2], "gear": pa.array([3], pa.int8()), "rpm": [2.5]}))
+    assert again.channels is not None
+    assert {channel.name: channel.id for channel in again.channels} == {"rpm": 1, "gear": 2}
+    names = keys.Keys()
+    assert client.get(names.config(first.identifier)) == first.data
+    options = ReadOptions(redis_url=forgetful.url, session="run-1", fail_on_data_loss=False)
+    options = read_channels.resolve(client, options)
+    ranges = plan.plan_batch(client, options)
+    bindings = read_channels.read_bindings(client, options, ranges[0].identities)
+    found = [batch for one in ranges for batch in batches.read_batches(options, one, batches.RowFilter(), bindings)]
+    rows = [(row["name"], row["time"], row["value"]) for batch in found for row in batch.to_pylist()]
+    assert sorted(rows) == [("gear", 2, 3.0), ("rpm", 2, 2.5)]
+    assert again.close().state == "truncated"
 
 
 def test_progress_that_no_file_has_yet_is_missed_all_the_same(forgetful: server.EmbeddedServer) -> None:

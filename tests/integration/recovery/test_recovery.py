@@ -4,6 +4,8 @@ import pytest
 import redis
 
 import rta_writers
+from rta_supervisor.channels.store import ConfigStore
+from rta_supervisor.channels.sync import ConfigSync
 from rta_supervisor.recovery.resurrection import Resurrection
 from rta_supervisor.session.state_machine import SessionEvent
 from rta_supervisor.settings import settings
@@ -90,7 +92,12 @@ async def test_a_closed_session_gets_newer_json_where_somebody_asks(world: World
     await world.catalogue_writer.flush()
     newer = session.dump({**session.parse((await world.record()).document), "group": "newer"}).decode()
     await world.save(json=newer)
-    resurrection = Resurrection(world.link, world.sessions, world.restorer, world.catalogue, settings.Settings())
+    store = ConfigStore(world.link, keys.Keys(), world.catalogue)
+    configs = ConfigSync(world.link, settings.Settings(), store, world.catalogue)
+    resurrection = Resurrection(
+        *(world.link, world.sessions, world.restorer, world.catalogue, settings.Settings()),
+        restore_configs=configs.restore,
+    )
     request = control_pb2.ResurrectSession(request_id="one", identity="run-1")
     reply = await resurrection.serve(control_entry("operator"), request)
     assert reply.state == "closed"

@@ -29,7 +29,7 @@ class ArchivedStream:
         self.client = client
         self.config = settings.Settings(
             redis=settings.RedisSettings(url=url),
-            trim=settings.TrimSettings(max_entries=4, min_retention_s=0, exact=True),
+            trim=settings.TrimSettings(max_entries=4, entry_s=0, min_retention_s=0, exact=True),
             archive=sections_archive.ArchiveSettings(**{"path": "/nowhere", "required": True, **archive_settings}),
         )
         for number in range(1, 41):
@@ -53,7 +53,9 @@ class ArchivedStream:
 
     def sweep(self, **trim_settings: Any) -> trimmer.TrimResult:
         """Trim to 4 entries, unless other settings are given."""
-        trim = settings.TrimSettings(**{"max_entries": 4, "min_retention_s": 0, "exact": True, **trim_settings})
+        trim = settings.TrimSettings(
+            **{"max_entries": 4, "entry_s": 0, "min_retention_s": 0, "exact": True, **trim_settings}
+        )
 
         async def sweep() -> trimmer.TrimResult:
             link = Link(self.config.redis)

@@ -39,7 +39,7 @@ def add_session(client: redis.Redis, identity: str, stream: str, updated_ms: Any
 
 def config(**changes: Any) -> settings.Settings:
     return settings.Settings(
-        trim=settings.TrimSettings(max_entries=10, min_retention_s=60, exact=True, idle_stream_s=1),
+        trim=settings.TrimSettings(max_entries=10, entry_s=0, min_retention_s=60, exact=True, idle_stream_s=1),
         other_producers=settings.OtherProducersSettings(**changes),
     )
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from rta_supervisor.embedded import server
 from rta_supervisor.retention import server_functions as retention_functions
+from rta_supervisor.retention.trim_requests import rules
 from rta_supervisor.retention.trimmer import Trimmer, TrimResult
 from rta_supervisor.session import server_functions as session_functions
 from rta_supervisor.settings import settings
@@ -44,7 +45,8 @@ def clock() -> Clock:
 
 
 def config(**changes: Any) -> settings.Settings:
-    return settings.Settings(trim=settings.TrimSettings(**changes))
+    """Where a test does not say otherwise, `max_entries` alone counts, however small the entries are."""
+    return settings.Settings(trim=settings.TrimSettings(**{"entry_s": 0, **changes}))
 
 
 def now_ms() -> int:
@@ -97,15 +99,85 @@ async def test_small_entries_are_removed_by_the_node(client: redis.Redis, link: 
     assert read_ids(client, "rig") == entries[-120:]
 
 
+SMALL: dict[str, Any] = {"max_entries": 100, "entry_s": 0.5, "entry_bytes": 10_000, "exact": True}
+"""Beyond 100 entries those of the last 50 s stay, in 1 MB at most."""
+
+
+@pytest.mark.parametrize("age_s", [0, 7200], ids=["busy", "idle for two hours"])
+async def test_many_small_entries_stay_as_long_as_few_large_ones(client: redis.Redis, link: Link, age_s: int) -> None:
+    """Ten times as many entries are not a tenth of the history, also where nothing was added for long."""
+    last_ms = now_ms() - age_s * 1000
+    entries = [f"{last_ms - 100 * n}-0" for n in reversed(range(1000))]
+    fill(client, "rig", entries, b"x")
+    assert await Trimmer(link, config(**SMALL)).sweep() == TrimResult({"rig": 499})
+    assert read_ids(client, "rig") == entries[-501:]
+    assert await Trimmer(link, config(**SMALL)).sweep() == TrimResult()
+
+
+async def test_small_entries_that_take_much_memory_go(client: redis.Redis, link: Link) -> None:
+    """The memory of a stream is bounded by what `max_entries` stands for, and `max_entries` stay in any case."""
+    entries = [f"{now_ms() - n}-0" for n in reversed(range(1000))]
+    fill(client, "rig", entries, b"x" * 2000)
+    await Trimmer(link, config(**SMALL)).sweep()
+    kept = read_ids(client, "rig")
+    assert kept == entries[-len(kept) :]
+    usage: Any = client.memory_usage("stream:rig", samples=0)
+    assert 300 < len(kept) < 600
+    assert 600_000 < usage <= 1_100_000
+    await Trimmer(link, config(**{**SMALL, "entry_bytes": 1})).sweep()
+    assert read_ids(client, "rig") == entries[-100:]
+
+
+@pytest.mark.parametrize(("changes", "kept"), [({"max_bytes": 100_000}, 50), ({"max_age_s": 2}, 20)])
+async def test_small_entries_obey_the_other_limits(
+    client: redis.Redis, link: Link, changes: dict[str, Any], kept: int
+) -> None:
+    """Limits by memory and age hold for them as for all."""
+    fill(client, "rig", [f"{now_ms() - 100 * n}-0" for n in reversed(range(400))], b"x" * 1000)
+    await Trimmer(link, config(**{**SMALL, **changes})).sweep()
+    assert kept / 2 < len(read_ids(client, "rig")) < kept * 2.5
+
+
+async def test_small_entries_go_where_redis_has_little_room(client: redis.Redis, link: Link) -> None:
+    """Beyond half of its memory `max_entries` counts again, and a full Redis is not filled by what might go."""
+    fill(client, "rig", entries := numbered_ids(400), b"x")
+    used: Any = client.info("memory")
+    for maxmemory, kept in ((3 * used["used_memory"], 400), (int(1.5 * used["used_memory"]), 100)):
+        client.config_set("maxmemory", maxmemory)
+        try:
+            await Trimmer(link, config(**SMALL)).sweep()
+        finally:
+            client.config_set("maxmemory", 0)
+        assert read_ids(client, "rig") == entries[-kept:]
+
+
 async def test_one_call_removes_a_bounded_number(client: redis.Redis, link: Link) -> None:
     """However long a stream is, so that Redis is not blocked for long."""
     fill(client, "rig", numbered_ids(2500))
     for exact in (False, True):
-        limits = settings.TrimSettings(max_entries=1, exact=exact).limits_for("rig")
+        limits = settings.TrimSettings(max_entries=1, entry_s=0, exact=exact).limits_for("rig")
         assert (
             await link.do(*retention_functions.trim("rig", limits, entry_ids.MAX))
             == retention_functions.CALL_MAX_ENTRIES
         )
+
+
+@pytest.mark.parametrize("exact", [False, True])
+async def test_one_call_removes_a_bounded_number_of_bytes(client: redis.Redis, link: Link, exact: bool) -> None:
+    """Large entries go a few at a time, also behind a node of small ones that only goes as a whole."""
+    fill(client, "rig", numbered_ids(100, first_ms=1), b"x")
+    large = numbered_ids(150, first_ms=1000)
+    fill(client, "rig", large, b"x" * 300_000)
+    calls = removing_calls(client)
+    assert await Trimmer(link, config(max_entries=10, exact=exact)).sweep() == TrimResult({"rig": 240})
+    assert read_ids(client, "rig") == large[-10:]
+    few = rules.CALL_MAX_BYTES // 150_000
+    assert removing_calls(client) - calls >= 140 // few
+
+
+def removing_calls(client: redis.Redis) -> int:
+    stats: Any = client.info("commandstats")
+    return int(stats["cmdstat_xtrim"]["calls"]) if "cmdstat_xtrim" in stats else 0
 
 
 @pytest.mark.parametrize("exact", [False, True])

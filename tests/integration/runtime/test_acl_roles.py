@@ -57,7 +57,7 @@ def commands(admin: redis.Redis) -> dict[str, int]:
     return arities
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", [*ROLES, "gateway"])
 def test_every_command_of_the_server(acl_server: server.EmbeddedServer, admin: redis.Redis, role: str) -> None:
     """Signed in as a role, each command is tried: those of its file are let through, all others are refused."""
     granted = acl.granted(admin, role)
@@ -105,6 +105,7 @@ ALLOWED: dict[str, list[tuple[Any, ...]]] = {
         ("EXISTS", "rtas:node:x"),
         ("HMGET", "rtas:node:x", "template"),
         ("HGET", "rtas:st:{sessions:run}", "state"),
+        ("GET", "rtas:config:x"),
         ("MULTI",),
         ("EXEC",),
     ],
@@ -126,6 +127,7 @@ ALLOWED: dict[str, list[tuple[Any, ...]]] = {
         ("HGET", "rtas:cold", "rig-4.a"),
         ("ZRANGE", "rtas:days:rig-4.c", 0, -1),
         ("HMGET", "rtas:node:last", "template"),
+        ("GET", "rtas:config:x"),
     ],
     "supervisor": [
         ("XADD", "stream:any", "*", "id", 1, "data", "x"),

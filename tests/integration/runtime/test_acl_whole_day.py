@@ -19,6 +19,7 @@ from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_writers.connection import redis_client
+from rta_writers.control import configs
 from rta_writers.options import read as options_read
 from rta_writers.read import batches
 from rta_writers.read import plan as read_plan
@@ -47,6 +48,7 @@ QUICKLY = {
     "RTA_CONTROL__PRINCIPALS": '["rig-4", "rig-5"]',
     "RTA_TRIM__EVERY_S": "0.1",
     "RTA_TRIM__MAX_ENTRIES": "5",
+    "RTA_TRIM__ENTRY_S": "0",
     "RTA_TRIM__MAX_BYTES": "100000",
     "RTA_TRIM__MAX_AGE_S": "600",
     "RTA_TRIM__EXACT": "true",
@@ -105,7 +107,7 @@ def write(sessions: rta_writers.SessionClient) -> None:
 
 
 def read(url: str) -> None:
-    """A reader's: the list of streams, a session's hash, its entries as they come, and the same as columns."""
+    """A reader's: the list of streams, a session's hash, its entries, the same as columns, a configuration."""
     with redis_client.connect(url) as client:
         assert b"rig-4.a" in client.smembers("streams")
         assert client.sismember("streams", "rig-4.a")
@@ -120,6 +122,8 @@ def read(url: str) -> None:
             options = options_read.ReadOptions.parse({"redisUrl": url, "failOnDataLoss": "false", **selection})
             for entry_range in read_plan.plan_batch(client, options):
                 list(batches.read_batches(options, entry_range, batches.RowFilter()))
+        with pytest.raises(errors.UnknownConfig):
+            configs.fetch(client, keys.Keys(), "0" * 64)
 
 
 async def look_for_functions(url: str) -> None:

@@ -1,6 +1,7 @@
 """Several supervisors on one Redis: duties and messages of a killed one move in time, and work is shared."""
 
 import contextlib
+import json
 import signal
 import time
 from collections.abc import Iterator
@@ -11,7 +12,8 @@ import redis
 
 import rta_writers
 from rta_supervisor.nodes import leases as nodes_leases
-from rta_wire import keys
+from rta_wire import keys, session
+from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from tests.support import samples, supervisors
@@ -101,3 +103,62 @@ def test_work_is_shared_and_sessions_come_out_right(url: str, client: redis.Redi
             kinds = samples.kinds(client, run.target.stream, run.target.stream_session_id)
             assert (kinds[0], kinds[-1], kinds.count("timestamped_data")) == ("session_json", "session_json", 4)
             assert kinds.count("session_json") == 2
+
+
+def test_requests_of_many_principals_survive_a_kill(url: str, client: redis.Redis) -> None:
+    """Killed with requests of twelve principals in hand: another supervisor claims them all, each session is opened or
+    closed once, each request gets one reply, and none stays unacknowledged."""
+    principals = [f"p{number}" for number in range(12)]
+    environment = {
+        "RTA_NODE__LEASE_S": "0.5",
+        "RTA_CONTROL__RETRY_S": "60",
+        "RTA_CONTROL__PRINCIPALS": json.dumps(principals),
+    }
+    older, newer = ([[f"{name}-{kind}{number}" for number in range(10)] for name in principals] for kind in "on")
+    # By principal: sessions that were open before and are closed, and those that are opened.
+
+    def ask(requests: dict[str, list[messages.Request]]) -> list[str]:
+        """Send requests of each principal. Gives the keys of their replies."""
+        with client.pipeline(transaction=False) as batch:
+            for principal, some in requests.items():
+                for request in some:
+                    batch.xadd(NAMES.requests(principal), {"m": messages.pack(request)})
+            batch.execute()
+        return [NAMES.reply(request.request_id) for some in requests.values() for request in some]
+
+    def opening(name: str, stream: str) -> control_pb2.OpenSession:
+        text = session.dump(session.build(name)).decode()
+        return control_pb2.OpenSession(request_id=f"open-{name}", identity=name, stream=stream, session_json=text)
+
+    def closing(name: str) -> control_pb2.CloseSession:
+        return control_pb2.CloseSession(request_id=f"close-{name}", identity=name, state="closed")
+
+    def pending() -> list[int]:
+        return [client.xpending(NAMES.requests(name), keys.CONTROL_GROUP)["pending"] for name in principals]
+
+    with many(url, 1, environment) as [first]:
+        opened = ask({name: [opening(one, name) for one in some] for name, some in zip(principals, older, strict=True)})
+        wait_until(lambda: client.exists(*opened) == len(opened), what="the older sessions open")
+        wait_until(lambda: not any(pending()), what="their requests acknowledged")
+        replies = ask(
+            {
+                name: [
+                    request for one, two in zip(old, new, strict=True) for request in (closing(one), opening(two, name))
+                ]
+                for name, old, new in zip(principals, older, newer, strict=True)
+            }
+        )
+        wait_until(lambda: all(pending()), what="requests of each principal in hand")
+        first.kill()
+        assert all(pending()), "it was killed too late"
+        with many(url, 1, environment) as [second]:
+            wait_until(lambda: client.exists(*replies) == len(replies), what="a reply to each request")
+            wait_until(lambda: not any(pending()), what="all requests acknowledged")
+            assert {client.llen(reply) for reply in replies} == {1}
+            assert second.events("messages_inherited"), "nothing was claimed"
+    for names, state, kinds in ((older, "closed", ["session_json"] * 2), (newer, "open", ["session_json"])):
+        for principal, some in zip(principals, names, strict=True):
+            for name in some:
+                assert document(client, name)["state"] == state
+                number = int(fields(client, name)["streamSessionId"])
+                assert samples.kinds(client, principal, number) == kinds

@@ -21,6 +21,7 @@ from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
 UNITS = [ROOT / "systemd" / name for name in ("rta-supervisor.service", "rta-supervisor@.service")]
+GATEWAY = ROOT / "systemd" / "rta-gateway.service"
 ARCHIVE = [ROOT / "systemd" / name for name in ("rta-archive.service", "rta-archive.timer")]
 EXPOSURE_MAX = 1.5
 
@@ -46,7 +47,7 @@ def placed(unit: Path, directory: Path) -> Path:
 
 
 @needs_analyze
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+@pytest.mark.parametrize("unit", [*UNITS, GATEWAY], ids=lambda unit: unit.name)
 def test_systemd_has_nothing_to_say_about_the_units(unit: Path, tmp_path: Path) -> None:
     """`verify` ends well on keys that it does not know: it must be silent."""
     process = analyze("verify", placed(unit, tmp_path))
@@ -77,7 +78,7 @@ def placed_name(unit: Path) -> Path:
 
 
 @needs_analyze
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+@pytest.mark.parametrize("unit", [*UNITS, GATEWAY], ids=lambda unit: unit.name)
 def test_the_units_leave_little_exposed(unit: Path) -> None:
     """By systemd's own measure, from 0 to 10."""
     process = analyze("security", "--offline=true", "--no-pager", unit)

@@ -5,6 +5,8 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 import redis
 
@@ -13,6 +15,7 @@ from rta_supervisor.observe.tail import SourceTail
 from rta_supervisor.observe.tail_start import TailStart
 from rta_supervisor.retention.day_index import DayIndex
 from rta_supervisor.retention.day_sweep import DaySweep
+from rta_supervisor.session.records.reader import RecordReader
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands, server_check
 from rta_supervisor.transport.link import Link
@@ -129,6 +132,33 @@ async def test_moved_and_half_moved_slots_are_found(link: Link, cluster: cluster
     assert await link.do_all([("INCR", name) for name in tagged]) == [rounds + 1] * 20
     assert rounds > 2, "the move was over too soon"
     await link.do_all([("UNLINK", name) for name in tagged])
+
+
+async def test_a_record_is_read_after_the_command_also_while_its_slot_moves(
+    link: Link, cluster: clusters.Cluster, sessions: rta_writers.SessionClient
+) -> None:
+    """One of a session's keys is on another node already: the command on both has to wait, and what is read with it
+    is what it left, not what stood there before."""
+    sessions.session("half-moved", stream="rig-half-moved")
+    state, document = keys.Keys().session_state("half-moved"), keys.Keys().session("half-moved")
+    records = RecordReader(link, settings.Settings())
+    source = cluster.owner(state)
+    target = (source + 1) % 3
+    cluster.begin_move(state, target)
+    answers: list[Any] = []
+
+    async def remove() -> None:
+        answers.extend(await records.call_and_read(("UNLINK", state, document), "half-moved"))
+
+    def is_refused() -> bool:
+        stats: Any = cluster.clients[source].info("errorstats")
+        return "errorstat_TRYAGAIN" in stats
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(remove)
+        await anyio.to_thread.run_sync(lambda: wait_until(is_refused, what="a command that has to be tried again"))
+        await anyio.to_thread.run_sync(cluster.move, state, target)
+    assert answers == [2, None]
 
 
 async def test_every_node_has_to_keep_what_it_has(link: Link, cluster: clusters.Cluster) -> None:

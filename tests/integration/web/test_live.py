@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -184,63 +185,32 @@ def test_one_session(client: redis.Redis, sessions: rta_writers.SessionClient, s
     assert '"Big": 9007199254740993' in details["json"]
     assert web.get(base, "/ui/session?identity=nobody").status == 404
     assert web.get(base, "/ui/session").status == 400
-    assert web.get(base, "/ui/plot?identity=nobody").status == 404
-    assert web.get(base, f"/ui/plot?identity={quote(identity)}&window_s=x").status == 400
 
 
-def test_a_plot_follows_the_stream(client: redis.Redis, sessions: rta_writers.SessionClient, site: Supervisor) -> None:
-    """The lowest and highest value of each step, of this session alone, and more as samples are added."""
-    base = web.address(site)
-    session, other = sessions.session("run-1", stream="plot"), sessions.session("run-2", stream="plot")
-    times = samples.START_NS + np.arange(1000, dtype=np.int64) * 10_000_000
-    values = np.sin(np.arange(1000) / 50)
-    append(client, session, [1, 2, 7], times[:600], values[:600])
-    append(client, other, [1, 2, 7], times, values + 100)
-    client.xadd("stream:plot", {"id": str(session.target.stream_session_id), "data": b"junk"})
-    with sse_client.connect(base, "/ui/plot?identity=run-1&channels=2,7&steps=100&window_s=10") as page:
-        first = page.until(lambda update: update.get("tracks"))
-        assert (first["named"], first["chosen"], first["undecodable"]) == ([1, 2, 7], [2, 7], 1)
-        assert sorted(first["tracks"]) == ["2", "7"]
-        append(client, session, [1, 2, 7], times, values)
-        more = page.until(lambda update: update.get("tracks"))
-    plotted: dict[str, dict[int, tuple[float, float]]] = {"2": {}, "7": {}}
-    for update in (first, more):
-        for channel, track in update["tracks"].items():
-            plotted[channel].update(zip(track["at"], zip(track["low"], track["high"], strict=True), strict=True))
-    numbers = times // 100_000_000
-    expected = {int(n): (values[numbers == n].min(), values[numbers == n].max()) for n in np.unique(numbers)}
-    window = {number: pair for number, pair in expected.items() if number > more["last"] - 100}
-    assert more["last"] == max(expected)
-    for steps in plotted.values():
-        assert {number: pair for number, pair in steps.items() if number > more["last"] - 100} == window
-
-
-def test_a_plot_follows_a_source_over_its_days(client: redis.Redis, site: Supervisor) -> None:
-    """All sessions of all its days in one plot: those of two days that grow at once, and of one that begins later. The
-    days are one line of the table of streams."""
+def test_the_days_of_a_source_are_one_line(client: redis.Redis, site: Supervisor) -> None:
+    """The table of streams has one line for a source; its streams can be asked for; other names are refused."""
     base = web.address(site)
     add_samples(client, "car.20260105", 1, range(10))
     add_samples(client, "car.20260106", 2, range(10, 20))
     assert web.get(base, "/ui/stream?stream=car").json() == {"streams": ["car", "car.20260105", "car.20260106"]}
-    with sse_client.connect(base, "/ui/plot?stream=car&channels=1&steps=100&window_s=10") as page:
-        first = page.until(lambda update: update.get("tracks"))
-        add_samples(client, "car.20260105", 1, range(20, 30))
-        second = page.until(lambda update: update.get("tracks"))
-        add_samples(client, "car.20260107", 3, range(30, 40))
-        third = page.until(lambda update: update.get("tracks"))
-    assert [sorted(update["tracks"]["1"]["low"]) for update in (first, second, third)] == [
-        [float(n) for n in range(20)],
-        [float(n) for n in range(20, 30)],
-        [float(n) for n in range(30, 40)],
-    ]
     with sse_client.connect(base, "/ui/events") as page:
         rows = page.until(lambda update: update.get("rest"))["rest"]["streams"]
     [row] = [row for row in rows if row["stream"].startswith("car")]
-    assert (row["stream"], row["entries"]) == ("car", 4)
-    for path in ("/ui/plot?stream=cra", "/ui/stream?stream=cra"):
-        assert web.get(base, path).status == 404
-    for path in ("/ui/plot?stream=a%20b", "/ui/stream?stream="):
-        assert web.get(base, path).status == 400
+    assert (row["stream"], row["entries"]) == ("car", 2)
+    assert web.get(base, "/ui/stream?stream=cra").status == 404
+    assert web.get(base, "/ui/stream?stream=").status == 400
+
+
+def test_the_viewer_is_found(redis_server: server.EmbeddedServer) -> None:
+    """The page learns where the viewer is: as configured, else where a gateway listens on this host, else nowhere."""
+    port = server.free_port()
+    with supervisors.running(redis_server.url, {"RTA_GATEWAY__PORT": str(port)}) as beside:
+        assert web.get(web.address(beside), "/ui/viewer").json() == {}
+        with socket.create_server(("127.0.0.1", port)):
+            viewer = web.get(web.address(beside), "/ui/viewer").json()
+    assert viewer == {"scheme": "http", "port": port, "isLocal": True}
+    with supervisors.running(redis_server.url, {"RTA_HTTP__VIEWER_URL": "https://viewer.example/"}) as named:
+        assert web.get(web.address(named), "/ui/viewer").json() == {"url": "https://viewer.example/"}
 
 
 def add_samples(client: redis.Redis, stream: str, number: int, values: range) -> None:

@@ -20,6 +20,8 @@ def test_a_burst_writer_goes_on_where_it_was_killed(client: redis.Redis, target:
     killed = rta_writers.BurstWriter(target.options(), unit="recorder")
     killed.write(long(700))
     killed.flush()
+    with pytest.warns(ResourceWarning, match="700 rows, open\\) was not closed"):
+        del killed
     with rta_writers.BurstWriter(target.options(), unit="recorder") as writer:
         writer.samples(*(long(1000).column(name) for name in ("channel", "time", "value")))
     assert stream_content.samples(client, "rig", 7) == expected(1000)

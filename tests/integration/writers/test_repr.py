@@ -12,6 +12,7 @@ from rta_writers.control.session import ClosedSession
 from rta_writers.options.read import ReadOptions
 from rta_writers.options.target import Target
 from rta_writers.options.write import WriteOptions
+from tests.support.channel_lists import ENGINE, numbered
 
 URL = "redis://me:secret@host:1/0"
 START_NS = 1_700_000_000_000_000_000
@@ -83,6 +84,7 @@ def test_every_public_class_has_a_text_of_its_own() -> None:
     classes = [cls for cls in public if isinstance(cls, type)]
     assert [cls.__name__ for cls in classes] == [
         "BurstWriter",
+        "Channels",
         "Session",
         "SessionClient",
         "SessionGroup",
@@ -91,3 +93,9 @@ def test_every_public_class_has_a_text_of_its_own() -> None:
     for cls in (*classes, ClosedSession):
         assert "__repr__" in vars(cls), cls
     assert not re.search("object at 0x", str(Totals()))
+
+
+def test_a_list_of_channels_shows_how_many_and_some_names() -> None:
+    """And not all of them: there may be thousands."""
+    assert str(rta_writers.Channels(ENGINE)) == "Channels(3 channels of 'engine': rpm, speed, gear)"
+    assert str(rta_writers.Channels(numbered(9))) == "Channels(9 channels of 'rta': c1, c2, c3, c4, c5, ...)"

@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from rta_supervisor.archive import finalize as archive_finalize
-from rta_supervisor.archive import manifest, verify
-from rta_supervisor.archive.plan import ArchiveCandidate
+from rta_supervisor.archive import verify
+from rta_supervisor.archive.plan import ArchiveCandidate, PlannedPart
 from rta_wire import archive_spec
+from rta_wire.archive.folder import SessionArchive
+from rta_wire.archive.manifest import Manifest
 from rta_wire.session import State
 
 NOON_MS = 1_778_932_800_000
@@ -30,9 +32,24 @@ def candidate(number: int = 7, **changes: Any) -> ArchiveCandidate:
     return ArchiveCandidate(**{**fields, **changes})
 
 
-def finalize(
-    session: ArchiveCandidate, result: archive_spec.SessionResult, staging: Path, archive: Path
-) -> manifest.Manifest:
-    """Verify the files of a session, and move them from the staging folder into the archive."""
+def planned(session: ArchiveCandidate, **changes: Any) -> PlannedPart:
+    """The first part of a session, or another one."""
+    fields: dict[str, Any] = {
+        "archive": SessionArchive(session.identity),
+        "number": 1,
+        "after": session.position,
+        "until": "999-0",
+        "added": 100,
+    }
+    return PlannedPart(session, **{**fields, **changes})
+
+
+def finalize(session: ArchiveCandidate, result: archive_spec.SessionResult, staging: Path, archive: Path) -> Manifest:
+    """Verify the files of a closed session, and move them from the staging folder into the archive."""
     contents = verify.read_files(session.stream_session_id, result.files, staging)
-    return archive_finalize.finalize(session, result, contents, staging, archive)
+    part = planned(session)
+    missing = archive_finalize.describe_missing(part, result)
+    if result.entries:
+        archive_finalize.finalize_part(part, result, contents, staging, archive)
+        missing = ()
+    return archive_finalize.finalize_whole(session, archive, missing)

@@ -9,7 +9,7 @@ from rta_supervisor.archive import finalize as archive_finalize
 from rta_supervisor.archive import manifest
 from rta_wire import archive_spec, errors
 from tests.support.archived_sessions import bursts, write
-from tests.unit.archive.candidates import candidate, finalize
+from tests.unit.archive.candidates import candidate, finalize, planned
 
 
 def test_verified_files_get_a_manifest_and_their_folder(tmp_path: Path) -> None:
@@ -22,14 +22,14 @@ def test_verified_files_get_a_manifest_and_their_folder(tmp_path: Path) -> None:
         new = finalize(candidate(samples=2), result, staging, archive)
         folder = archive / "date=2026-05-16" / "source=rig" / "session=run-7-7"
         names = {path.name for path in folder.iterdir()}
-        assert names == {"manifest.json", "session.json", *(file.name for file in result.files)}
+        assert names == {"part-00001.json", "manifest.json", "session.json", *(file.name for file in result.files)}
         assert (folder / "session.json").read_bytes() == candidate().document
         assert manifest.read(folder, "run-7") == new
         assert new.complete
-        assert new.rows == {"samples": 2, "events": 0}
+        assert new.rows == {"samples": 2, "events": 0, "messages": 2}
         assert (new.entries, new.first_id, new.last_id) == (2, "10-0", "11-0")
         checksums.add(new.checksum)
-        assert not (staging / "7").exists()
+        assert not list((staging / "7").glob("*-00001-*"))
     assert len(checksums) == 1
 
 
@@ -48,12 +48,16 @@ def test_files_that_differ_from_the_stream_never_get_a_manifest(tmp_path: Path) 
 def test_what_is_missing_is_in_the_manifest(tmp_path: Path) -> None:
     """Samples that were reported and are gone, a beginning that was trimmed, and a session without any entry."""
     whole = write(tmp_path, 7, bursts([1, 1], [1, 2], [0.5, 0.25]))
-    assert archive_finalize.describe_missing(candidate(samples=2), whole) == ()
-    assert archive_finalize.describe_missing(candidate(samples=3), whole) == ("1 of 3 samples that were reported",)
+    assert archive_finalize.describe_missing(planned(candidate(samples=2)), whole) == ()
+    assert archive_finalize.describe_missing(planned(candidate(samples=3)), whole) == (
+        "1 of 3 samples that were reported",
+    )
     cut = write(tmp_path, 8, bursts([1, 1], [1, 2], [0.5, 0.25])[1:])
-    assert archive_finalize.describe_missing(candidate(samples=2), cut) == ("entries before 10-0: they were trimmed",)
+    assert archive_finalize.describe_missing(planned(candidate(samples=2)), cut) == (
+        "entries before 10-0: they were trimmed",
+    )
     nothing = archive_spec.SessionResult(7)
-    assert "all of its entries" in archive_finalize.describe_missing(candidate(), nothing)[0]
+    assert "all of its entries" in archive_finalize.describe_missing(planned(candidate()), nothing)[0]
     empty = finalize(candidate(9), archive_spec.SessionResult(9), tmp_path, tmp_path / "archive")
     assert not empty.complete
     assert empty.files == ()

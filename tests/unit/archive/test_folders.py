@@ -6,6 +6,7 @@ import pytest
 
 from rta_supervisor.archive import folders
 from rta_wire import errors
+from rta_wire.archive import names
 from tests.unit.archive.candidates import NOON_MS
 
 
@@ -23,11 +24,11 @@ def test_one_run_has_the_staging_folder(tmp_path: Path) -> None:
 
 def test_names_of_folders_are_safe() -> None:
     """Whatever an identity holds. The session id makes them unique, and the date is that of the opening in UTC."""
-    folder = folders.session_folder("rig", NOON_MS, "../../etc/passwd é {}" + "x" * 300, 7)
+    folder = names.session_folder("rig", NOON_MS, "../../etc/passwd é {}" + "x" * 300, 7)
     assert folder.parts[:2] == ("date=2026-05-16", "source=rig")
     assert len(folder.parts) == 3
     assert folder.parts[2].startswith("session=.._.._etc_passwd")
     assert folder.parts[2].endswith("x-7")
     assert len(folder.parts[2]) < 120
-    assert folders.day(NOON_MS + 12 * 3_600_000 - 1) == "2026-05-16"
-    assert folders.day(NOON_MS + 12 * 3_600_000) == "2026-05-17"
+    assert names.day(NOON_MS + 12 * 3_600_000 - 1) == "2026-05-16"
+    assert names.day(NOON_MS + 12 * 3_600_000) == "2026-05-17"

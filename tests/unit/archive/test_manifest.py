@@ -15,13 +15,13 @@ def test_damage_is_an_error_with_its_reason(tmp_path: Path) -> None:
     finalize(candidate(), write(tmp_path, 7, bursts([1], [1], [1.0])), tmp_path, tmp_path)
     folder = tmp_path / candidate().folder
     path, text = folder / "manifest.json", (folder / "manifest.json").read_text()
-    [file] = folder.glob("part-*")
+    [file] = folder.glob("part-*.parquet")
     for damage, reason in (
         (lambda: path.write_text(text.replace('"samples": 1', '"samples": 2')), "contradicts itself"),
         (lambda: path.write_text("{"), "can't be read"),
         (lambda: (path.write_text(text), file.write_bytes(b"half")), "has 4 bytes"),
         (file.unlink, "is gone"),
-        (path.unlink, "no manifest"),
+        (lambda: (path.rename(folder / "a"), (folder / "part-00001.json").rename(folder / "b")), "no manifest"),
     ):
         damage()
         with pytest.raises(errors.ArchiveDamaged, match=reason):

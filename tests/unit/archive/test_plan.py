@@ -5,7 +5,7 @@ import pytest
 from rta_supervisor.archive import plan
 from rta_supervisor.archive.plan import ArchiveFilter
 from rta_supervisor.settings.sections.archive import ArchiveSettings, ArchiveSourceSettings
-from tests.unit.archive.candidates import NOON_MS, candidate
+from tests.unit.archive.candidates import NOON_MS, candidate, planned
 
 
 @pytest.mark.parametrize(
@@ -25,20 +25,20 @@ def test_what_a_filter_selects(archive_filter: ArchiveFilter, selected: list[int
 
 def test_sessions_of_a_stream_are_read_together() -> None:
     """A thousand short sessions are one reading of their stream, from the lowest position on; more are two."""
-    candidates = [candidate(n, position=f"{n + 8}-5") for n in range(1000, 0, -1)]
+    candidates = [planned(candidate(n, position=f"{n + 8}-5")) for n in range(1000, 0, -1)]
     [only_pass] = plan.passes(candidates, ArchiveSettings())
     [stream] = only_pass.streams
     assert (stream.after, len(stream.sessions)) == ("9-5", 1000)
-    passes = plan.passes([*candidates, candidate(1001)], ArchiveSettings())
+    passes = plan.passes([*candidates, planned(candidate(1001))], ArchiveSettings())
     assert [[len(stream.sessions) for stream in each.streams] for each in passes] == [[1000], [1]]
 
 
 def test_small_streams_share_a_pass() -> None:
     """Up to a number of streams and to a size; each stream with the sample type of its source."""
-    candidates = [candidate(n, stream=f"rig-{n}") for n in range(40)]
+    candidates = [planned(candidate(n, stream=f"rig-{n}")) for n in range(40)]
     sources = {"rig-3": ArchiveSourceSettings(sample_type="float")}
     passes = plan.passes(candidates, ArchiveSettings(sources=sources))
     assert [len(each.streams) for each in passes] == [16, 16, 8]
     assert [stream.sample_type for stream in passes[0].streams[2:5]] == ["double", "float", "double"]
-    large = [candidate(n, stream=f"rig-{n}", stored_bytes=3 << 30) for n in range(3)]
+    large = [planned(candidate(n, stream=f"rig-{n}", stored_bytes=3 << 30)) for n in range(3)]
     assert len(plan.passes(large, ArchiveSettings())) == 3

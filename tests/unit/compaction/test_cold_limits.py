@@ -13,8 +13,10 @@ def usage(live_entries: int = 0, memory_bytes: int = 0) -> cold_limits.StreamUsa
     return cold_limits.StreamUsage(live_entries, memory_bytes, AT_MS)
 
 
-def limits(max_entries: int = 100, max_bytes: int = 0, max_age_s: float = 0) -> settings.TrimLimits:
-    return settings.TrimSettings(max_entries=max_entries, max_bytes=max_bytes, max_age_s=max_age_s).limits_for("rig")
+def limits(max_entries: int = 100, max_bytes: int = 0, max_age_s: float = 0, entry_s: float = 0) -> settings.TrimLimits:
+    return settings.TrimSettings(
+        max_entries=max_entries, max_bytes=max_bytes, max_age_s=max_age_s, entry_s=entry_s
+    ).limits_for("rig")
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,24 @@ def test_a_batch_goes_where_enough_stays_without_it(
     used, trim_limits = usage(live_entries), limits(max_entries)
     assert cold_limits.may_exceed(extent(entries=30), used, trim_limits) == may_exceed
     assert cold_limits.should_remove(header(entries=10), extent(entries=30), used, trim_limits) == should_remove
+
+
+@pytest.mark.parametrize(
+    ("last_id", "memory_bytes", "has_room", "should_remove"),
+    [
+        ("90000-0", 1000, True, False),
+        ("89999-9", 1000, True, True),
+        ("90000-0", 20 * 51_200 + 1, True, True),
+        ("90000-0", 1000, False, True),
+    ],
+)
+def test_a_batch_of_small_entries_stays_as_long_as_few_large_ones_would(
+    last_id: str, memory_bytes: int, has_room: bool, should_remove: bool
+) -> None:
+    """20 entries stand for 10 s before the last one and for 1 MB, while Redis has room."""
+    used = cold_limits.StreamUsage(10, memory_bytes, AT_MS, "100000-0", has_room)
+    batch = header(entries=10, last_id=last_id)
+    assert cold_limits.should_remove(batch, extent(entries=30), used, limits(20, entry_s=0.5)) == should_remove
 
 
 def test_a_batch_goes_once_its_last_entry_is_too_old() -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_supervisor.control.fair_queue import ALONE_AFTER, FairQueue
+from rta_supervisor.control.fair_queue import ALONE_AFTER, LEAST_SERVED, SHARED_SERVED, FairQueue
 
 Request = tuple[str, str, int]
 """Principal, session, number."""
@@ -166,3 +166,27 @@ def test_what_is_woken_goes_before_later_requests_of_its_session() -> None:
     queue.clear()
     assert queue.next() is None
     assert queue.waiting == 0
+
+
+@given(count=st.integers(1, 40))
+def test_principals_that_ask_together_share_what_is_served_at_a_time(count: int) -> None:
+    """The more principals have floods in hand, the fewer of each are served at a time, and none is left over."""
+    queue = queue_of(at_a_time=16)
+    principals = [f"p{number}" for number in range(count)]
+    for number in range(SHARED_SERVED):
+        for principal in principals:
+            add(queue, (principal, f"s{number}", number))
+    serving = []
+    while (request := queue.next()) is not None:
+        serving.append(request)
+    share = min(16, max(LEAST_SERVED, SHARED_SERVED // count))
+    assert Counter(request[0] for request in serving) == dict.fromkeys(principals, share)
+
+    finished: Counter[str] = Counter()
+    while serving:
+        principal, session, _ = serving.pop()
+        queue.done(principal, session)
+        finished[principal] += 1
+        while (request := queue.next()) is not None:
+            serving.append(request)
+    assert finished == dict.fromkeys(principals, SHARED_SERVED)

@@ -28,10 +28,10 @@ def test_small_messages_are_soon_read_in_whole_batches() -> None:
     """The number doubles with each read, empty reads change nothing, and large messages make it small at once."""
     read_size = ReadSize()
     counts = []
-    for _ in range(6):
+    for _ in range(9):
         counts.append(read_size.count(BATCH))
         read_size.note([100] * counts[-1], BATCH)
         read_size.note([], BATCH)
-    assert counts == [FIRST_COUNT, 128, 256, 512, BATCH, BATCH]
+    assert counts == [FIRST_COUNT, 16, 32, 64, 128, 256, 512, BATCH, BATCH]
     read_size.note([200_000] * BATCH, BATCH)
     assert read_size.count(BATCH) == READ_TARGET_BYTES // 200_000

@@ -40,4 +40,4 @@ def test_each_change_is_applied_or_needs_a_restart(changed: set[tuple[str, str]]
 def test_reloadable_settings_exist() -> None:
     """Each reloadable name is that of a setting or a section, so that none is spelt wrongly."""
     names = {*OLD, *(f"{section}.{name}" for section, name in NAMES)}
-    assert set(reload.RELOADABLE) <= names
+    assert {*reload.RELOADABLE, *reload.GATEWAY_RELOADABLE, *reload.GATEWAY_SECTIONS} <= names

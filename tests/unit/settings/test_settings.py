@@ -75,8 +75,10 @@ WRONG_VALUES = {
     "archive.level": 0,
     "node.ttl_s": 0,
     "http.port": -1,
+    "gateway.port": -1,
     "metrics.survey_s": 0,
     "webhooks.tries": 0,
+    "publish.every_s": 31,
     "log.level": "loud",
 }
 

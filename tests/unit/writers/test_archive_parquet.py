@@ -11,10 +11,12 @@ import pytest
 
 from rta_supervisor.archive import verify
 from rta_wire import content_digest
+from rta_wire.archive import samples
 from rta_wire.codec import encode, event_messages, layout
-from rta_writers.archive import parquet, recount
+from rta_writers.archive import parquet
+from rta_writers.archive import task as archive_task
 from rta_writers.archive.rows import SessionLayout
-from tests.support.archived_sessions import bursts, raw_entries, write
+from tests.support.archived_sessions import bursts, stream_entries, write
 
 QUIET, OTHER_NAN = (
     struct.unpack("<d", struct.pack("<Q", bits))[0] for bits in (0x7FF8000000000000, 0xFFF80000DEADBEEF)
@@ -26,7 +28,7 @@ def test_every_bit_of_a_double_is_in_the_file(tmp_path: Path) -> None:
     values = [0.0, -0.0, QUIET, OTHER_NAN, math.inf, -math.inf, 5e-324, 1.7976931348623157e308, 0.1]
     times = [-(2**63), -1, 0, 1, 2**63 - 1, 5, 6, 7, 8]
     result = write(tmp_path, 7, bursts(list(range(9)), times, values))
-    [file] = result.files
+    [file] = [file for file in result.files if file.kind == "samples"]
     table = pq.read_table(tmp_path / "7" / file.name)
     order = np.argsort(table["channel"].to_numpy())
     assert table["value"].to_numpy()[order].tobytes() == np.array(values).tobytes()
@@ -47,14 +49,14 @@ def test_every_sample_type_keeps_its_digits(tmp_path: Path, kind: layout.SampleT
     batch = pa.record_batch({"channel": pa.array([1, 1]), "time": pa.array([1, 2]), "value": pa.array(values)})
     data = [burst.data for burst in encode.Encoder(layouts).long([batch])]
     result = write(tmp_path, 7, data, layouts)
-    [file] = result.files
+    [file] = [file for file in result.files if file.kind == "samples"]
     table = pq.read_table(tmp_path / "7" / file.name).to_pylist()
     exact = [int(row["integer"]) if row["integer"] is not None else row["value"] for row in table]
     assert exact == values.tolist()
     assert (table[0]["integer"] is not None) == (kind in (layout.SampleType.INT64, layout.SampleType.UINT64))
     assert verify.digest_file(tmp_path / "7" / file.name, "samples") == content_digest.Digest(2, result.samples.sum)
     [batch] = pq.read_table(tmp_path / "7" / file.name).to_batches()
-    halves = [verify._samples(batch.slice(row_index, 1)) for row_index in (0, 1)]
+    halves = [samples.columns(batch.slice(row_index, 1)).digest() for row_index in (0, 1)]
     assert halves[0].sum_of(halves[1]) == content_digest.Digest(2, result.samples.sum), "wherever a part begins"
 
 
@@ -83,42 +85,55 @@ def test_a_session_that_can_not_be_decoded_spoils_no_other(tmp_path: Path) -> No
     """A session with a broken entry has a result that names the entry, and leaves no file."""
     sessions = {number: SessionLayout(f"run-{number}", layout.Plan()) for number in (7, 8)}
     good = bursts([1], [1], [1.0])
-    batches = [*raw_entries(7, [*good, b"junk", good[1]]), *raw_entries(8, good)]
-    [results] = parquet.ParquetTask(str(tmp_path), sessions)(iter(batches))
-    by_session = {row["stream_session_id"]: row for row in results.to_pylist()}
-    assert by_session[7]["kind"] == parquet.BROKEN
-    assert "entry 12-0" in by_session[7]["file"]
-    assert by_session[8]["rows"] == 1
+    pages = [stream_entries(7, [*good, b"junk", good[1]]), stream_entries(8, good)]
+    outputs = archive_task.total(archive_task.ArchiveTask(str(tmp_path), sessions).write(pages))
+    assert "entry 12-0" in outputs[7].problem
+    assert outputs[8].digests["samples"].rows == 1
     assert not list((tmp_path / "7").glob("*")) if (tmp_path / "7").exists() else True
-    assert "entry 12-0" in recount.recount_sessions(batches, sessions)[7].problem
 
 
-def test_a_task_holds_a_group_and_rolls_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are written by the group; a file ends at its bound and the next one begins."""
-    monkeypatch.setattr(parquet, "ROW_GROUP_ROWS", 100)
-    monkeypatch.setattr(parquet, "FILE_ROWS", 300)
-    monkeypatch.setattr(parquet, "ENTRIES_PER_DECODE", 1)
+def test_samples_are_sorted_by_channel_in_chunks_of_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk is sorted by channel and written in row groups whose statistics say what they hold."""
+    monkeypatch.setattr(parquet, "CHUNK_ROWS", 200)
+    monkeypatch.setattr(parquet, "ROW_GROUP_ROWS", 50)
+    monkeypatch.setattr(archive_task, "ENTRIES_PER_DECODE", 1)
     data = [
-        burst for n in range(10) for burst in bursts([1] * 100, list(range(n * 100, n * 100 + 100)), [0.5] * 100)[1:]
+        burst for n in range(4) for burst in bursts([1, 2] * 50, [n * 100 + row for row in range(100)], [0.5] * 100)[1:]
     ]
     result = write(tmp_path, 7, data)
-    assert [file.rows for file in result.files] == [300, 300, 300, 100]
-    assert pq.ParquetFile(tmp_path / "7" / result.files[0].name).num_row_groups == 3
-    digest = content_digest.Digest()
-    for file in result.files:
-        digest = digest.sum_of(verify.digest_file(tmp_path / "7" / file.name, "samples"))
-    assert digest == content_digest.Digest(1000, result.samples.sum)
+    [file] = [file for file in result.files if file.kind == "samples"]
+    metadata = pq.ParquetFile(tmp_path / "7" / file.name).metadata
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    channels = [(group.column(2).statistics.min, group.column(2).statistics.max) for group in groups]
+    assert channels == [(1, 1), (1, 1), (2, 2), (2, 2)] * 2
+    assert [group.column(3).statistics.min for group in groups] == [0, 100, 1, 101, 200, 300, 201, 301]
+    assert (file.start_ns, file.end_ns) == (0, 399)
+    assert verify.digest_file(tmp_path / "7" / file.name, "samples") == content_digest.Digest(400, result.samples.sum)
+
+
+def test_a_task_gathers_no_more_than_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound it writes what it has and goes on with other files, which follow each other by entry ids."""
+    monkeypatch.setattr(archive_task, "GATHERED_BYTES", 1)
+    sessions = {number: SessionLayout("run", layout.Plan()) for number in (7, 8)}
+    pages = [[entry] for entry in stream_entries(7, bursts([1], [1], [1.0]) + bursts([1], [2], [2.0])[1:])]
+    outputs = list(archive_task.ArchiveTask(str(tmp_path), sessions).write(pages))
+    assert [(output.first_id, output.last_id) for _, output in outputs] == [
+        ("10-0", "10-0"),
+        ("11-0", "11-0"),
+        ("12-0", "12-0"),
+    ]
+    together = archive_task.total(outputs)[7]
+    assert (together.entries.rows, together.digests["samples"].rows, together.begins_with_json) == (3, 2, True)
 
 
 def test_bytes_can_be_split(tmp_path: Path) -> None:
     """Option `byte_stream_split` changes the encoding of the values and not the rows."""
-    sessions = {7: SessionLayout("run", layout.Plan())}
     rows = list(range(1000))
     data = bursts([1] * 1000, rows, [n * 0.25 for n in rows])
     for split in (False, True):
-        options = parquet.ParquetOptions(byte_stream_split=split)
-        [results] = parquet.ParquetTask(str(tmp_path / str(split)), sessions, options)(raw_entries(7, data))
-        path = tmp_path / str(split) / "7" / results["file"][0].as_py()
-        column = pq.ParquetFile(path).metadata.row_group(0).column(4)
+        folder = tmp_path / str(split)
+        result = write(folder, 7, data, options=parquet.ParquetOptions(byte_stream_split=split))
+        [file] = [file for file in result.files if file.kind == "samples"]
+        column = pq.ParquetFile(folder / "7" / file.name).metadata.row_group(0).column(4)
         assert ("BYTE_STREAM_SPLIT" in column.encodings) == split
-        assert pq.read_table(path)["value"].to_pylist() == [n * 0.25 for n in rows]
+        assert pq.read_table(folder / "7" / file.name)["value"].to_pylist() == [n * 0.25 for n in rows]

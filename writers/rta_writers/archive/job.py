@@ -1,44 +1,48 @@
 """The Spark job of the archive: `python -m rta_writers.archive.job`, the only part of it that needs PySpark and Java.
 
-Reads whole entries through the source `rta`, brings those of a session together, and lets tasks write files of them.
-Then it counts in the streams themselves, without Spark's rows in between, what should be in the files.
+Divides streams into ranges, and has a task write the files of each. Then it reads the streams once more and counts what
+should have been read.
 """
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as sql
-from pyspark.sql.datasource import InputPartition
+from pyspark.sql import SparkSession
 
-from rta_wire import archive_spec, content_digest, errors
+from rta_wire import archive_spec, content_digest, entry_ids, errors
 from rta_wire.codec import burst
-from rta_writers.archive import parquet, recount
+from rta_writers.archive import parquet
+from rta_writers.archive import task as archive_task
 from rta_writers.archive.job_events import ProgressReporter, emit, spark_failure
 from rta_writers.archive.rows import SessionLayout
+from rta_writers.archive.task import ArchiveTask, SessionOutput
+from rta_writers.connection import redis_client
 from rta_writers.options import layout as options_layout
-from rta_writers.options.read import ReadForm, ReadOptions
+from rta_writers.options.read import PARTITIONS_MAX, ReadForm, ReadOptions
+from rta_writers.read import batches, lookup, plan
+from rta_writers.read import channels as read_channels
 from rta_writers.spark import driver, ship_packages
-from rta_writers.spark import reader as spark_reader
 
-SLICE_BYTES: Final = 64 << 20
-"""Stored bytes for one task, about 16 million samples: larger sessions are written by several."""
+StreamRange = tuple[ReadOptions, plan.EntryRange]
+"""A range of a stream, and how it is read."""
 
-TASKS_MAX: Final = 1024
-BATCH_ENTRIES: Final = 256
-"""Entries in an Arrow batch of Spark: each is up to a megabyte."""
-
-SessionLayouts = dict[int, SessionLayout]
-"""Sessions by stream session id."""
+Outputs = Iterable[tuple[int, SessionOutput]]
+"""By stream session id."""
 
 Files = dict[int, tuple[archive_spec.ArchiveFile, ...]]
 """Files that were written, by stream session id."""
+
+RangeFunction = Callable[[Iterable[StreamRange]], Outputs]
+MapRanges = Callable[[list[StreamRange], RangeFunction], Outputs]
+"""Calls a function with each range, and gives all outputs."""
+
+_NOTHING: Final = SessionOutput()
 
 
 def main() -> None:
@@ -71,7 +75,6 @@ def start(master: str) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ENTRIES),
     }.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -88,32 +91,59 @@ def run(
     pass_spec: archive_spec.PassSpec,
     on_written: Callable[[Files], None],
 ) -> list[archive_spec.SessionResult]:
-    """Run one pass: write all files of its sessions, then count what the streams hold of them.
+    """Run one pass on Spark."""
+    return run_pass(functools.partial(_map_ranges, spark), spec, pass_spec, on_written)
+
+
+def run_pass(
+    map_ranges: MapRanges,
+    spec: archive_spec.ArchiveSpec,
+    pass_spec: archive_spec.PassSpec,
+    on_written: Callable[[Files], None],
+) -> list[archive_spec.SessionResult]:
+    """Write all files of the sessions of a pass, then count what the streams hold of them.
 
     `on_written` is called with the files in between, so that they can be read back while the streams are counted.
     """
-    sessions = {number: session for stream in pass_spec.streams for number, session in session_layouts(stream).items()}
-    files: dict[int, list[archive_spec.ArchiveFile]] = {}
-    problems: dict[int, str] = {}
-    for row in write_files(spark, spec, pass_spec, sessions).collect():
-        if row.kind == parquet.UNWRITABLE:
-            raise errors.ArchiveUnwritable(path=spec.folder, reason=row.file)
-        if row.kind == parquet.BROKEN:
-            problems[row.stream_session_id] = row.file
-        else:
-            files.setdefault(row.stream_session_id, []).append(archive_spec.ArchiveFile(row.kind, row.file, row.rows))
-    on_written({number: tuple(session_files) for number, session_files in files.items()})
-    recounts = count_streams(spark, spec, pass_spec, sessions)
-    return [
-        session_result(
-            number, recounts.get(number, recount.SessionRecount()), files.get(number, []), problems.get(number, "")
-        )
-        for number in sessions
-    ]
+    sessions: dict[int, SessionLayout] = {}
+    for stream in pass_spec.streams:
+        sessions |= session_layouts(spec, stream)
+    ranges = plan_ranges(spec, pass_spec)
+    task = ArchiveTask(spec.folder, sessions, parquet.ParquetOptions(spec.level, spec.split_bytes))
+    written = archive_task.total(map_ranges(ranges, functools.partial(_write_ranges, task)))
+    check_writable(spec, written.values())
+    on_written({number: output.files for number, output in written.items()})
+    counted = archive_task.total(map_ranges(ranges, functools.partial(_count_ranges, sessions)))
+    results: list[archive_spec.SessionResult] = []
+    for stream in pass_spec.streams:
+        first_id = first_entry(spec, stream)
+        results += [
+            session_result(number, written.get(number, _NOTHING), counted.get(number, _NOTHING), first_id)
+            for number in stream.sessions
+        ]
+    return results
 
 
-def session_layouts(stream: archive_spec.StreamSpec) -> SessionLayouts:
-    """How the sessions of a stream are stored."""
+def first_entry(spec: archive_spec.ArchiveSpec, stream: archive_spec.StreamSpec) -> str | None:
+    """The id at which a stream begins now; None where there is no such stream."""
+    options = reader_options(spec, stream)
+    with redis_client.connect(options.redis_url) as client:
+        counters = lookup.read_counters(client, options, [stream.stream])[stream.stream]
+    if not counters.added:
+        return None
+    return counters.first_id or counters.live_first_id or entry_ids.next_id(counters.last_id)
+
+
+def check_writable(spec: archive_spec.ArchiveSpec, written: Iterable[SessionOutput]) -> None:
+    """Raise where a task could not write to the folder."""
+    for output in written:
+        if output.problem.startswith(archive_task.UNWRITABLE):
+            reason = output.problem.removeprefix(archive_task.UNWRITABLE)
+            raise errors.ArchiveUnwritable(path=spec.folder, reason=reason)
+
+
+def session_layouts(spec: archive_spec.ArchiveSpec, stream: archive_spec.StreamSpec) -> dict[int, SessionLayout]:
+    """How the sessions of a stream are stored: as their configurations say, all else as the settings do."""
     try:
         types = options_layout.LAYOUT_PARSERS["sampleType"](stream.sample_type)
     except ValueError as error:
@@ -121,118 +151,93 @@ def session_layouts(stream: archive_spec.StreamSpec) -> SessionLayouts:
         raise errors.BadConfiguration(where=where, reason=str(error)) from error
     layouts = options_layout.build_layouts({}, types, {}, {})
     framing = burst.Framing(stream.framing)
-    return {number: SessionLayout(session.identity, layouts, framing) for number, session in stream.sessions.items()}
-
-
-def reader_options(spec: archive_spec.ArchiveSpec, stream: archive_spec.StreamSpec) -> dict[str, str]:
-    """Options of a Spark reader that gives whole entries of a stream."""
+    options = msgspec.structs.replace(reader_options(spec, stream), layouts=layouts)
+    identities = {number: session.identity for number, session in stream.sessions.items()}
+    with redis_client.connect(spec.redis_url) as client:
+        channels = read_channels.of_sessions(client, options, identities)
     return {
-        "redisUrl": spec.redis_url,
-        "keyPrefix": spec.key_prefix,
-        "sessionTemplate": spec.session_template,
-        "stream": stream.stream,
-        "form": ReadForm.ENTRIES.value,
-        "startingOffset": stream.after,
-        # This one stream, and nothing where it was removed meanwhile.
-        "followDays": "false",
-        "waitForStream": "true",
-        # What is missing is written into the manifest.
-        "failOnDataLoss": "false",
+        number: SessionLayout(
+            *(session.identity, channels.layouts(number), framing, session.after, session.part),
+            channels.listed(number),
+        )
+        for number, session in stream.sessions.items()
     }
 
 
-def entries_reader(options: ReadOptions) -> spark_reader.BatchReader:
-    """A reader of whole entries of a stream, called directly: the entries do not become rows of a Spark frame."""
-    return spark_reader.BatchReader(options, spark_reader.spark_schema(options))
-
-
-def write_files(
-    spark: SparkSession,
-    spec: archive_spec.ArchiveSpec,
-    pass_spec: archive_spec.PassSpec,
-    sessions: SessionLayouts,
-) -> DataFrame:
-    """A frame that writes the files of a pass when it is computed, with a row for each file."""
-    frames = [
-        spark.read.format("rta")
-        .options(**reader_options(spec, stream))
-        .load()
-        .where(sql.col("stream_session_id").isin(list(stream.sessions)))
-        for stream in pass_spec.streams
-    ]
-    entries = functools.reduce(DataFrame.union, frames).select(
-        "stream_session_id",
-        "entry",
-        "data",
-        sql.expr("cast(substring_index(entry, '-', 1) as decimal(20, 0))").alias("ms"),
-        sql.expr("cast(substring_index(entry, '-', -1) as decimal(20, 0))").alias("seq"),
-    )
-    slices = {number: -(-session.size_bytes // SLICE_BYTES) for number, session in pass_spec.sessions.items()}
-    large = {number: count for number, count in slices.items() if count > 1}
-    small_bytes = sum(session.size_bytes for number, session in pass_spec.sessions.items() if number not in large)
-    tasks = max(1, min(TASKS_MAX, sum(large.values()) - (-small_bytes // SLICE_BYTES)))
-    partition_keys = [sql.col("stream_session_id"), *([_slice_index(pass_spec.sessions, large)] if large else ())]
-    options = parquet.ParquetOptions(spec.level, spec.split_bytes)
-    return (
-        entries.repartition(tasks, *partition_keys)
-        .sortWithinPartitions("stream_session_id", "ms", "seq")
-        .select("stream_session_id", "entry", "data")
-        .mapInArrow(parquet.ParquetTask(spec.folder, sessions, options), parquet.RESULT_SCHEMA)
+def reader_options(spec: archive_spec.ArchiveSpec, stream: archive_spec.StreamSpec) -> ReadOptions:
+    """Options of a reader that gives whole entries of a stream."""
+    size_bytes = sum(session.size_bytes for session in stream.sessions.values())
+    return ReadOptions.parse(
+        {
+            "redisUrl": spec.redis_url,
+            "keyPrefix": spec.key_prefix,
+            "sessionTemplate": spec.session_template,
+            "stream": stream.stream,
+            "form": ReadForm.ENTRIES.value,
+            "partitions": str(min(PARTITIONS_MAX, max(1, -(-size_bytes // archive_task.GATHERED_BYTES)))),
+            # What is missing is written into the manifest.
+            "failOnDataLoss": "false",
+        }
     )
 
 
-def _slice_index(sessions: dict[int, archive_spec.SessionSpec], large: dict[int, int]) -> Column:
-    """Which slice of a large session an entry belongs to, by its time. `large` has the number of slices."""
-    cases = []
-    for number, count in large.items():
-        start_ms, end_ms = sessions[number].start_ms, sessions[number].end_ms
-        length_ms = max(1, (end_ms - start_ms) // count)
-        index = f"least(greatest(floor((ms - {start_ms}) / {length_ms}), 0), {count - 1})"
-        cases.append(f"when {number} then {index}")
-    return sql.expr(f"case stream_session_id {' '.join(cases)} else 0 end")
-
-
-def count_streams(
-    spark: SparkSession,
-    spec: archive_spec.ArchiveSpec,
-    pass_spec: archive_spec.PassSpec,
-    sessions: SessionLayouts,
-) -> dict[int, recount.SessionRecount]:
-    """What streams hold of sessions, counted from the entries themselves, by stream session id."""
-    ranges: list[tuple[ReadOptions, InputPartition]] = []
+def plan_ranges(spec: archive_spec.ArchiveSpec, pass_spec: archive_spec.PassSpec) -> list[StreamRange]:
+    """The ranges of all streams, each about as much as a task gathers."""
+    ranges: list[StreamRange] = []
     for stream in pass_spec.streams:
-        options = ReadOptions.parse(reader_options(spec, stream))
-        ranges += [(options, partition) for partition in entries_reader(options).partitions()]
+        options = reader_options(spec, stream)
+        with redis_client.connect(options.redis_url) as client:
+            counters = lookup.read_counters(client, options, [stream.stream])[stream.stream]
+        position = lookup.ReadPosition(stream.stream, stream.after)
+        until = min(stream.until, counters.last_id, key=entry_ids.parse)
+        ranges += [(options, part) for part in plan.plan_ranges(position, counters, options, {}, until)]
+    return ranges
+
+
+def read_pages(stream_range: StreamRange) -> Iterator[Any]:
+    """The entries of a range, some at a time."""
+    options, entry_range = stream_range
+    with redis_client.connect(options.redis_url) as client:
+        yield from batches.read_pages(client, options, entry_range)
+
+
+def _map_ranges(spark: SparkSession, ranges: list[StreamRange], function: RangeFunction) -> Outputs:
+    """What a function gives for each range, which is a task."""
     if not ranges:
-        return {}
-    count_ranges = functools.partial(_count_ranges, sessions)
-    counts = spark.sparkContext.parallelize(ranges, len(ranges)).mapPartitions(count_ranges).collect()
-    recounts: dict[int, recount.SessionRecount] = {}
-    for number, counted in counts:
-        recounts[number] = recounts.get(number, recount.SessionRecount()).sum_of(counted)
-    return recounts
+        return []
+    outputs: Outputs = spark.sparkContext.parallelize(ranges, len(ranges)).mapPartitions(function).collect()
+    return outputs
 
 
-def _count_ranges(sessions: SessionLayouts, ranges: Iterator[Any]) -> Iterator[tuple[int, recount.SessionRecount]]:
-    for options, partition in ranges:
-        yield from recount.recount_sessions(entries_reader(options).read(partition), sessions).items()
+def _write_ranges(task: ArchiveTask, ranges: Iterable[StreamRange]) -> Outputs:
+    for stream_range in ranges:
+        yield from task.write(read_pages(stream_range))
+
+
+def _count_ranges(sessions: dict[int, SessionLayout], ranges: Iterable[StreamRange]) -> Outputs:
+    for stream_range in ranges:
+        yield from archive_task.count_entries(read_pages(stream_range), sessions)
 
 
 def session_result(
-    number: int, counted: recount.SessionRecount, files: list[archive_spec.ArchiveFile], problem: str
+    number: int, written: SessionOutput, counted: SessionOutput, first_id: str | None = None
 ) -> archive_spec.SessionResult:
-    """The result of a session: what its stream holds, its files, and what went wrong."""
+    """The result of a session: what was read of it, what its stream holds, its files, and what went wrong.
+
+    `first_id`: the entry at which its stream began once it was counted.
+    """
     return archive_spec.SessionResult(
         stream_session_id=number,
-        entries=counted.entries,
-        size_bytes=counted.size_bytes,
-        first_id=counted.first_id,
-        last_id=counted.last_id,
-        begins_with_json=counted.begins_with_json,
-        samples=_row_sum(counted.samples),
-        events=_row_sum(counted.events),
-        files=tuple(sorted(files, key=lambda file: file.name)),
-        problem=problem or counted.problem,
+        size_bytes=written.size_bytes,
+        first_id=written.first_id,
+        last_id=written.last_id,
+        begins_with_json=written.begins_with_json,
+        read=_row_sum(written.entries),
+        counted=_row_sum(counted.entries),
+        trimmed=_row_sum(written.trimmed_since(counted, first_id)),
+        **{kind: _row_sum(digest) for kind, digest in written.digests.items()},
+        files=tuple(sorted(written.files, key=lambda file: (entry_ids.parse(file.first_id), file.name))),
+        problem=written.problem,
     )
 
 

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from rta_wire import archive_spec
 
 POLL_S: Final = 0.3
-STAGES: Final = 3
-"""Stages of a pass: read, write, count."""
+STAGES: Final = 2
+"""Stages of a pass: write, count."""
 
 _RTA_ERROR: Final = re.compile(r"rta_wire\.errors\.(\w+): (.+)")
 """An error of `rta_wire.errors` in the text of one of Spark's."""

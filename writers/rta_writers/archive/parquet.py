@@ -1,12 +1,13 @@
-"""What a task of the archive job does: writes entries of sessions as Parquet files.
+"""Writes entries of one session as Parquet files: samples, events, and the messages that they came in.
 
-A task gets whole entries, session after session. It decodes them and writes files with Arrow, which keeps every bit of
-a double; a value that crosses Spark's rows on the way costs ten times as much.
+Samples are gathered into chunks. In a chunk they are sorted by channel, and a chunk is written as several row groups,
+so that the statistics of a row group tell which channels and times it can hold. Arrow writes the files: it keeps
+every bit of a double, and a value that crosses Spark's rows on the way would cost ten times as much.
 """
 
 import concurrent.futures
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,29 +15,38 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rta_wire import errors
-from rta_wire.codec.decode import DecodedBursts
+from rta_wire import archive_spec, content_digest
+from rta_wire.archive import names
+from rta_wire.archive import samples as archive_samples
+from rta_wire.codec.decode import DecodedMessages
 from rta_wire.pb import data_pb2
 from rta_wire.stream.cursor import StreamEntry
 from rta_writers.archive import rows as archive_rows
+from rta_writers.read.channels import ChannelNames
 
-ENTRIES_PER_DECODE: Final = 128
-ROW_GROUP_ROWS: Final = 1 << 20
-"""Rows of a row group: what a task holds in memory, about 60 bytes a row."""
+CHUNK_ROWS: Final = 1 << 20
+"""Samples that are sorted together: what a task holds in memory, about 100 bytes each."""
 
-FILE_ROWS: Final = 32 * ROW_GROUP_ROWS
+ROW_GROUP_ROWS: Final = 1 << 17
 EVENTS_PER_GROUP: Final = 65_536
 
-RESULT_SCHEMA: Final = "stream_session_id bigint, kind string, file string, rows bigint"
-"""Columns of the result of a task: a row for each file. `BROKEN` and `UNWRITABLE` are kinds too, with the reason in
-place of the file."""
+_DELTAS: Final = (
+    "stream_session_id",
+    "channel",
+    "time",
+    "entry_ms",
+    "entry_seq",
+    "position",
+    "chunk",
+    "samples",
+    "step",
+)
+"""Columns of whole numbers whose differences are small."""
 
-BROKEN: Final = "broken"
-UNWRITABLE: Final = "unwritable"
+_STATISTICS: Final = ("channel", "event_definition_id", "time", "entry_ms")
+"""Readers skip rows by these; the least and the most of the others would cost as much as writing them."""
 
-_TIME_ENCODING: Final = {"time": "DELTA_BINARY_PACKED"}
-_SPLIT_ENCODING: Final = {"value": "BYTE_STREAM_SPLIT"}
-"""Bytes of doubles beside bytes of the same weight: much shorter after zstd, but Spark reads it from 4.3 on."""
+_KINDS: Final = ("samples", "events", "messages")
 
 
 class ParquetOptions(msgspec.Struct, frozen=True):
@@ -44,171 +54,151 @@ class ParquetOptions(msgspec.Struct, frozen=True):
 
     level: int = 3
     byte_stream_split: bool = False
+    """Bytes of doubles beside bytes of the same weight: much shorter after zstd, but Spark reads it from 4.3 on."""
 
 
-class ParquetTask:
-    """The function that `mapInArrow` calls in each task: takes entries, writes files, gives a row for each file."""
+class WrittenRows(msgspec.Struct):
+    """What was written of one kind: digest, and the lowest and the highest time."""
 
-    def __init__(
-        self,
-        folder: str,
-        sessions: Mapping[int, archive_rows.SessionLayout],
-        options: ParquetOptions | None = None,
-    ) -> None:
-        """`sessions` are by stream session id. Each has a folder of that name in `folder`."""
-        self._folder = folder
-        self._sessions = dict(sessions)
-        self._options = options or ParquetOptions()
+    digest: content_digest.Digest = content_digest.Digest()
+    start_ns: int | None = None
+    end_ns: int | None = None
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        results: list[tuple[int, str, str, int]] = []
-        for number, pages in _by_session(batches):
-            session = self._sessions[number]
-            files = _SessionFiles(Path(self._folder) / str(number), session.identity, number, self._options)
-            try:
-                for entries in pages:
-                    files.add(session.decode(entries))
-                results += [(number, *file) for file in files.close()]
-            except errors.RtaError as error:
-                files.discard()
-                results.append((number, BROKEN, str(error), 0))
-                for _ in pages:
-                    pass
-            except OSError as error:
-                files.discard()
-                results.append((number, UNWRITABLE, error.strerror or str(error), 0))
-                break
-        columns = zip(*results, strict=True) if results else [[], [], [], []]
-        types = (pa.int64(), pa.string(), pa.string(), pa.int64())
-        names = ("stream_session_id", "kind", "file", "rows")
-        arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, names=names)
+    def add(self, digest: content_digest.Digest, start_ns: int, end_ns: int) -> None:
+        self.digest = self.digest.sum_of(digest)
+        self.start_ns = start_ns if self.start_ns is None else min(self.start_ns, start_ns)
+        self.end_ns = end_ns if self.end_ns is None else max(self.end_ns, end_ns)
 
 
-def _by_session(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[list[StreamEntry]]]]:
-    """Pages of entries, session after session: entries arrive sorted by session."""
-    entries = archive_rows.stream_entries(batches)
-    entry = next(entries, None)
-
-    def pages(number: int) -> Iterator[list[StreamEntry]]:
-        nonlocal entry
-        page: list[StreamEntry] = []
-        while entry is not None and entry.stream_session_id == number:
-            page.append(entry)
-            entry = next(entries, None)
-            if len(page) == ENTRIES_PER_DECODE:
-                yield page
-                page = []
-        if page:
-            yield page
-
-    while entry is not None:
-        yield entry.stream_session_id, pages(entry.stream_session_id)
-
-
-class _SessionFiles:
-    """Files of one session that one task writes.
+class SessionFiles:
+    """Files of one session that one task writes: at most one of each kind.
 
     Their names are new in each attempt: only files that are in the result of a task count.
     """
 
-    def __init__(self, folder: Path, identity: str, number: int, options: ParquetOptions) -> None:
+    def __init__(self, folder: Path, number: int, session: archive_rows.SessionLayout, options: ParquetOptions) -> None:
+        self.written = {kind: WrittenRows() for kind in _KINDS}
         self._folder = folder
-        self._identity = identity
         self._number = number
+        self._session = session
         self._options = options
-        self._waiting: list[archive_rows.LongSamples] = []
+        self._token = uuid.uuid4().hex
+        self._chunk = 0
+        self._waiting: list[archive_samples.TypedPart] = []
         self._waiting_rows = 0
+        self._messages = archive_rows.MessageCollector(session.layouts)
+        self._names = ChannelNames(session.channels)
         self._events: list[data_pb2.Event] = []
-        self._writers: dict[str, tuple[pq.ParquetWriter, str]] = {}
-        self._rows: dict[str, int] = {}
-        self._finished: list[tuple[str, str, int]] = []
-        # One row group ahead: the next one is decoded while this one is written.
+        self._event_places: list[tuple[str, int]] = []
+        self._writers: dict[str, pq.ParquetWriter] = {}
+        # One chunk ahead: the next one is decoded and sorted while Arrow writes this one, which takes about as long.
         self._executor = concurrent.futures.ThreadPoolExecutor(1)
         self._writing: concurrent.futures.Future[None] | None = None
 
-    def add(self, decoded: DecodedBursts) -> None:
-        """Take samples and events. Full row groups are written."""
-        for sample_type, samples in decoded.samples.items():
-            self._waiting.append(archive_rows.LongSamples.from_columns(sample_type, samples))
-            self._waiting_rows += len(samples.times_ns)
+    def add(self, entries: Sequence[StreamEntry], decoded: DecodedMessages) -> None:
+        """Take what some entries hold. Full chunks are written."""
+        self._messages.add(decoded.fields, entries, self._chunk)
+        self._waiting += decoded.samples
+        self._waiting_rows += sum(len(samples.times_ns) for _, _, samples in decoded.samples)
         self._events += decoded.events
-        if self._waiting_rows >= ROW_GROUP_ROWS:
+        self._event_places += [(entries[burst].id, position) for burst, position in decoded.event_places]
+        if self._waiting_rows >= CHUNK_ROWS:
             self._write_samples()
         if len(self._events) >= EVENTS_PER_GROUP:
             self._write_events()
 
-    def close(self) -> list[tuple[str, str, int]]:
-        """Write the rest. Gives kind, name and rows of each file."""
-        self._write_samples()
-        self._write_events()
-        self._wait_for_write()
-        for kind in list(self._writers):
-            self._finish_file(kind)
-        self._executor.shutdown()
-        return self._finished
+    def close(self, first_id: str, last_id: str) -> list[archive_spec.ArchiveFile]:
+        """Write the rest. Gives the files, which hold entries between these ids."""
+        try:
+            self._write_samples()
+            self._write_events()
+            self._wait_for_write()
+            self._write_messages()
+        finally:
+            self._executor.shutdown()
+        for writer in self._writers.values():
+            writer.close()
+        return [
+            archive_spec.ArchiveFile(
+                *(kind, self._name(kind), self.written[kind].digest.rows, first_id, last_id),
+                *(self.written[kind].start_ns, self.written[kind].end_ns),
+            )
+            for kind in self._writers
+        ]
 
     def discard(self) -> None:
         """Remove all files."""
         self._executor.shutdown()
-        for writer, name in self._writers.values():
+        for kind, writer in self._writers.items():
             _close_quietly(writer)
-            (self._folder / name).unlink(missing_ok=True)
-        for _, name, _ in self._finished:
-            (self._folder / name).unlink(missing_ok=True)
+            (self._folder / self._name(kind)).unlink(missing_ok=True)
+
+    def _name(self, kind: str) -> str:
+        return names.data_file(kind, self._session.part, self._token)
 
     def _write_samples(self) -> None:
         if self._waiting:
+            samples = archive_samples.sort_chunk(self._waiting)
+            # Of the decoded rows, before Arrow has them: files are read back and compared with it.
+            times = samples.times_ns
+            self.written["samples"].add(samples.digest(), int(times.min()), int(times.max()))
+            table = archive_rows.samples_table(samples, self._session.identity, self._number, self._names)
             self._wait_for_write()
-            self._writing = self._executor.submit(self._write_sample_group, self._waiting)
+            self._writing = self._executor.submit(self._write, "samples", table)
+            self._chunk += 1
         self._waiting, self._waiting_rows = [], 0
-
-    def _write_sample_group(self, waiting: Sequence[archive_rows.LongSamples]) -> None:
-        batches = [samples.batch(self._identity, self._number) for samples in waiting]
-        self._write("samples", pa.Table.from_batches(batches, archive_rows.SAMPLES))
 
     def _wait_for_write(self) -> None:
         if self._writing is not None:
             self._writing.result()
         self._writing = None
 
+    def _write_messages(self) -> None:
+        messages = self._messages.drain()
+        if messages is not None:
+            starts = messages.times_ns
+            self.written["messages"].add(messages.digest(), int(starts.min()), int(starts.max()))
+            self._write("messages", archive_rows.messages_table(messages, self._session.identity, self._number))
+
     def _write_events(self) -> None:
-        if self._events:
+        events, places = self._events, self._event_places
+        if events:
             self._wait_for_write()
-            self._write("events", archive_rows.events_table(self._events, self._identity, self._number))
-        self._events = []
+            times = [event.timestamp for event in events]
+            digest = content_digest.of_events(
+                (event.event_definition_id, event.timestamp, event.app_name, event.status_text, event.raw_data)
+                for event in events
+            )
+            self.written["events"].add(digest, min(times), max(times))
+            self._write("events", archive_rows.events_table(events, places, self._session.identity, self._number))
+        self._events, self._event_places = [], []
 
     def _write(self, kind: str, table: pa.Table) -> None:
         if kind not in self._writers:
             self._folder.mkdir(parents=True, exist_ok=True)
-            name = f"{'part' if kind == 'samples' else kind}-{uuid.uuid4().hex}.parquet"
-            self._writers[kind] = _open_writer(self._folder / name, table.schema, self._options), name
-            self._rows[kind] = 0
-        self._writers[kind][0].write_table(table, row_group_size=len(table))
-        self._rows[kind] += len(table)
-        if self._rows[kind] >= FILE_ROWS:
-            self._finish_file(kind)
-
-    def _finish_file(self, kind: str) -> None:
-        writer, name = self._writers[kind]
-        writer.close()
-        del self._writers[kind]
-        self._finished.append((kind, name, self._rows.pop(kind)))
+            self._writers[kind] = _open_writer(self._folder / self._name(kind), table.schema, self._options)
+        self._writers[kind].write_table(table, row_group_size=ROW_GROUP_ROWS)
 
 
 def _open_writer(path: Path, schema: pa.Schema, options: ParquetOptions) -> pq.ParquetWriter:
-    is_split = options.byte_stream_split and "value" in schema.names
+    dictionaries = [
+        field.name for field in schema if pa.types.is_dictionary(field.type) or pa.types.is_string(field.type)
+    ]
+    encodings = {name: "DELTA_BINARY_PACKED" for name in _DELTAS if name in schema.names}
+    if options.byte_stream_split and "value" in schema.names:
+        encodings["value"] = "BYTE_STREAM_SPLIT"
     return pq.ParquetWriter(
         path,
         schema,
         compression="zstd",
         compression_level=options.level,
-        use_dictionary=["identity", "stream_session_id", "channel"],
-        # Readers skip rows by these; the least and the most of the others would cost as much as writing them.
-        write_statistics=["channel", "event_definition_id", "time"],
+        use_dictionary=dictionaries,
+        write_statistics=[name for name in _STATISTICS if name in schema.names],
         # Without Arrow's own schema every reader takes the columns for what Parquet says that they are.
         store_schema=False,
-        column_encoding=_TIME_ENCODING | (_SPLIT_ENCODING if is_split else {}),
+        # A flipped bit is found when its page is read.
+        write_page_checksum=True,
+        column_encoding=encodings,
     )
 
 

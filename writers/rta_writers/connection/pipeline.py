@@ -1,15 +1,40 @@
 """One connection to the server of one key: commands go out many at a time, replies are read when they are needed."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
 
+import hiredis
 import redis
 import redis.exceptions
 
 from rta_writers.connection import redis_client, retry
 
 T = TypeVar("T")
-Command = tuple[Any, ...]
+Command = tuple[Any, ...] | bytes
+"""The words of a command, or a command as `pack` makes it of them, for those that are sent often."""
+
+CHUNK_BYTES: Final = 6000
+"""Commands up to this size are sent together: a call for each costs more than copying them."""
+
+
+def pack(*words: Any) -> bytes:
+    """A command as bytes of the protocol."""
+    packed: bytes = hiredis.pack_command(words)
+    return packed
+
+
+def _chunks(commands: Sequence[Command]) -> Iterator[bytes]:
+    """The bytes of commands, small ones joined."""
+    small: list[bytes] = []
+    size = 0
+    for command in commands:
+        packed = command if isinstance(command, bytes) else hiredis.pack_command(command)
+        if size + len(packed) > CHUNK_BYTES and small:
+            yield b"".join(small)
+            small, size = [], 0
+        small.append(packed)
+        size += len(packed)
+    yield small[0] if len(small) == 1 else b"".join(small)
 
 
 class Pipeline:
@@ -39,7 +64,14 @@ class Pipeline:
             self._pool = redis_client.client_for_key(self._client, self._key).connection_pool
             self._connection = self._pool.get_connection()
         self._missing_replies += len(commands)
-        self._connection.send_packed_command(self._connection.pack_commands(commands))
+        self._connection.send_packed_command(_chunks(commands))
+
+    def has_reply(self) -> bool:
+        """Whether a reply has arrived, or the connection is lost, so that reading one does not wait."""
+        try:
+            return self._connection is None or bool(self._connection.can_read())
+        except retry.REDIS_ERRORS:
+            return True
 
     def receive(self, count: int) -> list[Any]:
         """Read `count` replies. The first error among them is raised after the last one is read."""
@@ -78,6 +110,11 @@ class Pipeline:
             self._connection = None
             self._missing_replies = 0
 
+    def fail(self) -> None:
+        """Close the connection after an error: replies may be on their way, or the server is not the right one."""
+        self._has_failed = True
+        self.release()
+
     def with_retries(self, step: Callable[[], T], reset: Callable[[], None]) -> T:
         """Run `step` until it succeeds, through a short outage or a server that is full.
 
@@ -89,8 +126,7 @@ class Pipeline:
                 result = step()
             except retry.REDIS_ERRORS as error:
                 self.outages += 1
-                self._has_failed = True
-                self.release()
+                self.fail()
                 reset()
                 policy = policy or retry.RetryPolicy(self._url)
                 policy.wait(error)

@@ -13,11 +13,15 @@ from rta_wire.session import FINAL_STATES, State
 from rta_writers.connection import redis_client, retry
 from rta_writers.control import look, requests
 from rta_writers.control import session as control_session
+from rta_writers.control.channels import Channels
+from rta_writers.control.config_publisher import ConfigPublisher
 from rta_writers.control.session_info import SessionInfo
 from rta_writers.options import arguments
 from rta_writers.options.target import Target
 
 DEFAULT_TIMEOUT_S: Final = 60.0
+OPEN_ATTEMPTS: Final = 64
+"""How often a session is opened with channels while other clients add some: each time one of them succeeds."""
 BLOCK_S: Final = 2.0
 
 
@@ -39,15 +43,25 @@ class SessionClient:
         self._keys = keys.Keys(prefix=key_prefix)
         self._redis = redis_client.connect(url)
         self._requests = requests.RequestSender(self._redis, url, self._keys, principal, timeout_s=self.timeout_s)
+        self.configs = ConfigPublisher(self._requests, url, self._keys, principal)
 
     def __repr__(self) -> str:
         return f"SessionClient({redis_url.redact(self.url)!r}, principal={self.principal!r})"
 
-    def open(self, identity: str, *, stream: str, external_id: str = "", **properties: Any) -> control_session.Session:
+    def open(
+        self,
+        identity: str,
+        *,
+        stream: str,
+        external_id: str = "",
+        channels: Channels | None = None,
+        **properties: Any,
+    ) -> control_session.Session:
         """Open a session, or get the one of this name that is open. `properties` go into its JSON: identifier, type...
 
         `external_id` is a name that the caller chose. It gives the session that it was first used for while that is
-        open, and an error for two days after its end.
+        open, and an error for two days after its end. `channels` says what the channels are; where the session, or for
+        a list of columns its stream, has some already, they keep their ids.
         """
         name_checks.check_identity(arguments.text("identity", identity))
         name_checks.check_stream_name(arguments.text("stream", stream))
@@ -61,16 +75,46 @@ class SessionClient:
             session_json=document.decode(),
             external_id=external_id,
         )
-        reply = self.ask(request)
+        if channels is None:
+            reply = self.ask(request)
+        else:
+            reply, channels = self._open_with(request, channels)
         names = self.registered_keys()
         target = Target(
             *(self.url, reply.identity, reply.stream, reply.stream_session_id),
             *(self.principal, names.prefix, names.session_template),
         )
-        return control_session.Session(self, target)
+        return control_session.Session(self, target, channels)
 
     session = open
     """Another name of `open`, which reads better in a `with` statement."""
+
+    def _open_with(
+        self, request: control_pb2.OpenSession, wanted: Channels
+    ) -> tuple[control_pb2.SessionReply, Channels]:
+        """Open a session with a list of channels. Gives that list too, with the ids that the session has."""
+        for attempts_left in reversed(range(OPEN_ATTEMPTS)):
+            channels = self.configs.for_session(
+                wanted, identity=request.identity, external_id=request.external_id, stream=request.stream
+            )
+            try:
+                return self._ask_to_open(request, channels), channels
+            except errors.ChannelsChanged:
+                # Another client has added channels since the list was read: the new ones get ids after those.
+                if not attempts_left:
+                    raise
+                request.request_id = messages.new_request_id()
+        raise AssertionError
+
+    def _ask_to_open(self, request: control_pb2.OpenSession, channels: Channels) -> control_pb2.SessionReply:
+        request.config_identifier = self.configs.publish(channels)
+        try:
+            return self.ask(request)
+        except errors.UnknownConfig:
+            # It was published by this client before, and was lost since with Redis and the catalogue.
+            self.configs.publish(channels, again=True)
+            request.request_id = messages.new_request_id()
+            return self.ask(request)
 
     def update(
         self, identity: str | None = None, *, external_id: str | None = None, state: str = "", **properties: Any

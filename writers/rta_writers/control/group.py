@@ -13,6 +13,7 @@ from rta_wire.session import FINAL_STATES, State
 from rta_writers.connection import redis_client
 from rta_writers.control import client
 from rta_writers.control import session as control_session
+from rta_writers.control.channels import Channels
 from rta_writers.options import arguments, stream_template
 
 
@@ -22,13 +23,20 @@ class SessionGroup:
     As a context manager it closes every session that was opened in the block, as failed if the block raised.
     """
 
-    def __init__(self, sessions: client.SessionClient, stream: str, properties: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        sessions: client.SessionClient,
+        stream: str,
+        properties: Mapping[str, Any],
+        channels: Channels | None = None,
+    ) -> None:
         self.name = uuid.uuid4().hex
         self.ended: dict[str, control_session.ClosedSession] = {}
         self._sessions = sessions
         self._stream = stream_template.StreamTemplate.parse(arguments.text("stream", stream)).text
         self._keys = sessions.registered_keys()
         self._properties = properties
+        self._config = "" if channels is None else self._publish(channels)
         self._stream_session_ids: dict[str, int] = {}
         self._redis = redis_client.connect(sessions.url)
         self._heartbeats = control_session.HeartbeatThread(
@@ -45,7 +53,7 @@ class SessionGroup:
     @property
     def options(self) -> dict[str, str]:
         """For `.options(**group.options)` of a Spark writer whose frame has a column `session`."""
-        return {
+        options = {
             "redisUrl": self._sessions.url,
             "stream": self._stream,
             "principal": self._sessions.principal,
@@ -54,6 +62,17 @@ class SessionGroup:
             "group": self.name,
             "sessionProperties": msgspec.json.encode(self._properties).decode(),
         }
+        return {**options, "config": self._config} if self._config else options
+
+    def _publish(self, channels: Channels) -> str:
+        """Publish the channels of all sessions of the group; where one stream has them all, with the ids it has."""
+        if not isinstance(channels, Channels):
+            raise arguments.refuse("channels", channels, "Channels, made by Channels.of or Channels.load")
+        publisher = self._sessions.configs
+        if not channels.has_own_ids and not stream_template.StreamTemplate.parse(self._stream).columns:
+            known = publisher.of_stream(self._stream)
+            channels = channels if known is None else channels.extended(known)
+        return publisher.publish(channels)
 
     def identities(self) -> list[str]:
         """Names of the sessions that tasks have opened so far."""
@@ -97,9 +116,13 @@ class SessionGroup:
 
 
 def sessions(
-    sessions: client.SessionClient, *, stream: str = stream_template.BY_COLUMN.text, **properties: Any
+    sessions: client.SessionClient,
+    *,
+    stream: str = stream_template.BY_COLUMN.text,
+    channels: Channels | None = None,
+    **properties: Any,
 ) -> SessionGroup:
-    """Sessions that rows name. `properties` go into the JSON of each.
+    """Sessions that rows name. `properties` go into the JSON of each, `channels` says what the channels of all are.
 
     `stream` is the stream of all, or has columns in braces: `{topic}-{partition}`. Without it each row names the stream
     of its session in the column `stream`.
@@ -111,4 +134,4 @@ def sessions(
             raise errors.Usage(reason=f"Each session of a group is called what its rows call it: leave {name!r} out")
     document = arguments.json_object(properties)
     session.dump(session.build("an identity", **document))
-    return SessionGroup(sessions, stream, document)
+    return SessionGroup(sessions, stream, document, channels)

@@ -6,7 +6,7 @@ A supervisor that is away, as during a restart, is waited for within the timeout
 import contextlib
 import time
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import redis
 import redis.exceptions
@@ -27,6 +27,13 @@ OVERHEAD_BYTES: Final = 1024
 
 NEEDED_RELEASE: Final = (0, 2)
 """The supervisors that answer look-ups and take payloads."""
+
+_PAYLOADS: Final[dict[type, tuple[str, int]]] = {
+    control_pb2.OpenSession: ("session_json", limits.PAYLOAD_MAX_PIECES),
+    control_pb2.UpdateSession: ("properties_json", limits.PAYLOAD_MAX_PIECES),
+    control_pb2.PublishConfig: ("config_json", limits.CONFIG_MAX_PIECES),
+}
+"""The field of a request that a payload can stand in for, and how many pieces that may have."""
 
 RequestOutcome = control_pb2.SessionReply | errors.RtaError
 
@@ -79,20 +86,42 @@ class RequestSender:
     def look_up(self, request: messages.LookUp) -> control_pb2.SessionPage:
         """Send a look-up and wait for its page, which is removed from Redis after that: it may be large."""
         [page] = self._ask_new_kind([request], "Looking at sessions")
-        with contextlib.suppress(redis.exceptions.NoPermissionError, *retry.REDIS_ERRORS):
-            # Where the ACL is older or Redis does not answer it expires soon.
-            self._redis.unlink(self._keys.reply(request.request_id))
+        self._forget_reply(request.request_id)
         return cast("control_pb2.SessionPage", page)
+
+    def publish(self, request: control_pb2.PublishConfig) -> control_pb2.ConfigReply:
+        """Have a configuration kept."""
+        [reply] = self._ask_new_kind([request], "Publishing the channels of a session")
+        return cast("control_pb2.ConfigReply", reply)
+
+    def get_config(self, identifier: str) -> bytes:
+        """The JSON of a configuration, part by part."""
+        data = bytearray()
+        while True:
+            request = control_pb2.GetConfig(
+                request_id=messages.new_request_id(), identifier=identifier, offset=len(data)
+            )
+            [reply] = self._ask_new_kind([request], "Reading the channels of a session")
+            part = cast("control_pb2.ConfigPart", reply)
+            self._forget_reply(request.request_id)
+            data += part.data
+            if len(data) >= part.size_bytes or not part.data:
+                return bytes(data)
+
+    def _forget_reply(self, request_id: str) -> None:
+        """Remove a large reply that was read. Where the ACL is older or Redis does not answer it expires soon."""
+        with contextlib.suppress(redis.exceptions.NoPermissionError, *retry.REDIS_ERRORS):
+            self._redis.unlink(self._keys.reply(request_id))
 
     def _with_payload(self, request: messages.Request) -> messages.Request:
         """A request that fits into a message: the text of a large one is stored in pieces first."""
         if (
-            not isinstance(request, control_pb2.OpenSession | control_pb2.UpdateSession)
+            not isinstance(request, control_pb2.OpenSession | control_pb2.UpdateSession | control_pb2.PublishConfig)
             or request.ByteSize() <= limits.CONTROL_MAX_BYTES - OVERHEAD_BYTES
         ):
             return request
-        field = "session_json" if isinstance(request, control_pb2.OpenSession) else "properties_json"
-        named, pieces = payload.split(messages.new_request_id(), getattr(request, field).encode())
+        field, max_pieces = _PAYLOADS[type(request)]
+        named, pieces = payload.split(messages.new_request_id(), getattr(request, field).encode(), max_pieces)
         for piece in pieces:
             piece.request_id = messages.new_request_id()
         self._ask_new_kind(pieces, "Session JSON over 255 KiB")
@@ -187,24 +216,26 @@ class _SupervisorPresence:
         return errors.NoReply(request=type(request).__name__, identity=identity, timeout_s=self._timeout_s)
 
 
-def append_messages(client: redis.Redis, key: str, messages_: Sequence[bytes]) -> list[bytes]:
-    """Append messages to a control stream in one round trip, and give the ids of their entries."""
+def append_commands(key: str, messages_: Sequence[bytes]) -> list[tuple[Any, ...]]:
+    """The commands that append messages to a control stream."""
     # Bounded, so that writers without a supervisor do not fill the memory; what is evicted unread is reported.
     bound = ("MAXLEN", "~", limits.CONTROL_MAX_ENTRIES)
-    commands = [("XADD", key, *bound, "*", keys.CONTROL_FIELD, raw) for raw in messages_]
-    return cast("list[bytes]", redis_client.execute_all(client, commands))
+    return [("XADD", key, *bound, "*", keys.CONTROL_FIELD, raw) for raw in messages_]
 
 
-def append_message(client: redis.Redis, key: str, raw: bytes) -> bytes:
-    """Append a message to a control stream, and give the id of its entry."""
-    [entry_id] = append_messages(client, key, [raw])
-    return entry_id
+def append_messages(client: redis.Redis, key: str, messages_: Sequence[bytes]) -> list[bytes]:
+    """Append messages to a control stream in one round trip, and give the ids of their entries."""
+    return cast("list[bytes]", redis_client.execute_all(client, append_commands(key, messages_)))
 
 
 def _outcome(request: messages.Request, raw: bytes) -> RequestOutcome:
     try:
         if isinstance(request, messages.LookUp):
             return cast("control_pb2.SessionReply", messages.unpack_page(raw))  # `look_up` knows what it is
+        if isinstance(request, messages.ConfigRequest):
+            is_publish = isinstance(request, control_pb2.PublishConfig)
+            unpack = messages.unpack_config if is_publish else messages.unpack_config_part
+            return cast("control_pb2.SessionReply", unpack(raw))  # `publish` and `get_config` know what it is
         return messages.unpack_reply(raw)
     except errors.RtaError as error:
         return error

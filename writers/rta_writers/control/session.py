@@ -11,6 +11,7 @@ from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_wire.session import State
 from rta_writers.connection import retry
+from rta_writers.control.channels import Channels
 from rta_writers.options.target import Target
 
 HEARTBEAT_S: Final = 15.0
@@ -86,8 +87,10 @@ class HeartbeatThread:
 class Session:
     """An open session. As a context manager it is closed at the end of the block, and failed if the block raised."""
 
-    def __init__(self, client: SessionRequests, target: Target) -> None:
+    def __init__(self, client: SessionRequests, target: Target, channels: Channels | None = None) -> None:
         self.target = target
+        self.channels = channels
+        """Its channels as they were published, with the ids that they have; None where it was opened without."""
         self.ended: ClosedSession | None = None
         self._state = State.OPEN
         self._client = client
@@ -112,7 +115,8 @@ class Session:
     @property
     def options(self) -> dict[str, str]:
         """For `.options(**session.options)` of a Spark writer."""
-        return self.target.options()
+        options = self.target.options()
+        return options if self.channels is None else {**options, "config": self.channels.identifier}
 
     def update(self, **properties: Any) -> None:
         """Set properties of the session; None removes one."""

@@ -67,6 +67,7 @@ class SessionResolver:
             identity=identity,
             stream=stream,
             session_json=session.dump(session.build(identity, **properties)).decode(),
+            config_identifier=self._options.config or "",
         )
 
     def _add_to_group(self, identities: Sequence[str]) -> None:

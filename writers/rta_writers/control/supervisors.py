@@ -64,6 +64,8 @@ class Supervisors:
         running = [registration for registration in self._running() if registration is not None]
         last = None if running else _read(self._redis, self._keys.last_registration())
         registrations = running or ([] if last is None else [last])
+        if not registrations and self._registrations:
+            return False  # Redis lost its data: one that was seen before registers again
         if not registrations:
             raise errors.NoSupervisor(url=redis_url.redact(self._url), prefix=self._keys.prefix)
         self._registrations = registrations

@@ -9,7 +9,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from rta_wire import errors
+from rta_wire import errors, name_checks
+from rta_wire.channels import model
 
 ValueParser = Callable[[str], Any]
 """Turns the text of an option into its value. Raises ValueError with what it should be."""
@@ -82,6 +83,21 @@ def suggest(name: str, choices: Iterable[str]) -> str:
     if nearest:
         return f" Did you mean {by_folded[nearest[0]]!r}?"
     return f" It knows {', '.join(sorted(by_folded.values()))}."
+
+
+def suggest_channel(name: str, channel_list: model.ChannelList) -> str:
+    """A sentence with the channel that is nearest to a wrong name, or with how many there are where none is near."""
+    hint = suggest(name, channel_list.by_name) if channel_list.channels else ""
+    if "Did you mean" in hint:
+        return hint
+    return f" It has {len(channel_list.channels)} channels: see `rta-supervisor channels show`."
+
+
+def config_identifier(value: str) -> str:
+    """The identifier of a configuration."""
+    if not name_checks.is_config_identifier(value):
+        raise ValueError("it is the identifier of a configuration, a hash, which the options of a session have")
+    return value
 
 
 def text(value: str) -> str:
@@ -158,6 +174,20 @@ def per_channel(parse_value: ValueParser) -> ValueParser:
         return {EVERY_CHANNEL: parse_value(value)}
 
     return parse
+
+
+def names(value: str) -> tuple[str, ...]:
+    """Names with commas between them, or a JSON list of them, each once."""
+    if value.lstrip().startswith("["):
+        try:
+            listed = msgspec.json.decode(value, type=list[str])
+        except msgspec.DecodeError as error:
+            raise ValueError(f"it is a JSON list of names ({error})") from error
+    else:
+        listed = [part.strip() for part in value.split(",")]
+    if not all(listed) or len(set(listed)) != len(listed):
+        raise ValueError("it is a list of names with commas between, each of them once")
+    return tuple(listed)
 
 
 def json_object(value: str) -> dict[str, Any]:

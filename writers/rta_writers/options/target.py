@@ -26,6 +26,7 @@ TARGET_PARSERS: Final[dict[str, parse.ValueParser]] = {
     "principal": parse.text,
     "keyPrefix": parse.text,
     "sessionTemplate": parse.text,
+    "config": parse.config_identifier,
 }
 """Options that readers and writers share: which Redis, which session, which stream."""
 

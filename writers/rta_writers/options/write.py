@@ -8,6 +8,7 @@ import msgspec
 
 from rta_wire import errors, keys, limits, name_checks, redis_url
 from rta_wire import session as session_json
+from rta_wire.channels import model
 from rta_wire.codec import burst, encode, layout
 from rta_writers.options import layout as options_layout
 from rta_writers.options import parse, stream_template
@@ -19,6 +20,7 @@ GROUP_ROWS: Final = 2 * limits.ENCODE_GROUP_ROWS
 WAIT_TIMEOUT_S: Final = 30.0
 STAGED_TTL_S: Final = 24 * 3600
 STAGED_TTL_MAX_S: Final = 30 * 24 * 3600
+FLUSH_MAX_MS: Final = 60_000
 
 
 class DeliveryGuarantee(enum.StrEnum):
@@ -60,6 +62,7 @@ WRITE_PARSERS: Final[dict[str, parse.ValueParser]] = {
     "compressionLevel": parse.integer(limits.LZ4_LEVEL_MIN, limits.LZ4_LEVEL_MAX),
     "inTimeOrder": parse.boolean,
     "stagedTtlS": parse.integer(60, STAGED_TTL_MAX_S),
+    "flushMs": parse.integer(1, FLUSH_MAX_MS),
 }
 
 
@@ -92,6 +95,12 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", re
     compression_level: int = limits.LZ4_LEVEL
     in_time_order: bool = True
     staged_ttl_s: int = STAGED_TTL_S
+    config: str | None = None
+    """The identifier of the configuration that says what the channels are."""
+    channel_list: model.ChannelList | None = None
+    """The channels of that configuration: no option, but set in each process that encodes rows."""
+    flush_ms: int | None = None
+    """How long a row waits for others before it is sent, at most. None: as suits whoever writes."""
 
     @classmethod
     def parse(cls, options: Mapping[str, Any]) -> Self:
@@ -108,7 +117,7 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", re
         return parsed
 
     def __repr__(self) -> str:
-        shown = msgspec.structs.replace(self, redis_url=redis_url.redact(self.redis_url))
+        shown = msgspec.structs.replace(self, redis_url=redis_url.redact(self.redis_url), channel_list=None)
         return msgspec.Struct.__repr__(shown)
 
     def _check(self) -> None:
@@ -134,7 +143,8 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", re
         ids = list(self.channels.values())
         if len(set(ids)) != len(ids):
             raise errors.Usage(reason="Option 'channels' gives one channel id to two names")
-        self.layout_plan()
+        if self.config is None:
+            self.layout_plan()  # with a configuration they are checked against that
 
     @property
     def keys(self) -> keys.Keys:
@@ -158,6 +168,8 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", re
 
     def layout_plan(self, default_kind: layout.Kind = layout.Kind.TIMESTAMPED) -> layout.Plan:
         """The layouts of all channels."""
+        if self.channel_list is not None:
+            return self.channel_list.layouts(default=layout.Layout(kind=default_kind))
         return options_layout.build_layouts(self.channels, self.sample_type, self.kind, self.interval_ns, default_kind)
 
     def encode_options(self) -> encode.Options:

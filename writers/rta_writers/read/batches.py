@@ -9,9 +9,11 @@ import pyarrow as pa
 import redis
 
 from rta_wire import entry_ids, errors, keys, session
+from rta_wire.archive import schema as archive_schema
+from rta_wire.archive import selection
 from rta_wire.arrays import I64, Bools
 from rta_wire.codec import columns, decode
-from rta_wire.codec.layout import Plan, SampleType
+from rta_wire.codec.layout import SampleType
 from rta_wire.codec.sample_columns import SampleColumns
 from rta_wire.pb import data_pb2
 from rta_wire.stream.cursor import StreamEntry
@@ -19,13 +21,15 @@ from rta_wire.stream.live_then_cold import StreamCounters
 from rta_writers.connection import redis_client, retry
 from rta_writers.options.read import ReadForm, ReadOptions
 from rta_writers.read import plan, stream
+from rta_writers.read.channels import ChannelNames, SessionBindings, TaskChannels
 
 ENTRIES_PER_READ: Final = 128
 BATCH_ROWS: Final = 262_144
 
 SESSION: Final = "session"
 STREAM_SESSION_ID: Final = "stream_session_id"
-RAW_DATA_TYPE: Final = pa.list_(pa.field("element", pa.float64()))
+NAME: Final = "name"
+UNIT: Final = "unit"
 
 _VALUE_TYPES: Final = {
     SampleType.DOUBLE: pa.float64(),
@@ -51,8 +55,14 @@ class RowFilter(msgspec.Struct, frozen=True):
     start_ns: int | None = None
     end_ns: int | None = None
     channels: frozenset[int] | None = None
+    names: frozenset[str] | None = None
     sessions: frozenset[str] | None = None
     stream_session_ids: frozenset[int] | None = None
+
+    @property
+    def of_samples(self) -> selection.SampleFilter:
+        """The same without sessions, for files of one session."""
+        return selection.SampleFilter(self.start_ns, self.end_ns, self.channels)
 
     def has_session(self, number: int, identity: str | None) -> bool:
         """Whether rows of a session are wanted. Its name may be unknown."""
@@ -82,48 +92,89 @@ def schema(options: ReadOptions) -> pa.Schema:
                 ("time", pa.int64()),
                 ("app_name", pa.string()),
                 ("status_text", pa.string()),
-                ("raw_data", RAW_DATA_TYPE),
+                ("raw_data", archive_schema.RAW_DATA_TYPE),
             ]
         )
     if options.form is ReadForm.ENTRIES:
         return pa.schema([*session_fields, ("entry", pa.string()), ("data", pa.binary())])
-    value_type = _value_type(options.layouts)
-    return pa.schema([*session_fields, ("channel", pa.int64()), ("time", pa.int64()), ("value", value_type)])
+    fields = [*session_fields, ("channel", pa.int64()), ("time", pa.int64()), ("value", _value_type(options))]
+    return pa.schema([*fields, (NAME, pa.string()), (UNIT, pa.string())] if options.has_names else fields)
 
 
-def _value_type(layouts: Plan) -> pa.DataType:
+def column_type(sample_type: SampleType) -> pa.DataType:
+    """The type of a column with samples of one type."""
+    return _VALUE_TYPES[sample_type]
+
+
+def _value_type(options: ReadOptions) -> pa.DataType:
     """The type that holds the samples of all channels: their own where all have the same, else double."""
-    types = {layout.type for layout in layouts.layouts}
-    return _VALUE_TYPES[types.pop()] if len(types) == 1 else pa.float64()
+    types = options.sample_types or {layout.type for layout in options.layouts.layouts}
+    return _VALUE_TYPES[next(iter(types))] if len(types) == 1 else pa.float64()
 
 
-def read_batches(options: ReadOptions, entry_range: plan.EntryRange, row_filter: RowFilter) -> Iterator[pa.RecordBatch]:
-    """All rows of a range, session by session within each page of entries."""
-    identities = dict(entry_range.identities)
+def read_batches(
+    options: ReadOptions, entry_range: plan.EntryRange, row_filter: RowFilter, bindings: SessionBindings | None = None
+) -> Iterator[pa.RecordBatch]:
+    """All rows of a range, session by session within each page of entries.
+
+    `bindings`: the configurations of sessions by their numbers.
+    """
     read_schema = schema(options)
+    if options.form is ReadForm.ENTRIES:
+        yield from _entry_batches(options, entry_range, row_filter, read_schema)
+        return
+    channels = TaskChannels(options, bindings or {})
+    for number, identity, decoded in read_decoded(options, entry_range, row_filter, channels):
+        of_session = session_columns(identity, number)
+        if options.form is ReadForm.EVENTS:
+            yield from _event_batches(decoded.events, read_schema, row_filter, of_session)
+            continue
+        names = channels.names(number)
+        for sample_type, samples in decoded.samples.items():
+            yield from _sample_batches(sample_type, samples, read_schema, row_filter, (of_session, names))
+
+
+def read_decoded(
+    options: ReadOptions, entry_range: plan.EntryRange, row_filter: RowFilter, channels: TaskChannels
+) -> Iterator[tuple[int, str | None, decode.DecodedBursts]]:
+    """What the entries of a range hold: number, name and content of a session, for each in each page of entries."""
+    identities = dict(entry_range.identities)
+    for number, entries in _read_sessions(options, entry_range, row_filter):
+        decoded = decode.entries(entries, channels.layouts(number), framing=options.framing)
+        for document in decoded.session_json:
+            identities.setdefault(number, session.identity_in(document))
+        if row_filter.has_session(number, identities.get(number)):
+            yield number, identities.get(number), decoded
+
+
+def _entry_batches(
+    options: ReadOptions, entry_range: plan.EntryRange, row_filter: RowFilter, read_schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Entries as they are in the stream."""
+    for number, entries in _read_sessions(options, entry_range, row_filter):
+        identity = entry_range.identities.get(number)
+        if row_filter.has_session(number, identity):
+            yield _entry_batch(entries, read_schema, session_columns(identity, number))
+
+
+def _read_sessions(
+    options: ReadOptions, entry_range: plan.EntryRange, row_filter: RowFilter
+) -> Iterator[tuple[int, list[StreamEntry]]]:
+    """The entries of each session in each page that can be wanted."""
     with redis_client.connect(options.redis_url) as client:
-        for page in _read_pages(client, options, entry_range):
+        for page in read_pages(client, options, entry_range):
             by_session: dict[int, list[StreamEntry]] = {}
             for entry in page:
                 by_session.setdefault(entry.stream_session_id, []).append(entry)
             for number, entries in by_session.items():
                 if options.session is not None and number not in entry_range.identities:
                     continue
-                if row_filter.stream_session_ids is not None and number not in row_filter.stream_session_ids:
-                    continue
-                if options.form is ReadForm.ENTRIES:
-                    if row_filter.has_session(number, identities.get(number)):
-                        yield _entry_batch(entries, read_schema, _session_columns(identities.get(number), number))
-                    continue
-                decoded = decode.entries(entries, options.layouts, framing=options.framing)
-                for document in decoded.session_json:
-                    identities.setdefault(number, session.identity_in(document))
-                if row_filter.has_session(number, identities.get(number)):
-                    of_session = _session_columns(identities.get(number), number)
-                    yield from _decoded_batches(options.form, decoded, read_schema, row_filter, of_session)
+                if row_filter.stream_session_ids is None or number in row_filter.stream_session_ids:
+                    yield number, entries
 
 
-def _read_pages(client: redis.Redis, options: ReadOptions, entry_range: plan.EntryRange) -> Iterator[list[StreamEntry]]:
+def read_pages(client: redis.Redis, options: ReadOptions, entry_range: plan.EntryRange) -> Iterator[list[StreamEntry]]:
+    """The entries of a range, some at a time. Entries that were removed meanwhile are reported."""
     after = entry_range.after
     while True:
         where = (entry_range.stream, after, entry_range.until)
@@ -154,7 +205,9 @@ def _parse_entry(entry_id: str, fields: Any) -> StreamEntry:
         raise errors.BadBurst(reason=f"entry {entry_id} is not one of a session: {error!r}", entry=entry_id) from error
 
 
-def _session_columns(identity: str | None, number: int) -> SessionColumns:
+def session_columns(identity: str | None, number: int) -> SessionColumns:
+    """Columns with the name and the id of a session."""
+
     def columns_of(rows: int) -> list[pa.Array]:
         return [pa.repeat(pa.scalar(identity, pa.string()), rows), pa.repeat(pa.scalar(number, pa.int64()), rows)]
 
@@ -168,40 +221,37 @@ def _entry_batch(entries: Sequence[StreamEntry], read_schema: pa.Schema, of_sess
     return pa.RecordBatch.from_arrays([*of_session(len(entries)), ids, data], schema=read_schema)
 
 
-def _decoded_batches(
-    form: ReadForm,
-    decoded: decode.DecodedBursts,
-    read_schema: pa.Schema,
-    row_filter: RowFilter,
-    of_session: SessionColumns,
-) -> Iterator[pa.RecordBatch]:
-    if form is ReadForm.EVENTS:
-        yield from _event_batches(decoded.events, read_schema, row_filter, of_session)
-        return
-    for sample_type, samples in decoded.samples.items():
-        yield from _sample_batches(sample_type, samples, read_schema, row_filter, of_session)
-
-
 def _sample_batches(
     sample_type: SampleType,
     samples: SampleColumns,
     read_schema: pa.Schema,
     row_filter: RowFilter,
-    of_session: SessionColumns,
+    named: tuple[SessionColumns, ChannelNames],
 ) -> Iterator[pa.RecordBatch]:
+    of_session, names = named
     channels, times, values = samples.rows(), samples.times_ns, samples.values
     mask = row_filter.time_mask(times)
-    if row_filter.channels is not None:
-        of_channels = np.isin(channels, np.fromiter(row_filter.channels, np.int64))
+    wanted = row_filter.channels
+    if row_filter.names is not None:
+        of_names = names.ids_of(row_filter.names)
+        wanted = of_names if wanted is None else wanted & of_names
+    if wanted is not None:
+        of_channels = np.isin(channels, np.fromiter(wanted, np.int64))
         mask = of_channels if mask is None else mask & of_channels
     if mask is not None:
         channels, times, values = channels[mask], times[mask], values[mask]
     value_type = read_schema.field("value").type
+    if len(values) and value_type not in (pa.float64(), column_type(sample_type)):
+        raise errors.Usage(
+            reason=f"There are samples of type {sample_type.value}, and the column 'value' is {value_type}: a session "
+            "has got other channels since the query began. Start it again, or say what they are by option 'sampleType'"
+        )
     if value_type == pa.float64() and sample_type is not SampleType.DOUBLE:
         values = columns.cast_samples(values, SampleType.DOUBLE)
     value_column = pa.array(values)
     if value_column.type != value_type:
         value_column = value_column.cast(value_type)
+    has_names = NAME in read_schema.names
     for first in range(0, len(times), BATCH_ROWS):
         rows = slice(first, first + BATCH_ROWS)
         yield pa.RecordBatch.from_arrays(
@@ -210,6 +260,7 @@ def _sample_batches(
                 pa.array(channels[rows].astype(np.int64)),
                 pa.array(times[rows]),
                 value_column[rows],
+                *(names.columns(channels[rows]) if has_names else ()),
             ],
             schema=read_schema,
         )
@@ -233,5 +284,5 @@ def event_arrays(events: Sequence[data_pb2.Event]) -> list[pa.Array]:
         pa.array([event.timestamp for event in events], pa.int64()),
         pa.array([event.app_name for event in events], pa.string()),
         pa.array([event.status_text for event in events], pa.string()),
-        pa.array([list(event.raw_data) for event in events], RAW_DATA_TYPE),
+        pa.array([list(event.raw_data) for event in events], archive_schema.RAW_DATA_TYPE),
     ]

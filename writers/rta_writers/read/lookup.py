@@ -7,6 +7,7 @@ Does not import Spark.
 import functools
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +19,8 @@ from rta_wire.stream import source_cursor
 from rta_wire.stream.live_then_cold import StreamCounters
 from rta_writers.connection import retry
 from rta_writers.control import supervisors
-from rta_writers.options.read import ReadOptions
+from rta_writers.options.read import NO_ARCHIVE, ReadForm, ReadOptions
+from rta_writers.read import archive_files
 from rta_writers.read import stream as read_stream
 
 log: Final = logging.getLogger("rta_writers")
@@ -42,6 +44,13 @@ class ReadSource(msgspec.Struct, frozen=True):
     stream_session_id: int | None = None
     after: str = entry_ids.MIN
     """Where the session begins."""
+    stored: archive_files.StoredSession | None = None
+    """What the archive has of the session."""
+
+    @property
+    def archived_until(self) -> str:
+        """Entries up to this id are in the archive."""
+        return entry_ids.MIN if self.stored is None else self.stored.archive.until
 
     def position(self, stream: str, after: str = entry_ids.MIN) -> ReadPosition:
         """A position in one of the streams: after an id, and not before the session begins."""
@@ -102,16 +111,50 @@ def find_source(client: redis.Redis, options: ReadOptions) -> ReadSource:
 def _find_session(client: redis.Redis, options: ReadOptions, identity: str) -> ReadSource:
     fields = [keys.STREAM_NAME, keys.STREAM_SESSION_ID, keys.STREAM_POSITION]
     stream, number, after = call_redis(options, lambda: client.hmget(options.names.session(identity), fields))
+    stored = find_stored(client, options, identity, None if number is None else int(number))
+    if stored is not None and (stream is None or number is None):
+        part = stored.first_part
+        return ReadSource(part.stream, (part.stream,), part.stream_session_id, stored=stored)
     if stream is None or number is None:
         if options.wait_for_stream:
             return NOTHING_YET
         raise errors.UnknownSession(
-            f"There is no session {identity!r} in Redis: it was never there, or it has expired.", identity=identity
+            f"There is no session {identity!r} in Redis, nor in an archive that is known here: it was never there, or "
+            "it has expired.",
+            identity=identity,
         )
     if options.stream is not None and not day_streams.is_stream_of(stream.decode(), options.stream):
         raise errors.Usage(reason=f"Session {identity!r} is in stream {stream.decode()!r}, not in {options.stream!r}")
     name = stream.decode()
-    return ReadSource(name, (name,), int(number), after.decode() if after else entry_ids.MIN)
+    return ReadSource(name, (name,), int(number), after.decode() if after else entry_ids.MIN, stored)
+
+
+def find_stored(
+    client: redis.Redis, options: ReadOptions, identity: str, number: int | None = None
+) -> archive_files.StoredSession | None:
+    """What the archive has of a session, None where it has nothing, or where there is no archive.
+
+    `number`: its stream session id. Without it, the newest session of that identity is meant.
+    """
+    if options.archive == NO_ARCHIVE or options.form is ReadForm.ENTRIES:
+        return None
+    path = options.archive
+    if path is None:
+        path = call_redis(options, lambda: _registered_archive(client, options))
+        if not path or not Path(path).is_dir():
+            return None
+    elif not Path(path).is_dir():
+        raise errors.Usage(reason=f"Option 'archive': there is no folder {path!r}")
+    return archive_files.find_session(path, identity, number)
+
+
+def _registered_archive(client: redis.Redis, options: ReadOptions) -> str:
+    """The folder of the archive that supervisors registered, empty where there is none."""
+    try:
+        raw: Any = client.hget(options.names.last_registration(), keys.NODE_ARCHIVE.decode())
+    except redis.exceptions.NoPermissionError:
+        return ""
+    return "" if raw is None else raw.decode()
 
 
 def _read_days(client: redis.Redis, options: ReadOptions, source: str) -> list[str]:
@@ -141,6 +184,20 @@ def read_counters(client: redis.Redis, options: ReadOptions, streams: Sequence[s
         options, lambda: read_stream.counters(client, options.names, streams)
     )
     return counters
+
+
+def read_source_counters(client: redis.Redis, options: ReadOptions, source: ReadSource) -> dict[str, StreamCounters]:
+    """Counters of the streams of a source. One that is gone reaches to where the archive ends."""
+    counters = read_counters(client, options, source.streams)
+    if source.stored is None:
+        return counters
+    last = source.stored.archive.parts[-1]
+    return {
+        stream: msgspec.structs.replace(now, last_id=last.until, added=max(now.added, last.added))
+        if entry_ids.is_after(last.until, now.last_id)
+        else now
+        for stream, now in counters.items()
+    }
 
 
 def check_known(

@@ -12,12 +12,15 @@ import msgspec
 import redis
 
 from rta_wire import entry_ids, errors, keys
+from rta_wire.archive import selection
+from rta_wire.archive.folder import Segment
 from rta_wire.codec import decode
 from rta_wire.stream.live_then_cold import StreamCounters
 from rta_wire.stream.source_cursor import SourcePosition
-from rta_writers.options.read import EARLIEST, LATEST, PARTITIONS_MAX, ReadOptions
-from rta_writers.read import lookup
+from rta_writers.options.read import EARLIEST, LATEST, NO_ARCHIVE, PARTITIONS_MAX, ReadOptions
+from rta_writers.read import archive_ranges, lookup
 from rta_writers.read import stream as read_stream
+from rta_writers.read.archive_files import ArchiveRange
 
 log: Final = logging.getLogger("rta_writers")
 
@@ -39,11 +42,25 @@ class EntryRange(msgspec.Struct, frozen=True):
     identities: dict[int, str]
 
 
+AnyRange = EntryRange | ArchiveRange
+"""What one task reads: entries of a stream, or files of the archive."""
+
+
 def plan_batch(client: redis.Redis, options: ReadOptions) -> list[EntryRange]:
-    """The ranges of a read of all that is there now: of the streams of a source in their order."""
+    """The ranges of a read of all that Redis has now."""
+    in_redis = msgspec.structs.replace(options, archive=NO_ARCHIVE)
+    ranges = plan_read(client, in_redis, selection.SampleFilter())
+    return [entry_range for entry_range in ranges if isinstance(entry_range, EntryRange)]
+
+
+def plan_read(client: redis.Redis, options: ReadOptions, sample_filter: selection.SampleFilter) -> list[AnyRange]:
+    """The ranges of a read of all that is there now, in the order of entries: of the streams of a source in theirs.
+
+    `sample_filter`: files of the archive that hold nothing it wants are left out.
+    """
     options = lookup.learn_names(client, options)
     source = lookup.find_source(client, options)
-    counters = lookup.read_counters(client, options, source.streams)
+    counters = lookup.read_source_counters(client, options, source)
     lookup.check_known(client, options, source, counters)
     if options.starting_offset == LATEST:
         return []
@@ -53,14 +70,36 @@ def plan_batch(client: redis.Redis, options: ReadOptions) -> list[EntryRange]:
     # A stream that is missing is no part of a source; the only stream is looked at whatever it has.
     counters = {stream: now for stream, now in counters.items() if now.added or len(counters) == 1}
     identities = lookup.read_identities(client, options, source, counters)
-    ranges: list[EntryRange] = []
+    ranges: list[AnyRange] = []
     for (stream, now), share in zip(counters.items(), _share_partitions(options, counters), strict=True):
         position = source.position(stream, start.position(stream).id)
-        missing = count_missing(client, options, position, now)
+        archived = archive_ranges.plan_archived(options, source, position, now.last_id, sample_filter)
+        for one in archived.ranges:
+            ranges += _plan_hole(client, share, (position, now), identities, one) if isinstance(one, Segment) else [one]
+        if archived.is_all:
+            continue
+        position = source.position(stream, max(position.after, archived.until, key=entry_ids.parse))
+        missing = count_missing(client, options, position, now, archived.added)
         if missing is None or (missing and options.session is not None):
             report_gap(options, stream, position.after, missing)
         ranges += plan_ranges(position, now, share, identities, now.last_id)
     return ranges
+
+
+def _plan_hole(
+    client: redis.Redis,
+    options: ReadOptions,
+    stream: tuple[lookup.ReadPosition, StreamCounters],
+    identities: Mapping[int, str],
+    hole: Segment,
+) -> list[EntryRange]:
+    """The ranges of entries that the archive should have and has not: from the stream, where it still has them."""
+    log.warning("%s. Its entries are read from the stream", hole.problem)
+    position, counters = stream
+    begin = msgspec.structs.replace(position, after=hole.after)
+    if not counters.length or count_missing(client, options, begin, counters) != 0:
+        _report(options, errors.ArchiveDamaged(hole.problem, identity=options.session or ""))
+    return plan_ranges(begin, counters, options, identities, hole.until)
 
 
 def plan_step(
@@ -69,21 +108,28 @@ def plan_step(
     source: lookup.ReadSource,
     steps: tuple[SourcePosition, SourcePosition],
     identities: Mapping[int, str],
-) -> list[EntryRange]:
+) -> list[AnyRange]:
     """The ranges between two positions, and a report about entries that should be there and are gone."""
     start, end = steps
     removed_day = start.removed_newest(source.streams)
     if removed_day is not None:
         _report_removed_day(options, removed_day)
     counters = lookup.read_counters(client, options, start.changed_streams(end))
-    ranges: list[EntryRange] = []
+    ranges: list[AnyRange] = []
     for (stream, now), share in zip(counters.items(), _share_partitions(options, counters), strict=True):
-        before = start.position(stream)
-        position = source.position(stream, before.id)
-        missing = count_missing(client, options, position, now, before.added)
+        before, until = start.position(stream), end.position(stream).id
+        position, added = source.position(stream, before.id), before.added
+        archived = archive_ranges.plan_archived(options, source, position, until, selection.SampleFilter())
+        for one in archived.ranges:
+            ranges += _plan_hole(client, share, (position, now), identities, one) if isinstance(one, Segment) else [one]
+        if archived.is_all or not entry_ids.is_after(until, archived.until):
+            continue
+        if entry_ids.is_after(archived.until, position.after):
+            position, added = source.position(stream, archived.until), archived.added
+        missing = count_missing(client, options, position, now, added)
         if missing != 0:
             report_gap(options, stream, position.after, missing)
-        ranges += plan_ranges(position, now, share, identities, end.position(stream).id)
+        ranges += plan_ranges(position, now, share, identities, until)
     return ranges
 
 
@@ -194,7 +240,7 @@ def _report_removed_day(options: ReadOptions, stream: str) -> None:
     _report(options, errors.StreamGap(sentence, stream=stream))
 
 
-def _report(options: ReadOptions, gap: errors.StreamGap) -> None:
+def _report(options: ReadOptions, gap: errors.RtaError) -> None:
     if options.fail_on_data_loss:
         raise gap
     log.warning("%s", gap)

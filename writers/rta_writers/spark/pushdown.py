@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 from pyspark.sql.datasource import (
+    DataSourceReader,
     EqualNullSafe,
     EqualTo,
     Filter,
@@ -16,9 +17,15 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
+from rta_writers.options.read import ReadForm
 from rta_writers.read import batches
 from rta_writers.read.batches import RowFilter
 from rta_writers.spark import reader
+
+KEEPS_QUERIES_APART: Final = hasattr(DataSourceReader, "pushLimit")
+"""Whether filters of one query stay with it. Up to Spark 4.3 a frame has one reader for all its queries: filters that
+the reader took for one of them are applied to the next ones too, and these lack rows. The version that gave readers
+`pushLimit` has a reader for each query."""
 
 _TIME: Final = ("time",)
 _NEVER_NULL: Final = {
@@ -31,6 +38,7 @@ _NEVER_NULL: Final = {
 }
 _SET_FIELDS: Final = {
     ("channel",): "channels",
+    (batches.NAME,): "names",
     (batches.SESSION,): "sessions",
     (batches.STREAM_SESSION_ID,): "stream_session_ids",
 }
@@ -87,8 +95,11 @@ class PushdownReader(reader.BatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Takes what the reader can apply, and gives back the filters that are left to Spark."""
+        is_wide = self._options.form is ReadForm.WIDE
         for spark_filter in filters:
-            row_filter = push_filter(self._row_filter, spark_filter)
+            # In wide form all other columns are channels, called as they may be.
+            is_ours = not is_wide or getattr(spark_filter, "attribute", None) == _TIME
+            row_filter = push_filter(self._row_filter, spark_filter) if is_ours else None
             if row_filter is None:
                 yield spark_filter
             else:

@@ -3,7 +3,7 @@
 The one that takes filters over from Spark is in `pushdown`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 from pyspark.sql import types as sql
@@ -12,23 +12,50 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from rta_wire import errors
 from rta_writers.connection import redis_client
-from rta_writers.options.read import ReadOptions
-from rta_writers.read import batches, plan
+from rta_writers.options.read import ReadForm, ReadOptions
+from rta_writers.read import archive_batches, archive_files, batches, channels, lookup, plan, wide
 from rta_writers.spark.import_guard import Guarded
 
 
 class RangePartition(InputPartition):
-    """A range of entries for one task."""
+    """A range of entries for one task, and the configurations of the sessions in it."""
 
-    def __init__(self, entry_range: plan.EntryRange) -> None:
+    def __init__(self, entry_range: plan.EntryRange, bindings: channels.SessionBindings) -> None:
         super().__init__(entry_range)
         self.entry_range = entry_range
+        self.bindings = bindings
+
+
+class WidePartition(InputPartition):
+    """What one task reads of a session in wide form."""
+
+    def __init__(self, wide_range: wide.WideRange) -> None:
+        super().__init__(wide_range)
+        self.wide_range = wide_range
+
+
+class ArchivePartition(InputPartition):
+    """Files of the archive for one task."""
+
+    def __init__(self, archive_range: archive_files.ArchiveRange, bindings: channels.SessionBindings) -> None:
+        super().__init__(archive_range)
+        self.archive_range = archive_range
+        self.bindings = bindings
+
+
+def to_partitions(ranges: Iterable[plan.AnyRange], bindings: channels.SessionBindings) -> list[InputPartition]:
+    """A partition for each range."""
+    return [
+        RangePartition(one, bindings) if isinstance(one, plan.EntryRange) else ArchivePartition(one, bindings)
+        for one in ranges
+    ]
 
 
 class PartitionReader(Guarded):
     """What the batch reader and the streaming reader share. Spark pickles it, so it holds plain values only."""
 
     def __init__(self, options: ReadOptions, schema: sql.StructType) -> None:
+        """`options`: as `resolve` gives them."""
         self._options = options
         self._columns = schema.fieldNames()
         self._row_filter = batches.RowFilter()
@@ -42,8 +69,18 @@ class PartitionReader(Guarded):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, in a task."""
-        if isinstance(partition, RangePartition):
-            for batch in batches.read_batches(self._options, partition.entry_range, self._row_filter):
+        if isinstance(partition, ArchivePartition):
+            for batch in archive_batches.read_batches(
+                self._options, partition.archive_range, self._row_filter, partition.bindings
+            ):
+                yield batch.select(self._columns)
+        elif isinstance(partition, RangePartition):
+            for batch in batches.read_batches(
+                self._options, partition.entry_range, self._row_filter, partition.bindings
+            ):
+                yield batch.select(self._columns)
+        elif isinstance(partition, WidePartition):
+            for batch in wide.read_batches(self._options, partition.wide_range, self._row_filter):
                 yield batch.select(self._columns)
 
 
@@ -51,10 +88,27 @@ class BatchReader(PartitionReader, DataSourceReader):
     """Reads all entries that are in the stream when the query is planned."""
 
     def partitions(self) -> list[InputPartition]:
-        with redis_client.connect(self._options.redis_url) as client:
-            return [RangePartition(entry_range) for entry_range in plan.plan_batch(client, self._options)]
+        options = self._options
+        with redis_client.connect(options.redis_url) as client:
+            if options.form is ReadForm.WIDE:
+                return [WidePartition(one) for one in wide.plan_ranges(client, options, self._row_filter)]
+            ranges = plan.plan_read(client, options, self._row_filter.of_samples)
+            identities = ranges[0].identities if ranges else {}
+            bindings = channels.read_bindings(client, lookup.learn_names(client, options), identities)
+            return to_partitions(ranges, bindings)
+
+
+def resolve(options: ReadOptions) -> ReadOptions:
+    """The options with what configurations of sessions say about the columns."""
+    if options.form is not ReadForm.SAMPLES or not (options.session or options.config or options.wants_names):
+        return options
+    with redis_client.connect(options.redis_url) as client:
+        return channels.resolve(client, options)
 
 
 def spark_schema(options: ReadOptions) -> sql.StructType:
-    """The columns that a read gives, with Spark's types."""
-    return from_arrow_schema(batches.schema(options))
+    """The columns that a read gives, with Spark's types. `options`: as `resolve` gives them."""
+    if options.form is not ReadForm.WIDE:
+        return from_arrow_schema(batches.schema(options))
+    with redis_client.connect(options.redis_url) as client:
+        return from_arrow_schema(wide.schema(channels.wide_channels(client, options)))

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from rta_wire import errors
-from rta_writers.control import session_resolver
+from rta_writers.control import configs, session_resolver
 from rta_writers.options.read import ReadOptions
 from rta_writers.options.write import WriteOptions
 from rta_writers.spark import pushdown as spark_pushdown
@@ -46,14 +46,19 @@ class RtaDataSource(DataSource):
         return "rta"
 
     def schema(self) -> sql.StructType:
-        return spark_reader.spark_schema(ReadOptions.parse(self.options))
+        return spark_reader.spark_schema(self._read_options())
 
     def reader(self, schema: sql.StructType) -> DataSourceReader:
-        reader_class = spark_pushdown.PushdownReader if _takes_filters() else spark_reader.BatchReader
-        return reader_class(ReadOptions.parse(self.options), schema)
+        options = self._read_options()
+        pushes = spark_pushdown.KEEPS_QUERIES_APART if options.push_filters is None else options.push_filters
+        reader_class = spark_pushdown.PushdownReader if pushes and _takes_filters() else spark_reader.BatchReader
+        return reader_class(options, schema)
 
     def streamReader(self, schema: sql.StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        return stream_reader.StreamReader(ReadOptions.parse(self.options), schema)
+        return stream_reader.StreamReader(self._read_options(), schema)
+
+    def _read_options(self) -> ReadOptions:
+        return spark_reader.resolve(ReadOptions.parse(self.options))
 
     def writer(self, schema: sql.StructType, overwrite: bool) -> DataSourceArrowWriter:
         if overwrite:
@@ -72,7 +77,7 @@ class RtaDataSource(DataSource):
             columns = to_arrow_schema(schema, **ARROW_SCHEMA_OPTIONS)
         except PySparkException as error:
             raise errors.Usage(reason=f"Format 'rta' can't take the frame: {error}") from error
-        frames.choose_encoder(options, columns)
+        frames.choose_encoder(configs.with_channels(options), columns)
         return session_resolver.check_open(options)
 
 

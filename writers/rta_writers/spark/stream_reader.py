@@ -11,8 +11,8 @@ from rta_wire import errors
 from rta_wire.stream import source_cursor
 from rta_wire.stream.source_cursor import Offset, SourcePosition
 from rta_writers.connection import redis_client
-from rta_writers.options.read import EARLIEST, LATEST, ReadOptions
-from rta_writers.read import lookup, plan
+from rta_writers.options.read import EARLIEST, LATEST, ReadForm, ReadOptions
+from rta_writers.read import channels, lookup, plan
 from rta_writers.spark import reader
 
 if TYPE_CHECKING:
@@ -32,6 +32,11 @@ class StreamReader(reader.PartitionReader, SupportsTriggerAvailableNow, DataSour
     """Reads a session, a stream or a source with its days as a streaming query."""
 
     def __init__(self, options: ReadOptions, schema: sql.StructType) -> None:
+        if options.form is ReadForm.WIDE:
+            raise errors.Usage(
+                reason="A streaming query can't read in form 'wide': samples of one time may come in two batches. Read "
+                "samples, and group them by time with a watermark"
+            )
         super().__init__(options, schema)
         self._identities: dict[int, str] = {}
         self._end: SourcePosition | None = None
@@ -51,17 +56,19 @@ class StreamReader(reader.PartitionReader, SupportsTriggerAvailableNow, DataSour
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """End the query after the entries that are in the stream now."""
         client, options, source = self._find()
-        self._end = SourcePosition.latest(source.name, lookup.read_counters(client, options, source.streams))
+        self._end = SourcePosition.latest(source.name, lookup.read_source_counters(client, options, source))
 
     def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:  # noqa: ARG002, N802 - Spark's names; 4.1 gives neither
         client, options, source = self._find()
-        counters = lookup.read_counters(client, options, source.streams)
+        counters = lookup.read_source_counters(client, options, source)
         latest = self._end or SourcePosition.latest(source.name, counters)
         if options.max_entries_per_trigger is None:
             return latest.dump()
         if start is None:
             raise errors.Usage(reason="Option 'maxEntriesPerTrigger' needs Spark 4.2 or newer: leave it out")
         before = SourcePosition.load(latest.source, start)
+        if (archived := _next_archived(source, before)) is not None:
+            return archived.dump()
         advance = source_cursor.BoundedAdvance(before, latest, counters, options.max_entries_per_trigger)
         while (wanted := advance.next_lookup()) is not None:
             position = source.position(wanted.stream, wanted.after)
@@ -74,7 +81,8 @@ class StreamReader(reader.PartitionReader, SupportsTriggerAvailableNow, DataSour
         if not self._identities or options.session is None:
             self._identities |= lookup.read_identities(client, options, source, source.streams)
         ranges = plan.plan_step(client, options, source, steps, self._identities)
-        return [reader.RangePartition(entry_range) for entry_range in ranges]
+        bindings = channels.read_bindings(client, options, self._identities) if ranges else {}
+        return reader.to_partitions(ranges, bindings)
 
     def commit(self, end: Offset) -> None:
         """Does nothing: entries are not removed by reading them."""
@@ -87,3 +95,14 @@ class StreamReader(reader.PartitionReader, SupportsTriggerAvailableNow, DataSour
         client = redis_client.shared_client(self._options.redis_url)
         self._options = lookup.learn_names(client, self._options)
         return client, self._options, lookup.find_source(client, self._options)
+
+
+def _next_archived(source: lookup.ReadSource, before: SourcePosition) -> SourcePosition | None:
+    """The end of the part of the archive that is read next, None where the stream goes on: a step takes whole parts."""
+    if source.stored is None:
+        return None
+    after = before.position(source.name).id
+    for segment in source.stored.archive.segments(after):
+        added = None if segment.part is None else segment.part.added or None
+        return SourcePosition(source.name, {source.name: source_cursor.StreamPosition(segment.until, added)})
+    return None

@@ -58,6 +58,16 @@ class Appender(ABC):
     def append(self, rows: int, encode_rows: EncodeRows, fingerprint_rows: FingerprintRows = no_fingerprint) -> None:
         """Send the next group of rows. The groups before it are written when this returns."""
 
+    @property
+    @abstractmethod
+    def is_under_way(self) -> bool:
+        """Whether a group was appended that is not known to be written."""
+
+    def poll(self) -> None:
+        """Finish the group under way where its replies have arrived. Waits for nothing."""
+        if self.is_under_way and self._pipeline.has_reply():
+            self.flush()
+
     @abstractmethod
     def flush(self) -> None:
         """Wait until every group that was appended is written."""

@@ -35,6 +35,10 @@ class AtLeastOnceAppender(appender.Appender):
         self._group_rows, self._group_bursts = rows, bursts
         self._pipeline.with_retries(self._send_group, self._reset)
 
+    @property
+    def is_under_way(self) -> bool:
+        return self._group_bursts is not None
+
     def flush(self) -> None:
         if self._group_bursts is not None:
             self._pipeline.with_retries(self._complete, self._reset)

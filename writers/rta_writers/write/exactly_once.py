@@ -9,6 +9,7 @@ other rows that does not find.
 """
 
 import enum
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, Self
 
@@ -17,10 +18,15 @@ import redis
 from rta_wire import errors, keys, name_checks
 from rta_wire.codec.burst import Burst
 from rta_wire.control.totals import EVERY_ROW, Mark, Totals
-from rta_writers.connection.pipeline import Command
+from rta_writers.connection.pipeline import Command, pack
 from rta_writers.control import session_resolver
 from rta_writers.options.target import Target
 from rta_writers.write import appender, fingerprint, lost_rows
+
+MULTI: Final = pack("MULTI")
+EXEC: Final = pack("EXEC")
+NO_MARK: Final = Mark()
+RENEW_MARKS_S: Final = 3600.0
 
 
 class AppendState(enum.Enum):
@@ -113,11 +119,13 @@ class ExactlyOnceAppender(appender.Appender):
         self._sent_commands = 0
         self._fence = target.keys.fence(target.stream, target.stream_session_id, unit)
         self._watch_commands: list[Command] = [
-            ("WATCH", self._gate, self._fence),
-            ("GET", self._gate),
-            ("HGET", self._marks, unit),
-            ("GET", self._fence),
+            pack("WATCH", self._gate, self._fence),
+            pack("GET", self._gate),
+            pack("HGET", self._marks, unit),
+            pack("GET", self._fence),
         ]
+        self._marks_kept_s = -float("inf")
+        """When the lifetime of the marks was last renewed, by the clock of this process."""
         self._unit_key = lost_rows.UnitKey(target.redis_url, target.identity, self._marks, unit)
 
     def append(
@@ -131,6 +139,10 @@ class ExactlyOnceAppender(appender.Appender):
         self._group, self._group_bursts = appender.RowGroup(rows, encode_rows, fingerprint_rows), bursts
         self._group_fingerprint = fingerprint_rows(rows)
         self._pipeline.with_retries(self._send_group, self._reset)
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._group is not None
 
     def flush(self) -> None:
         if self._group is not None:
@@ -195,7 +207,7 @@ class ExactlyOnceAppender(appender.Appender):
         for burst in bursts:
             totals = totals.with_burst(burst)
         mark = Mark(self._epoch, self.rows_done + group.rows, unit.mark.totals.sum_of(totals))
-        commands = list(self._transaction(bursts, mark))
+        commands = list(self._transaction(bursts, mark, has_no_mark=unit.mark == NO_MARK))
         self._sent_after_row, self._sent_totals, self._sent_commands = skipped, totals, len(commands)
         # Before it is sent: from then on only the mark says whether it took place, and it has to be read again.
         self._change_state(AppendEvent.TRANSACTION_SENT)
@@ -247,21 +259,25 @@ class ExactlyOnceAppender(appender.Appender):
     def _changed_error(self, how: str) -> errors.RowsChanged:
         return errors.RowsChanged(unit=self._unit, identity=self._target.identity, epoch=self._epoch, how=how)
 
-    def _transaction(self, bursts: Sequence[Burst], mark: Mark) -> Iterator[Command]:
+    def _transaction(self, bursts: Sequence[Burst], mark: Mark, *, has_no_mark: bool) -> Iterator[Command]:
         after = (self._fingerprint + self._group_fingerprint) & fingerprint.BITS
-        yield ("MULTI",)
+        yield MULTI
         for burst in bursts:
             fields = (keys.ENTRY_ID, self._target.stream_session_id, keys.ENTRY_DATA, burst.data)
             yield ("XADD", self._stream, "*", *fields)
         yield ("HSET", self._marks, self._unit, mark.text())
-        yield ("EXPIRE", self._marks, appender.MARK_TTL_S)
+        now_s = time.monotonic()
+        if has_no_mark or now_s - self._marks_kept_s >= RENEW_MARKS_S:
+            # Seldom: the marks live for days. Where the unit has none they may have to be made.
+            yield ("EXPIRE", self._marks, appender.MARK_TTL_S)
+            self._marks_kept_s = now_s
         yield ("SET", self._fence, f"{mark.epoch} {mark.rows} {after}", "EX", appender.MARK_TTL_S)
-        yield ("EXEC",)
+        yield EXEC
 
     def close(self) -> None:
         if self._state is AppendState.WATCHED:
             # An empty transaction ends the watch: the next user of the connection must not fail because of it.
-            self._pipeline.try_execute([("MULTI",), ("EXEC",)])
+            self._pipeline.try_execute([MULTI, EXEC])
         super().close()
 
     def _reset(self) -> None:

@@ -5,7 +5,7 @@ rows of a column, differences that cancel out in the sum, and other texts, boole
 the number of values that are not null counts.
 """
 
-import operator
+import functools
 from typing import Final
 
 import numpy as np
@@ -28,15 +28,21 @@ _UNSIGNED: Final = {
 def fingerprint(batch: pa.RecordBatch) -> int:
     """The sum of all columns, each with a factor of its own: the same for the same rows in any order."""
     total = 0
-    by_name = sorted(zip(batch.schema.names, batch.columns, strict=True), key=operator.itemgetter(0))
-    for index, (_, column) in enumerate(by_name):
-        total += (2 * index + 1) * _column_sum(column)
+    columns = batch.columns
+    for index, position in enumerate(_positions_by_name(tuple(batch.schema.names))):
+        total += (2 * index + 1) * _column_sum(columns[position])
     return total & BITS
+
+
+@functools.lru_cache(maxsize=64)
+def _positions_by_name(names: tuple[str, ...]) -> list[int]:
+    """The positions of columns in the order of their names."""
+    return sorted(range(len(names)), key=names.__getitem__)
 
 
 def first_rows(batch: pa.RecordBatch, rows: int) -> int:
     """The fingerprint of the first rows of a batch."""
-    return fingerprint(batch.slice(0, rows))
+    return fingerprint(batch if rows == batch.num_rows else batch.slice(0, rows))
 
 
 def _column_sum(array: pa.Array) -> int:
@@ -48,4 +54,4 @@ def _column_sum(array: pa.Array) -> int:
     if not len(array):
         return 0
     values = np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
-    return int(values.sum(dtype=np.uint64))
+    return int(np.add.reduce(values, dtype=np.uint64))

@@ -3,15 +3,18 @@
 Errors name the row within the batch; the caller adds where the batch begins.
 """
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from rta_wire import errors, limits
 from rta_wire.arrays import U32
+from rta_wire.channels.known_ids import KnownIds
 from rta_wire.codec import columns, encode, event_messages, layout, wide
 from rta_wire.codec.burst import Burst
 from rta_writers.options import parse as options_parse
@@ -33,17 +36,24 @@ GROUP_BYTES_MAX: Final = 20 * limits.MIB
 """Rows that are encoded and sent together take at most about so much, however wide they are. Each column of a group has
 a fixed cost: with less than half of this, 5,000 columns take 1.6 times as long."""
 
+PLAIN_ROW_BYTES: Final = 24
+"""An id, a time and a double."""
+
 
 class FrameEncoder(ABC):
     """Encodes the rows of a frame in one form."""
 
     form: Form
+    default_kind = layout.Kind.TIMESTAMPED
 
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
-        self.encoder = encode.Encoder(options.layout_plan(), options.encode_options())
+        self.encoder = encode.Encoder(options.layout_plan(self.default_kind), options.encode_options())
+        self.known_ids = None if options.channel_list is None else KnownIds(options.channel_list)
         self.group_rows = options.group_rows
         """Rows that are best encoded together."""
+        self.group_bytes: int | None = GROUP_BYTES_MAX
+        """None where rows are small and alike, so that `group_rows` bounds their bytes too: counting takes time."""
 
     @abstractmethod
     def required_columns(self) -> Mapping[str, ColumnType]:
@@ -113,26 +123,27 @@ class LongEncoder(FrameEncoder):
 
     def __init__(self, options: WriteOptions) -> None:
         super().__init__(options)
-        self._names = pa.array(list(options.channels), pa.string())
-        self._ids = np.array(list(options.channels.values()), np.uint32)
+        self._has_names = bool(options.channels or options.channel_list)
         self._has_plain_types = False
 
     def required_columns(self) -> Mapping[str, ColumnType]:
-        channel_type = column_types.TEXT if self.options.channels else column_types.INTEGER
+        channel_type = column_types.TEXT if self._has_names else column_types.INTEGER
         return {CHANNEL: channel_type, TIME: column_types.TIME, VALUE: column_types.NUMBER}
 
     def check(self, schema: pa.Schema) -> None:
         index = schema.get_field_index(CHANNEL)
-        if self.options.channels and index >= 0 and pa.types.is_integer(schema.field(index).type):
+        if self._has_names and index >= 0 and pa.types.is_integer(schema.field(index).type):
             # Names for options like `sampleType`; the rows give ids.
             super().check(schema.set(index, pa.field(CHANNEL, pa.string())))
         else:
             super().check(schema)
         is_double = all(used.type is layout.SampleType.DOUBLE for used in self.encoder.layouts.layouts)
         self._has_plain_types = is_double and schema.types == [pa.int64(), pa.int64(), pa.float64()]
+        if self._has_plain_types and self.group_rows * PLAIN_ROW_BYTES <= GROUP_BYTES_MAX:
+            self.group_bytes = None
 
     def wrong_type_hint(self, name: str) -> str:
-        if name == CHANNEL and not self.options.channels:
+        if name == CHANNEL and not self._has_names:
             return ' Names of channels need a map to their ids: .option("channels", \'{"rpm": 1}\')'
         return ""
 
@@ -155,6 +166,8 @@ class LongEncoder(FrameEncoder):
             return False
         # Negative ones are large numbers without a sign.
         unsigned = np.frombuffer(channels.buffers()[1], np.uint64, len(channels), channels.offset * 8)
+        if self.known_ids is not None and not self.known_ids.has_all(unsigned):
+            return False
         return int(unsigned.max()) <= limits.CHANNEL_ID_MAX
 
     def bursts(self, batch: pa.RecordBatch) -> Iterator[Burst]:
@@ -166,16 +179,42 @@ class LongEncoder(FrameEncoder):
 
     def _channels(self, batch: pa.RecordBatch) -> Any:
         channels = columns.get_column(batch, CHANNEL)
-        return channels if pa.types.is_integer(channels.type) else self._channel_ids(channels)
+        if not pa.types.is_integer(channels.type):
+            return self._channel_ids(channels)
+        if self.known_ids is not None and not channels.null_count:
+            self.known_ids.check(channels.to_numpy())
+        return channels
+
+    @functools.cached_property
+    def _names(self) -> pa.Array:
+        return pa.array(list(self._ids_by_name), pa.string())
+
+    @functools.cached_property
+    def _ids(self) -> U32:
+        return np.array(list(self._ids_by_name.values()), np.uint32)
+
+    @functools.cached_property
+    def _ids_by_name(self) -> Mapping[str, int]:
+        if (listed := self.options.channel_list) is None:
+            return self.options.channels
+        return {channel.name: channel.id for channel in listed.channels}
 
     def _channel_ids(self, names: pa.Array) -> U32:
         indices = _compute().index_in(names, value_set=self._names.cast(names.type))
         if indices.null_count:
             row = int(np.argmax(indices.is_null().to_numpy(zero_copy_only=False)))
             name = names[row].as_py()
-            why = "the channel is null" if name is None else f"channel {name!r} is not in option 'channels'"
+            why = "the channel is null" if name is None else self._unknown_name(name)
             raise errors.BadSamples(reason=f"row {row}: {why}", row=row)
         return np.asarray(self._ids[indices.to_numpy()])
+
+    def _unknown_name(self, name: str) -> str:
+        if (listed := self.options.channel_list) is None:
+            return f"channel {name!r} is not in option 'channels'"
+        return (
+            f"channel {name!r} is not in configuration {self.options.config}."
+            f"{options_parse.suggest_channel(name, listed)}"
+        )
 
 
 class WideEncoder(FrameEncoder):
@@ -188,14 +227,24 @@ class WideEncoder(FrameEncoder):
         self.group_rows = wide.group_rows(len(options.channels), self.encoder.options)
 
     def required_columns(self) -> Mapping[str, ColumnType]:
-        if not self.options.channels:
+        if not self.options.channels and self.options.channel_list is None:
             raise errors.Usage(
                 reason="A wide frame needs the ids of its columns: "
                 '.option("channels", \'{"rpm": 1, "speed": 2}\'). A long one needs the columns channel, time and value'
             )
         return {TIME: column_types.TIME, **dict.fromkeys(self.options.channels, column_types.NUMBER)}
 
+    def check(self, schema: pa.Schema) -> None:
+        super().check(schema)
+        if not self.options.channels:
+            raise errors.Usage(reason="The frame has no column that is a channel: there is nothing to write")
+
     def unknown_column_hint(self, name: str) -> str:
+        if (listed := self.options.channel_list) is not None:
+            return (
+                f"it is no channel of configuration {self.options.config}. Drop it first, or open the session with "
+                f"channels that have it.{options_parse.suggest_channel(name, listed)}"
+            )
         return (
             f"drop it first, or give it an id in option 'channels'.{options_parse.suggest(name, self.options.channels)}"
         )
@@ -241,10 +290,10 @@ class RowsEncoder(FrameEncoder):
     """A row per time with an array of channels and one of values: one message of row data each."""
 
     form = Form.ROWS
+    default_kind = layout.Kind.ROW
 
     def __init__(self, options: WriteOptions) -> None:
         super().__init__(options)
-        self.encoder = encode.Encoder(options.layout_plan(layout.Kind.ROW), options.encode_options())
         self.group_rows = min(options.group_rows, limits.ENCODE_GROUP_EVENTS)
 
     def required_columns(self) -> Mapping[str, ColumnType]:
@@ -263,6 +312,8 @@ class RowsEncoder(FrameEncoder):
             raise errors.BadSamples(reason=f"row {row}: {counts}", row=row)
         times = np.repeat(columns.times_ns(columns.get_column(batch, TIME)), channel_counts)
         try:
+            if self.known_ids is not None and not lists[0].flatten().null_count:
+                self.known_ids.check(lists[0].flatten().to_numpy())
             yield from self.encoder.rows(lists[0].flatten(), times, decimals_to_doubles(lists[1].flatten()))
         except errors.BadSamples as error:
             if (sample := error.facts.get("row")) is None:
@@ -285,10 +336,18 @@ def choose_encoder(options: WriteOptions, schema: pa.Schema) -> FrameEncoder:
             form = Form.EVENTS
         elif {CHANNELS, VALUES} <= names:
             form = Form.ROWS
-        elif names & {CHANNEL, VALUE} or not options.channels:
+        elif names & {CHANNEL, VALUE} or not (options.channels or options.channel_list):
             form = Form.LONG
         else:
             form = Form.WIDE
+    if form is Form.WIDE and options.channel_list is not None and not options.channels:
+        # Columns in the order of ids; those that it does not have are refused below.
+        of_frame = {
+            channel.name: channel.id
+            for channel in options.channel_list.channels
+            if channel.name in set(schema.names) - {TIME}
+        }
+        options = msgspec.structs.replace(options, channels=of_frame)
     encoder = _ENCODERS[form](options)
     encoder.check(schema)
     return encoder

@@ -55,6 +55,10 @@ class Stager(write_appender.Appender):
         self._pipeline.with_retries(self._send_group, self._reset)
         self.rows_done += rows
 
+    @property
+    def is_under_way(self) -> bool:
+        return bool(self._group_bursts)
+
     def flush(self) -> None:
         if self._group_bursts:
             self._pipeline.with_retries(self._complete, self._reset)

@@ -1,4 +1,4 @@
-"""`rta-supervisor archive`: closed sessions to Parquet files."""
+"""`rta-supervisor archive`: sessions to Parquet files, closed ones whole and open ones part by part."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -73,15 +73,20 @@ class PlannedSession(msgspec.Struct, frozen=True):
     show_default=True,
     help="The master of Spark; its hosts have to see the folder too.",
 )
+@click.option("--closed-only", is_flag=True, help="Leave sessions that are open for later.")
 @click.option("--refuse-incomplete", is_flag=True, help="Leave out sessions of which data is gone already.")
+@click.option(
+    "--check-files", is_flag=True, help="Compare all files with their checksums first; damaged parts are made anew."
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be archived, and stop.")
 @options.timeout
 @options.as_json
 @options.with_settings
 def command(config: settings.Settings, path: Path | None, since_ns: int | None, **arguments: Any) -> None:
-    """Write closed sessions to Parquet files, verify them, and record where they are.
+    """Write sessions to Parquet files, verify them, and record where they are.
 
-    Only sessions that the archive does not have yet, so the command can be repeated after an interruption. Needs
+    Only what the archive does not have yet, so the command can be repeated after an interruption: closed sessions,
+    and of open ones a part with what is new since the last one. Needs
     a running supervisor, Spark and Java 17 or newer: make install PACKAGES=spark, or
     pip install 'rta-supervisor[archive]', bring both.
 
@@ -93,6 +98,7 @@ def command(config: settings.Settings, path: Path | None, since_ns: int | None, 
                rta-supervisor archive --path /srv/archive
                rta-supervisor archive --source rocket-engine --since 7d --limit 100
                rta-supervisor archive --session run-17 --json | jq .sessions[].folder
+               rta-supervisor archive --session run-17 --check-files
                rta-supervisor archive --master spark://spark.example.com:7077
     """
     names = options.check_names(
@@ -104,6 +110,7 @@ def command(config: settings.Settings, path: Path | None, since_ns: int | None, 
         sources=arguments["sources"],
         since_ms=(since_ns or 0) // MS_NS,
         limit=arguments["limit"],
+        closed_only=arguments["closed_only"],
     )
     folder = _archive_folder(config, path)
     is_dry, as_json = arguments["dry_run"], arguments["as_json"]
@@ -113,7 +120,11 @@ def command(config: settings.Settings, path: Path | None, since_ns: int | None, 
         return
     archived: list[ArchivedSession] = []
     archive_options = archive_run.ArchiveOptions(
-        folder, arguments["master"], arguments["timeout_s"], arguments["refuse_incomplete"]
+        folder,
+        arguments["master"],
+        arguments["timeout_s"],
+        refuse_incomplete=arguments["refuse_incomplete"],
+        check_files=arguments["check_files"],
     )
     with _progress_bar(enabled=bool(candidates)) as show_progress:
         try:
@@ -200,9 +211,14 @@ def _print_archived(sessions: Sequence[ArchivedSession], *, as_json: bool) -> No
             error_console.print(f"failed: {problem}")
             continue
         size = output.size(session.size_bytes)
-        console.print(f"{name}: {session.samples:,} samples, {session.events:,} events, {size}, {session.folder}")
+        part = f", part {session.part}" if session.outcome == "part" else ""
+        console.print(f"{name}{part}: {session.samples:,} samples, {session.events:,} events, {size}, {session.folder}")
         if problem:
-            missing = "it lacks " if session.outcome == "incomplete" else ""
+            missing = "it lacks " if not session.complete and session.outcome != "unnoted" else ""
             error_console.print(f"warning: {name}: {missing}{problem}")
     failed = sum(session.outcome == "failed" for session in sessions)
-    console.print(f"{len(sessions) - failed:,} sessions archived" + (f", {failed:,} failed" if failed else ""))
+    parts = sum(session.outcome == "part" for session in sessions)
+    counts = [f"{len(sessions) - failed - parts:,} sessions archived"]
+    counts += [f"{parts:,} parts of open sessions"] if parts else []
+    counts += [f"{failed:,} failed"] if failed else []
+    console.print(", ".join(counts))

@@ -1,13 +1,18 @@
 """`rta-supervisor tail`: follows a session, a stream or a source. `observe.tail` reads, `cli.entry_printer` prints."""
 
+import contextlib
 import sys
+from collections.abc import AsyncIterator
 from typing import Any
 
 import click
 
+from rta_supervisor.catalogue import factory
+from rta_supervisor.channels.store import ConfigStore
 from rta_supervisor.cli import entry_printer, options, query_options, session_lookup
 from rta_supervisor.cli.entry_printer import EntryPrinter, TailOptions
 from rta_supervisor.cli.options import SessionNames
+from rta_supervisor.cli.tail_channels import TailChannels
 from rta_supervisor.observe import queries
 from rta_supervisor.observe import tail as observe_tail
 from rta_supervisor.observe.tail_start import TailStart
@@ -16,6 +21,7 @@ from rta_supervisor.transport import one_shot
 from rta_supervisor.transport.link import Link
 from rta_wire import errors, session
 from rta_wire.session import State
+from rta_wire.stream import cursor
 
 
 @click.command("tail")
@@ -45,10 +51,13 @@ def command(
 ) -> int:
     """Follow a session until it is closed, or a stream: samples, events and states, decoded.
 
+    A session with a configuration shows names, units and texts; without one, numbers of channels and values.
+
     Waits during an outage of Redis. Says where entries were trimmed before they could be read, and then ends with 65.
 
     \b
-    Examples:  rta-supervisor tail run-17 --channel 1 --channel 2
+    Examples:  rta-supervisor tail run-17 --channel rpm --channel oil_temp
+               rta-supervisor tail run-17 --channel 1 --channel 2
                rta-supervisor tail run-17 --last 100
                rta-supervisor tail run-17 --since 30s
                rta-supervisor tail run-17 --from-start --json | jq 'select(.kind == "sample") | .value'
@@ -80,11 +89,28 @@ async def _follow(
         )
         return 0
     printer = EntryPrinter(tail_options)
-    async for item in observe_tail.SessionTail(link, config, identity).follow(start):
-        if any(_is_closed(document) for document in printer.show(item)):
-            break
+    async with _config_store(link, config) as store:
+        channels = TailChannels(link, config, store, printer)
+        known = await channels.describe_session(summary.stream_session_id, identity)
+        if not known.problems:
+            tail_options.check_names(known.channel_list, identity)
+        async for item in observe_tail.SessionTail(link, config, identity).follow(start):
+            documents = printer.show(item)
+            await channels.describe_documents(summary.stream_session_id, documents)
+            if any(_is_closed(document) for document in documents):
+                break
     sys.stdout.flush()
     return printer.code
+
+
+@contextlib.asynccontextmanager
+async def _config_store(link: Link, config: settings.Settings) -> AsyncIterator[ConfigStore]:
+    """The configurations in Redis, and in the catalogue for a session that outlived them there."""
+    catalogue = factory.create_read_only(config)
+    try:
+        yield ConfigStore(link, config.keys, catalogue)
+    finally:
+        await catalogue.close()
 
 
 async def _follow_stream(
@@ -95,8 +121,15 @@ async def _follow_stream(
     await session_lookup.require_stream(redis_queries, stream)
     identities = {summary.stream_session_id: summary.identity for summary in await redis_queries.sessions()}
     printer = EntryPrinter(tail_options, identities)
-    async for item_stream, item in observe_tail.SourceTail(link, config, stream).follow(start):
-        printer.show(item, item_stream)
+    async with _config_store(link, config) as store:
+        channels = TailChannels(link, config, store, printer)
+        async for item_stream, item in observe_tail.SourceTail(link, config, stream).follow(start):
+            if isinstance(item, cursor.StreamEntry):
+                number = item.stream_session_id
+                await channels.describe_first(number, identities.get(number))
+                await channels.describe_documents(number, printer.show(item, item_stream))
+            else:
+                printer.show(item, item_stream)
     return printer.code
 
 

@@ -1,7 +1,5 @@
 """`rta-supervisor sessions show`: everything about one session, and where its data is."""
 
-from typing import Any, Final
-
 import click
 import msgspec
 from rich.console import Group, RenderableType
@@ -10,21 +8,19 @@ from rich.text import Text
 
 from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.catalogue.model import CatalogueRow, StorageLocation
+from rta_supervisor.catalogue.publications.model import PublicationStatus
 from rta_supervisor.cli import catalogue_access, options, output, session_lookup
 from rta_supervisor.cli.options import SessionNames
+from rta_supervisor.cli.sessions import bound_configs, storage_locations
+from rta_supervisor.cli.sessions.bound_configs import BoundConfig
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries, summaries
 from rta_supervisor.session import store as session_store
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import one_shot
 from rta_supervisor.transport.link import Link
-from rta_supervisor.transport.replies import pairs_to_dict
-from rta_wire import errors, keys
+from rta_wire import errors
 from rta_wire.control.totals import Totals
-from rta_wire.stream import cold_index
-
-LIVE: Final = "live"
-COLD: Final = "cold"
 
 
 class SessionDetails(msgspec.Struct, frozen=True):
@@ -39,6 +35,10 @@ class SessionDetails(msgspec.Struct, frozen=True):
     places: list[StorageLocation]
     catalogue_error: str
     """Why the catalogue could not be asked where else the data is; empty where it could."""
+    configs: list[BoundConfig] = []
+    """What its channels are."""
+    publication: PublicationStatus | None = None
+    """What a Session Service was told of it; None where it is not published."""
 
 
 @click.command()
@@ -46,7 +46,7 @@ class SessionDetails(msgspec.Struct, frozen=True):
 @options.as_json
 @options.with_settings
 def show(config: settings.Settings, names: SessionNames, as_json: bool) -> None:
-    """Show one session: its JSON, its time range, who wrote how much, where its data is.
+    """Show one session: its JSON, its time range, its configurations, who wrote how much, where its data is.
 
     One that Redis has forgotten is looked up in the catalogue.
 
@@ -72,91 +72,59 @@ async def load_details(link: Link, config: settings.Settings, identity: str) -> 
     summary = await redis_queries.session(identity)
     row: CatalogueRow | None = None
     locations: list[StorageLocation] = []
+    publication: PublicationStatus | None = None
     catalogue_error = ""
     try:
-        row, locations = await catalogue_access.with_catalogue(
+        row, locations, publication = await catalogue_access.with_catalogue(
             config, lambda catalogue: _read_catalogue(catalogue, identity, summary)
         )
     except errors.CatalogueUnavailable as error:
         catalogue_error = str(error)
     if summary is None and row is not None:
         is_json = catalogue_access.parse_document(row) != {}
+        document = row.json.encode() if is_json else b"null"
         return SessionDetails(
             session=_summary_of_row(row),
-            document=msgspec.Raw(row.json.encode() if is_json else b"null"),
+            document=msgspec.Raw(document),
             units={},
             expires_s=None,
-            places=[*await _redis_locations(link, config, row.stream), *locations],
+            places=[*await storage_locations.in_redis(link, config, row.stream), *locations],
             catalogue_error=catalogue_error,
+            configs=await bound_configs.load(link, config, document),
+            publication=publication,
         )
     summary = await session_lookup.require_session(redis_queries, identity)
     store = session_store.SessionStore(link, config)
     record = await store.read(identity)
+    document = record.document if record is not None and record.document else b"null"
     return SessionDetails(
         session=summary,
-        document=msgspec.Raw(record.document if record is not None and record.document else b"null"),
+        document=msgspec.Raw(document),
         units=dict(sorted((await store.all_unit_totals(identity)).items())),
         expires_s=await link.do("TTL", config.keys.session(identity)),
-        places=[*await _redis_locations(link, config, summary.stream), *locations],
+        places=[*await storage_locations.in_redis(link, config, summary.stream), *locations],
         catalogue_error=catalogue_error,
+        configs=await bound_configs.load(link, config, document),
+        publication=publication,
     )
 
 
 async def _read_catalogue(
     catalogue: Catalogue, identity: str, summary: summaries.SessionSummary | None
-) -> tuple[CatalogueRow | None, list[StorageLocation]]:
-    """The row of a session, and where its data is besides Redis."""
+) -> tuple[CatalogueRow | None, list[StorageLocation], PublicationStatus | None]:
+    """The row of a session, where its data is besides Redis, and what was published of it."""
     row = await catalogue.get(identity)
     session = row if summary is None else summary
     if session is None:
-        return None, []
-    return row, [
-        location
+        return None, [], None
+    locations = [
+        place
         for location in await catalogue.locations(session.stream)
-        if location.stream_session_id in (0, session.stream_session_id) and location.kind not in (LIVE, COLD)
+        if location.stream_session_id in (0, session.stream_session_id)
+        and location.kind not in storage_locations.OF_REDIS
+        for place in (location, *storage_locations.archived_parts(identity, location))
     ]
-
-
-async def _redis_locations(link: Link, config: settings.Settings, stream: str) -> list[StorageLocation]:
-    """The live and the cold part of a stream as Redis has them now: what the catalogue noted of them may be gone."""
-    info, memory, raw_extent = await link.try_all(
-        [
-            ("XINFO", "STREAM", keys.stream(stream)),
-            ("MEMORY", "USAGE", keys.stream(stream)),
-            ("HGET", config.keys.cold_index(), stream),
-        ]
-    )
-    locations: list[StorageLocation] = []
-    if not isinstance(raw_extent, Exception) and (cold := cold_index.parse(raw_extent)) is not None:
-        locations.append(
-            StorageLocation(
-                stream=stream,
-                stream_session_id=0,
-                kind=COLD,
-                location=keys.cold_stream(stream),
-                first_id=cold.first_id,
-                last_id=cold.last_id,
-                entries=cold.entries,
-                size_bytes=cold.size_bytes,
-                noted_ms=cold.noted_ms,
-            )
-        )
-    live: dict[bytes, Any] = {} if isinstance(info, Exception) else pairs_to_dict(info)
-    if live.get(b"length"):
-        locations.append(
-            StorageLocation(
-                stream=stream,
-                stream_session_id=0,
-                kind=LIVE,
-                location=keys.stream(stream),
-                first_id=live[b"first-entry"][0].decode(),
-                last_id=live[b"last-entry"][0].decode(),
-                entries=live[b"length"],
-                size_bytes=memory if isinstance(memory, int) else 0,
-                noted_ms=now_ms(),
-            )
-        )
-    return locations
+    return row, locations, await catalogue.publications.get(identity)
 
 
 def _summary_of_row(row: CatalogueRow) -> summaries.SessionSummary:
@@ -193,12 +161,20 @@ def _page(details: SessionDetails) -> Group:
         ("samples", f"{output.count(session.samples)} in {output.count(session.bursts)} bursts"),
         ("bytes", f"{output.size(session.stored_bytes)}, {output.size(session.raw_bytes)} before compression"),
         ("expires", _expiry(details.expires_s)),
+        *_published(details.publication, at_ms),
         *spoilt,
-        ("data", output.escape(details.catalogue_error) if details.catalogue_error else _kinds(details.places)),
+        (
+            "data",
+            output.escape(details.catalogue_error)
+            if details.catalogue_error
+            else storage_locations.kinds(details.places),
+        ),
     ]
     parts: list[RenderableType] = [output.key_value_table(facts), ""]
+    if details.configs:
+        parts += [bound_configs.table(details.configs), ""]
     if details.places:
-        parts += [_locations_table(details.places), ""]
+        parts += [storage_locations.table(details.places), ""]
     if details.units:
         parts += [_units_table(details.units), ""]
     return Group(*parts, Text(output.pretty_json(raw_document)))
@@ -210,24 +186,16 @@ def _expiry(expires_s: int | None) -> str:
     return f"in {output.duration(expires_s)}, renewed while it is open"
 
 
-def _kinds(locations: list[StorageLocation]) -> str:
-    kinds = dict.fromkeys(location.kind for location in locations)
-    return ", ".join(kinds) if kinds else "nowhere any more"
-
-
-def _locations_table(locations: list[StorageLocation]) -> Table:
-    table = output.table("data", "where", "of", "entries", "bytes", "first", "last", right=("entries", "bytes"))
-    for location in locations:
-        table.add_row(
-            location.kind,
-            output.escape(location.location),
-            "this session" if location.stream_session_id else "the stream",
-            output.count(location.entries),
-            output.size(location.size_bytes),
-            location.first_id,
-            location.last_id,
-        )
-    return table
+def _published(publication: PublicationStatus | None, at_ms: int) -> list[tuple[str, Text | str]]:
+    """When a Session Service was last told of a session, and whether it knows all."""
+    if publication is None:
+        return []
+    if publication.refused:
+        return [("published", Text(f"refused: {output.escape(publication.refused)}", style="red"))]
+    if not publication.told_ms:
+        return [("published", "not yet")]
+    told = f"{output.format_time_ms(publication.told_ms)}, {output.ago(publication.told_ms, at_ms)} ago"
+    return [("published", f"{told}, sequence {publication.sequence}{'' if publication.is_pending else ', to its end'}")]
 
 
 def _units_table(units: dict[str, Totals]) -> Table:

@@ -22,8 +22,12 @@ PIECE_MIN_BYTES: Final = 16 * limits.KIB
 TEXT_FIELDS: Final[dict[type, str]] = {
     control_pb2.OpenSession: "session_json",
     control_pb2.UpdateSession: "properties_json",
+    control_pb2.PublishConfig: "config_json",
 }
 """The field of a request that its payload stands in for."""
+
+
+PAYLOAD_REQUESTS = control_pb2.OpenSession | control_pb2.UpdateSession | control_pb2.PublishConfig
 
 
 class PayloadStore:
@@ -90,6 +94,6 @@ class PayloadStore:
 
 def payload_of(request: messages.Request) -> control_pb2.Payload | None:
     """The payload that a request names."""
-    if isinstance(request, control_pb2.OpenSession | control_pb2.UpdateSession) and request.HasField("payload"):
+    if isinstance(request, PAYLOAD_REQUESTS) and request.HasField("payload"):
         return request.payload
     return None

@@ -8,8 +8,10 @@ from collections.abc import Awaitable, Callable
 import redis.exceptions
 
 from rta_supervisor.observe.doctor import findings, key_checks
+from rta_supervisor.observe.doctor.binding_checks import BindingChecks
 from rta_supervisor.observe.doctor.deployment_checks import DeploymentChecks
 from rta_supervisor.observe.doctor.findings import Finding
+from rta_supervisor.observe.doctor.gateway_checks import GatewayChecks
 from rta_supervisor.observe.doctor.key_scan import KeyScan
 from rta_supervisor.observe.doctor.producer_checks import ProducerChecks
 from rta_supervisor.observe.doctor.server_checks import ServerChecks
@@ -42,9 +44,12 @@ async def run_checks(link: Link, config: settings.Settings, *, scan_keys: int) -
         "principals": deployment.principals,
         "dead letters": deployment.dead_letters,
         "sessions": deployment.sessions,
+        "configurations": BindingChecks(link, config).configurations,
         "spoilt keys": key_checks.KeyChecks(link, config, max_keys=scan_keys).spoilt_keys,
         "archive": deployment.archive,
+        "publishing": deployment.publishing,
         "orphaned keys": deployment.orphaned_keys,
+        "gateways": GatewayChecks(config).gateways,
         "other producers": ProducerChecks(link, config, scan).other_producers,
     }
     return [reachable, *[await _run(name, check) for name, check in checks.items()]]

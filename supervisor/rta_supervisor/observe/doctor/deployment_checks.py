@@ -13,6 +13,7 @@ from rta_supervisor.observe import limit_record, summaries
 from rta_supervisor.observe.doctor.findings import Finding, bad, name_some, ok, warn
 from rta_supervisor.observe.doctor.key_scan import KeyScan
 from rta_supervisor.observe.queries import RedisQueries
+from rta_supervisor.publish import status as publish_status
 from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import scanning
@@ -33,6 +34,8 @@ LIMIT_REMEDIES: Final = {
     principal_limits.SPOILT_KEYS: "It spoils keys of its own sessions, which end nevertheless: see its jobs.",
     "session_properties": "It invents new properties with its updates: see its jobs.",
     "payload_bytes": "It stores large Session JSON that no request names: see its jobs.",
+    "configs": "It publishes another configuration for each session: see its jobs.",
+    "config_bytes": "It publishes another configuration for each session: see its jobs.",
     "unread_reply_bytes": "It asks for sessions and does not read the replies: see its jobs, and the ACL of writers.",
     "webhook_deliveries": "Its sessions change faster than a webhook takes: see its jobs and rta-supervisor dlq list.",
     "webhooks.max_pending": "It has most of the deliveries that wait for a webhook: see its jobs and the receiver.",
@@ -174,6 +177,28 @@ class DeploymentChecks:
             return warn("archive", f"{found}; {name_some(near)} is near archive.max_bytes", remedy)
         return ok("archive", found)
 
+    async def publishing(self) -> Finding:
+        """Whether somebody publishes to the Session Service that is set, and the service takes it."""
+        if not self._config.publish.is_on:
+            return ok("publishing", "not set up")
+        current = await publish_status.read(self._link, self._keys)
+        if current is None or current.is_stale:
+            remedy = "See the logs of supervisors that have [publish] for publish_interrupted and publisher_ended."
+            return bad("publishing", "nobody publishes", remedy, errors.Unavailable.exit_code)
+        found = f"{current.waiting:,} sessions wait, the oldest for {current.oldest_s:.1f} s"
+        if current.problem:
+            remedy = (
+                "Look at the Session Service and at [publish]. Nothing is lost: it gets everything when it is back."
+            )
+            return bad("publishing", f"{found}: {current.problem}", remedy, errors.Unavailable.exit_code)
+        if current.refused:
+            remedy = "See rta-supervisor publish status; then: rta-supervisor publish retry"
+            return warn("publishing", f"{found}; the service refuses {current.refused:,}", remedy)
+        if current.period_s > self._config.publish.every_s * 1.1:
+            remedy = "The service or this host can't keep up: time ranges are told less often."
+            return warn("publishing", f"{found}; every {current.period_s:g} s", remedy)
+        return ok("publishing", found)
+
     async def orphaned_keys(self) -> Finding:
         """Whether there are states without a session, or keys with the prefix of supervisors that never expire.
 
@@ -196,7 +221,12 @@ class DeploymentChecks:
     def _is_permanent(self, name: str) -> bool:
         """Whether a key has no TTL because it is bounded in another way."""
         single = {self._keys.session_index(), self._keys.dead_letters(), self._keys.nodes(), self._keys.streams_used()}
-        single |= {self._keys.cold_index(), self._keys.cold_pause(), self._keys.unarchived()}
+        single |= {
+            self._keys.cold_index(),
+            self._keys.cold_pause(),
+            self._keys.unarchived(),
+            self._keys.publish_retries(),
+        }
         counters = self._keys.control_counters("").partition("{")[0]
         prefixes = (self._keys.requests(""), self._keys.reports(""), counters, self._keys.dead_letter_ids(""))
         return name in single or name.startswith(prefixes)

@@ -53,7 +53,14 @@ def cold_limits(request: control_pb2.TrimStream, at_ms: int) -> settings.TrimLim
 
 def _limits(*, max_entries: int, max_age_s: float = 0) -> settings.TrimLimits:
     return settings.TrimLimits(
-        max_entries=max_entries, max_bytes=0, max_age_s=max_age_s, min_retention_s=0, idle_stream_s=0, exact=True
+        max_entries=max_entries,
+        entry_s=0,
+        entry_bytes=0,
+        max_bytes=0,
+        max_age_s=max_age_s,
+        min_retention_s=0,
+        idle_stream_s=0,
+        exact=True,
     )
 
 

@@ -5,11 +5,13 @@ units are read for themselves, in parts.
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from rta_supervisor.diagnostics import log
 from rta_supervisor.session import model
 from rta_supervisor.session.model import SessionRecord
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import scanning
+from rta_supervisor.transport import commands, scanning
 from rta_supervisor.transport.failures import classify, is_key_specific
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.paging import pages
@@ -42,6 +44,30 @@ class RecordReader:
             raise record
         return record
 
+    async def call_and_read(
+        self, call: commands.Command, identity: str, properties: Iterable[str] = (), *, changes_until: int = 0
+    ) -> tuple[Any, SessionRecord | None]:
+        """The reply to a command on the keys of a session, and the record as it stands after it, in one round trip.
+
+        In a Cluster it takes two: while a slot moves, the command may have to wait and a read be answered before it.
+        `changes_until`: the latest version whose unqueued changes of state the record is to have.
+        """
+        names = list(properties)
+        versions = _versions_looked_at(changes_until)
+        reads = [*self._read_commands(identity, names), *self._changes_commands(identity, versions)]
+        batches = [[call], reads] if self._link.is_cluster else [[call, *reads]]
+        replies = [reply for batch in batches for reply in await self._link.try_all(batch)]
+        reply, state, document, *changes = replies
+        for answer in (reply, *changes):
+            if isinstance(answer, Exception):
+                raise classify(answer)
+        record = self._parse(identity, state, document, names)
+        if isinstance(record, errors.SpoiltKey):
+            raise record
+        if record is not None and changes:
+            record = msgspec.structs.replace(record, unqueued_changes=_changes_by_version(versions, changes[0]))
+        return reply, record
+
     async def read_all(self, identities: Sequence[str]) -> list[SessionRecord | errors.SpoiltKey | None]:
         """The records of sessions in one round trip: None for each that there is not, an error for one whose state
         can't be read."""
@@ -50,21 +76,20 @@ class RecordReader:
     async def _read(
         self, identities: Sequence[str], properties: Sequence[str]
     ) -> list[SessionRecord | errors.SpoiltKey | None]:
-        fields = (*model.RECORD_FIELDS, *map(keys.property_field, properties))
         answers = await self._link.try_all(
-            [
-                call
-                for identity in identities
-                for call in (
-                    ("HMGET", self._keys.session_state(identity), *fields),
-                    ("HGET", self._keys.session(identity), keys.JSON),
-                )
-            ]
+            [command for identity in identities for command in self._read_commands(identity, properties)]
         )
         return [
             self._parse(identity, state, document, properties)
             for identity, state, document in zip(identities, answers[::2], answers[1::2], strict=True)
         ]
+
+    def _read_commands(self, identity: str, properties: Sequence[str]) -> tuple[commands.Command, commands.Command]:
+        fields = (*model.RECORD_FIELDS, *map(keys.property_field, properties))
+        return (
+            ("HMGET", self._keys.session_state(identity), *fields),
+            ("HGET", self._keys.session(identity), keys.JSON),
+        )
 
     def _parse(
         self, identity: str, state: Any, document: Any, properties: Sequence[str]
@@ -105,9 +130,20 @@ class RecordReader:
 
     async def unqueued_changes(self, record: SessionRecord) -> dict[str, str]:
         """Changes of state that are not in the queues of webhooks yet, by version, as the text that stands in Redis."""
-        versions = [
-            str(version) for version in range(max(record.version - CHANGES_LOOKED_AT, 0) + 1, record.version + 1)
-        ]
-        state = self._keys.session_state(record.ref.identity)
-        notes = await self._link.do("HMGET", state, *map(keys.change_field, versions))
-        return {version: note.decode() for version, note in zip(versions, notes, strict=True) if note is not None}
+        versions = _versions_looked_at(record.version)
+        [notes] = await self._link.do_all(self._changes_commands(record.ref.identity, versions))
+        return _changes_by_version(versions, notes)
+
+    def _changes_commands(self, identity: str, versions: Sequence[str]) -> list[commands.Command]:
+        """The command that reads the changes of state of versions; none where there are no versions."""
+        if not versions:
+            return []
+        return [("HMGET", self._keys.session_state(identity), *map(keys.change_field, versions))]
+
+
+def _versions_looked_at(latest: int) -> list[str]:
+    return [str(version) for version in range(max(latest - CHANGES_LOOKED_AT, 0) + 1, latest + 1)]
+
+
+def _changes_by_version(versions: Sequence[str], notes: Sequence[bytes | None]) -> dict[str, str]:
+    return {version: note.decode() for version, note in zip(versions, notes, strict=True) if note is not None}

@@ -28,6 +28,8 @@ class ArchiveSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     required: bool = False
     max_bytes: int = 0
     alarm_at: float = 0.8
+    every_s: float = 0
+    """How often a supervisor starts a run itself; 0: never."""
     level: int = 3
     split_bytes: bool = False
     sources: dict[str, ArchiveSourceSettings] = {}
@@ -43,6 +45,8 @@ class ArchiveSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             [
                 ("archive.path", is_missing, "it is empty, and archive.required waits for it"),
                 ("archive.max_bytes", self.max_bytes < 0, checks.BELOW_0),
+                ("archive.every_s", self.every_s < 0, checks.BELOW_0),
+                ("archive.path", self.every_s > 0 and not self.path, "it is empty, and archive.every_s needs it"),
                 ("archive.alarm_at", not 0 < self.alarm_at <= 1, "it is not above 0 and at most 1"),
                 ("archive.level", not LEVEL_MIN <= self.level <= LEVEL_MAX, other_level),
             ]

@@ -25,6 +25,8 @@ class LimitsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     webhook_deliveries: int = 10_000
     payload_bytes: int = 16 * 1024 * 1024
     unread_reply_bytes: int = 16 * 1024 * 1024
+    configs: int = 1000
+    config_bytes: int = 64 * 1024 * 1024
     weights: dict[str, float] = {}
 
     def weight(self, principal: str) -> float:
@@ -39,7 +41,7 @@ class LimitsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 *((f"limits.{name}", getattr(self, name) < 1, checks.NOT_ABOVE_0) for name in counts),
                 *(
                     (f"limits.{name}", getattr(self, name) < BYTES_MIN, f"it is less than {BYTES_MIN}, which is 1 MiB")
-                    for name in ("payload_bytes", "unread_reply_bytes")
+                    for name in ("payload_bytes", "unread_reply_bytes", "config_bytes")
                 ),
                 *(
                     (sources.dotted(("limits", "weights", name)), not WEIGHT_MIN <= weight <= WEIGHT_MAX, other_weight)

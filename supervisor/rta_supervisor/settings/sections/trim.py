@@ -11,9 +11,15 @@ from rta_wire import day_streams, name_checks
 
 
 class TrimLimits(msgspec.Struct, frozen=True):
-    """The limits of one stream. 0 means no limit, but for `max_entries`."""
+    """The limits of one stream. 0 means no limit, but for `max_entries`.
+
+    `entry_s` and `entry_bytes` are the time and the memory that one of `max_entries` stands for: where entries are many
+    and small, more of them stay. 0: none.
+    """
 
     max_entries: int
+    entry_s: float
+    entry_bytes: int
     max_bytes: int
     max_age_s: float
     min_retention_s: float
@@ -25,6 +31,8 @@ class StreamTrimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Limits of one stream or source that differ from those of all; None: as for all."""
 
     max_entries: int | None = None
+    entry_s: float | None = None
+    entry_bytes: int | None = None
     max_bytes: int | None = None
     max_age_s: float | None = None
     min_retention_s: float | None = None
@@ -38,6 +46,8 @@ class TrimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     enabled: bool = True
     every_s: float = 30.0
     max_entries: int = 10_000
+    entry_s: float = 0.5
+    entry_bytes: int = 51_200
     max_bytes: int = 0
     max_age_s: float = 0
     min_retention_s: float = 60.0
@@ -69,7 +79,7 @@ class TrimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             checks.refuse_first([(f"{where}.max_entries", limits.max_entries < 1, checks.NOT_ABOVE_0)])
             checks.refuse_first(
                 (f"{where}.{name}", getattr(limits, name) < 0, checks.BELOW_0)
-                for name in ("max_bytes", "max_age_s", "min_retention_s", "idle_stream_s")
+                for name in ("entry_s", "entry_bytes", "max_bytes", "max_age_s", "min_retention_s", "idle_stream_s")
             )
 
 

@@ -1,1 +1,1 @@
-"""The live page: static files, a stream of what changed in the deployment, and a plot of a session's channels."""
+"""The live page: static files, a stream of what changed in the deployment; the data itself is in the viewer."""

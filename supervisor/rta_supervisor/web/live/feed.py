@@ -18,6 +18,7 @@ from rta_supervisor.observe.summaries import SessionSummary, sum_by_source
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.web.context import WebContext
 from rta_supervisor.web.live import snapshot
+from rta_supervisor.web.live.identifiers import IdentifierReader
 from rta_supervisor.web.live.snapshot import DeadLetterRow, DeploymentSummary, Snapshot
 from rta_wire import __version__, errors, keys, quoting
 
@@ -41,6 +42,7 @@ class SnapshotFeed:
         self._dead_letters = DeadLetters(context.link, context.config)
         self._lock = anyio.Lock()
         self._rates = snapshot.SampleRates()
+        self._identifiers = IdentifierReader(context.link, context.config.keys)
         self._ended: dict[str, SessionSummary] = {}
         self._last_opened = b""
         """The last stream session id that was given when the catalogue was read."""
@@ -107,7 +109,11 @@ class SnapshotFeed:
             letters=tuple(await self._dead_letter_rows()),
             webhooks=await self._waiting_deliveries(),
         )
-        rows = {session.identity: snapshot.session_row(session, rates[session.identity]) for session in sessions}
+        names = await self._identifiers.read(sessions)
+        rows = {
+            session.identity: snapshot.session_row(session, rates[session.identity], names.get(session.identity, ""))
+            for session in sessions
+        }
         return Snapshot(self._next_number(), at_ms, rows, summary, self._last_event())
 
     async def _ended_sessions(self, live: list[SessionSummary], last_opened: bytes) -> list[SessionSummary]:

@@ -1,5 +1,5 @@
-"""The routes of the live page: its files, the stream of updates, one session, the streams of a source, a plot. Their
-headers restrict what a browser may do with them.
+"""The routes of the live page: its files, the stream of updates, one session, the streams of a source, where the viewer
+is. Their headers restrict what a browser may do with them.
 """
 
 import functools
@@ -12,78 +12,47 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from rta_supervisor.http import connection_limit, sse
+from rta_supervisor.http import connection_limit, sse, static_files
 from rta_supervisor.observe.queries import RedisQueries
 from rta_supervisor.session.model import SessionRecord
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.web.context import WebContext
 from rta_supervisor.web.live.feed import SnapshotFeed
-from rta_supervisor.web.live.plot import Plot, PlotRequest, SourcePlot
+from rta_supervisor.web.live.viewer_address import find_viewer
 from rta_wire import errors, name_checks
 from rta_wire.control.totals import Totals
 
 STATIC: Final = Path(__file__).parent / "static"
-MEDIA_TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 PAGES_MAX: Final = 32
-PLOTS_MAX: Final = 8
 UNITS_MAX: Final = 200
 CROSS_SITE: Final = "Another site's page may not watch."
-
-SECURITY_HEADERS: Final = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-cache",
-}
 
 
 def routes(context: WebContext) -> list[BaseRoute]:
     """Everything under `/ui`."""
-    files = {path.name: path for path in STATIC.iterdir() if path.suffix in MEDIA_TYPES}
     feed = SnapshotFeed(context)
-    page_limit, plot_limit = connection_limit.ConnectionLimit(PAGES_MAX), connection_limit.ConnectionLimit(PLOTS_MAX)
-
-    async def page(_: Request) -> Response:
-        return _file(files["index.html"])
-
-    async def file(request: Request) -> Response:
-        path = files.get(request.path_params["name"])
-        return _file(path) if path else _problem("There is no such file.", 404)
+    page_limit = connection_limit.ConnectionLimit(PAGES_MAX)
 
     async def events(request: Request) -> Response:
         if _is_cross_site(request):
             return _problem(CROSS_SITE, 403)
         if page_limit.is_reached:
             return _problem(f"{PAGES_MAX} pages watch already. Close one of them.", 503)
-        return sse.EventStream(_updates(feed, context), page_limit, SECURITY_HEADERS)
+        return sse.EventStream(_updates(feed, context), page_limit, static_files.SECURITY_HEADERS)
 
     async def session(request: Request) -> Response:
         record = await _read_session(context, request)
         return record if isinstance(record, Response) else await _session_response(context, record)
 
-    async def plot(request: Request) -> Response:
-        if _is_cross_site(request):
-            return _problem(CROSS_SITE, 403)
-        if plot_limit.is_reached:
-            return _problem(f"{PLOTS_MAX} plots are watched already. Close one of them.", 503)
-        try:
-            plot_request = PlotRequest.parse(dict(request.query_params))
-        except errors.Usage as error:
-            return _problem(str(error), 400)
-        live_plot = await _find_plot(context, request, plot_request)
-        if isinstance(live_plot, Response):
-            return live_plot
-        return sse.EventStream(live_plot.events(context.closing), plot_limit, SECURITY_HEADERS)
+    async def viewer(_: Request) -> Response:
+        return _json(await find_viewer(context.config))
 
     return [
-        Route("/ui", page),
+        *static_files.page_routes("/ui", "/ui/static", STATIC),
         Route("/ui/events", events),
         Route("/ui/session", session),
         Route("/ui/stream", functools.partial(_show_streams, context)),
-        Route("/ui/plot", plot),
-        Route("/ui/static/{name}", file),
+        Route("/ui/viewer", viewer),
     ]
 
 
@@ -132,19 +101,6 @@ async def _show_streams(context: WebContext, request: Request) -> Response:
     return streams if isinstance(streams, Response) else _json({"streams": streams})
 
 
-async def _find_plot(context: WebContext, request: Request, plot_request: PlotRequest) -> Plot | Response:
-    """The plot of the stream or source that a request names, else of its session, or the response that says why not."""
-    if "stream" in request.query_params:
-        streams = await _read_streams(context, request)
-        if isinstance(streams, Response):
-            return streams
-        return SourcePlot(context.link, context.config, request.query_params["stream"], plot_request)
-    record = await _read_session(context, request)
-    if isinstance(record, Response):
-        return record
-    return Plot(context.link, context.config.keys, record.ref, plot_request)
-
-
 async def _session_response(context: WebContext, record: SessionRecord) -> Response:
     try:
         units = await context.sessions.all_unit_totals(record.ref.identity)
@@ -189,12 +145,8 @@ def _pretty(document: bytes) -> str:
         return document.decode(errors="replace")
 
 
-def _file(path: Path) -> Response:
-    return Response(path.read_bytes(), headers=SECURITY_HEADERS, media_type=MEDIA_TYPES[path.suffix])
-
-
 def _json(document: dict[str, Any], status: int = 200) -> Response:
-    headers = SECURITY_HEADERS | {"Cache-Control": "no-store"}
+    headers = static_files.SECURITY_HEADERS | {"Cache-Control": "no-store"}
     return Response(msgspec.json.encode(document), status, headers, media_type="application/json")
 
 

@@ -29,6 +29,8 @@ class SessionRow(msgspec.Struct, frozen=True, rename="camel"):
     """A row of the table of sessions. Times in ns are text: JavaScript's numbers are not exact enough."""
 
     identity: str
+    identifier: str
+    """What people call it, where that is not the identity; else empty."""
     state: str
     stream: str
     opened_ms: int
@@ -116,9 +118,10 @@ class SampleRates:
         return {identity: list(rates) for identity, rates in self._history.items() if any(rates)}
 
 
-def session_row(session: SessionSummary, rate: float) -> SessionRow:
+def session_row(session: SessionSummary, rate: float, identifier: str) -> SessionRow:
     return SessionRow(
         identity=session.identity,
+        identifier="" if identifier == session.identity else identifier,
         state=session.state.value,
         stream=session.stream,
         opened_ms=session.opened_ms,

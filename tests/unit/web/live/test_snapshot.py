@@ -45,7 +45,7 @@ def take_snapshots(counts: list[dict[str, int]]) -> list[Snapshot]:
     for number, samples in enumerate(counts, 1):
         sessions = [session(identity, count) for identity, count in samples.items()]
         rates = sample_rates.update(sessions, number * 1000)
-        rows = {each.identity: snapshot.session_row(each, rates[each.identity]) for each in sessions}
+        rows = {each.identity: snapshot.session_row(each, rates[each.identity], "") for each in sessions}
         summary = DeploymentSummary("n", "v", "", total_sessions=len(rows))
         snapshots.append(Snapshot(number, number * 1000, rows, summary, 0))
     return snapshots

@@ -14,6 +14,7 @@ from rta_wire.pb import control_pb2
 
 PAYLOAD, [PIECE] = payload.split("p", b"data")
 PIECE.request_id = "r"
+CONFIG = "0123456789" * 4
 
 MESSAGES: list[Any] = [
     control_pb2.OpenSession(request_id="r", identity="i", stream="s", session_json="{}"),
@@ -38,6 +39,12 @@ MESSAGES: list[Any] = [
     PIECE,
     control_pb2.OpenSession(request_id="r", identity="i", stream="s", payload=PAYLOAD),
     control_pb2.UpdateSession(request_id="r", identity="i", payload=PAYLOAD),
+    control_pb2.OpenSession(request_id="r", identity="i", stream="s", config_identifier=CONFIG),
+    control_pb2.UpdateSession(request_id="r", identity="i", config_identifier=CONFIG),
+    control_pb2.PublishConfig(request_id="r", config_json="{}"),
+    control_pb2.PublishConfig(request_id="r", payload=PAYLOAD),
+    control_pb2.PublishConfig(request_id="r", payload=control_pb2.Payload(id="p", pieces=64)),
+    control_pb2.GetConfig(request_id="r", identifier=CONFIG, offset=7),
 ]
 
 
@@ -71,7 +78,7 @@ def test_a_control_message_survives_the_wire(message: Any) -> None:
         control_pb2.ListSessions(request_id="r", after=control_pb2.PageCursor(stream_session_id=1)),
         control_pb2.StorePiece(request_id="r", payload_id="p", data=b"data", checksum=b"other"),
         control_pb2.StorePiece(request_id="r", payload_id="p{}", data=b"data", checksum=PIECE.checksum),
-        control_pb2.StorePiece(request_id="r", payload_id="p", number=8, data=b"data", checksum=PIECE.checksum),
+        control_pb2.StorePiece(request_id="r", payload_id="p", number=64, data=b"data", checksum=PIECE.checksum),
         control_pb2.StorePiece(request_id="r", payload_id="p", checksum=hashlib.sha256().digest()),
         control_pb2.OpenSession(request_id="r", identity="i", stream="s", session_json="{}", payload=PAYLOAD),
         control_pb2.UpdateSession(request_id="r", identity="i", properties_json="{}", payload=PAYLOAD),
@@ -82,6 +89,13 @@ def test_a_control_message_survives_the_wire(message: Any) -> None:
         control_pb2.TrimStream(request_id="r", stream="s{}", keep_entries=1),
         control_pb2.TrimStream(request_id="r", stream="s", keep_entries=0),
         control_pb2.TrimStream(request_id="r", stream="s", keep_entries=2**53 + 1),
+        control_pb2.PublishConfig(request_id="r"),
+        control_pb2.PublishConfig(request_id="r", config_json="{}", payload=PAYLOAD),
+        control_pb2.PublishConfig(request_id="r", payload=control_pb2.Payload(id="p", pieces=65)),
+        control_pb2.GetConfig(request_id="r"),
+        control_pb2.GetConfig(request_id="r", identifier=CONFIG.upper() + "x"),
+        control_pb2.OpenSession(request_id="r", identity="i", stream="s", config_identifier="../x"),
+        control_pb2.UpdateSession(request_id="r", identity="i", config_identifier=CONFIG[:-1]),
         control_pb2.Progress(identity="i", unit=""),
         control_pb2.Progress(identity="i", unit="u", totals=control_pb2.Totals(start_time=2, end_time=1)),
         control_pb2.Heartbeat(identity=""),
@@ -148,3 +162,14 @@ def test_any_bytes_give_a_message_or_a_named_error(raw: bytes) -> None:
     except errors.RtaError:
         return
     assert messages.pack(message)
+
+
+def test_a_reply_about_a_configuration_survives_the_wire() -> None:
+    """The identifier with the warnings, and a part of the JSON; an error is raised by its name."""
+    published = control_pb2.ConfigReply(identifier=CONFIG, warnings=["one", "two"])
+    part = control_pb2.ConfigPart(identifier=CONFIG, data=b"{", size_bytes=2)
+    assert messages.unpack_config(messages.pack_reply("r", published)) == published
+    assert messages.unpack_config_part(messages.pack_reply("r", part)) == part
+    refused = messages.pack_reply("r", errors.BadChannels(where="channel 'rpm'", reason="its name stands there twice"))
+    with pytest.raises(errors.BadChannels, match="channel 'rpm': its name stands there twice"):
+        messages.unpack_config(refused)

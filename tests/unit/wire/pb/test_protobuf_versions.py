@@ -15,7 +15,7 @@ LOCKS = sorted((ROOT / "requirements" / "compat").glob("protobuf-*.lock"))
 READ_ALL = """
 from google.protobuf.internal import api_implementation
 from rta_wire.codec import decode
-from rta_wire.pb import control_pb2, data_pb2, scan_pb2, stream_pb2
+from rta_wire.pb import chunks_pb2, config_service_pb2, control_pb2, data_pb2, scan_pb2, session_service_pb2, stream_pb2
 from tests.golden import make
 for name, vector in make.vectors().items():
     assert make.described(vector)["says"] == vector.says, name
@@ -39,7 +39,8 @@ def test_generated_code_and_codec_run_on_both_implementations(implementation: st
 
 def test_all_generated_code_is_found() -> None:
     """A folder that moved would leave the next test without anything to look at."""
-    assert [path.name for path in GENERATED] == [f"{name}_pb2.py" for name in ("control", "data", "scan", "stream")]
+    names = ("chunks", "config_service", "control", "data", "scan", "session_service", "stream")
+    assert [path.name for path in GENERATED] == [f"{name}_pb2.py" for name in names]
 
 
 @pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.name)

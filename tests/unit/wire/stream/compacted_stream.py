@@ -161,7 +161,7 @@ class CompactedStream:
             after = ids[-1]
 
     def read_backwards(self, after: str, count: int = 3) -> Iterator[str]:
-        """Ids above an id, newest first, as a plot reads them."""
+        """Ids above an id, newest first, as `tail --last` reads them."""
         read = live_then_cold.BackwardRead(after)
         while page := self.read_live_backwards(*read.live_range, count):
             yield from (entry.id for entry in page)

@@ -1,9 +1,8 @@
-// Details of what is chosen: a session with facts, plot, writers and JSON, or a stream with facts and plot.
+// Details of what is chosen: a session with facts, writers, JSON and a link to the viewer, or a stream with facts.
 
 import { byId, createElement, setData, Rows, setText } from './dom.js';
 import * as format from './format.js';
 import { isLive } from './store.js';
-import { Plot } from './plot.js';
 
 export class Detail {
   constructor() {
@@ -11,7 +10,6 @@ export class Detail {
     this.stream = null;
     this.loadedFor = null;
     this.isLoading = false;
-    this.plot = new Plot();
     this.units = new Rows(byId('writers').tBodies[0], createUnit, updateUnit);
     this.facts = new Map();
   }
@@ -30,7 +28,7 @@ export class Detail {
     setText(byId('detail-title'), title);
     byId('detail-title').title = title;
     byId('detail-title').focus();
-    this.plot.open(identity === null ? { stream } : { identity });
+    this.showViewer();
     this.load();
   }
 
@@ -38,7 +36,6 @@ export class Detail {
     this.identity = null;
     this.stream = null;
     byId('detail').hidden = true;
-    this.plot.close();
   }
 
   // Called for every update: loads the details again if the row of the session changed.
@@ -86,6 +83,22 @@ export class Detail {
       setText(byId('detail-problem'), problem);
       byId('detail-problem').hidden = !problem;
     }
+  }
+
+  // The link to the session's data in the viewer, or how to get one.
+  async showViewer() {
+    const { identity } = this;
+    let viewer = {};
+    try {
+      viewer = await (await fetch('ui/viewer')).json();
+    } catch { /* the page says by itself that the supervisor does not answer */ }
+    if (identity === null || identity !== this.identity) return;
+    const host = location.hostname.includes(':') ? `[${location.hostname}]` : location.hostname;
+    const base = viewer.url ?? (viewer.port ? `${viewer.scheme}://${host}:${viewer.port}/` : null);
+    const link = byId('viewer-link');
+    link.hidden = !base;
+    if (base) link.href = `${base}#${new URLSearchParams({ session: identity })}`;
+    setText(byId('viewer-note'), base ? '' : 'No gateway runs on this host. Start one with: rta-supervisor gateway, or set http.viewer_url.');
   }
 
   showDays(days) {

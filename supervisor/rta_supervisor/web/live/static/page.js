@@ -5,11 +5,11 @@ import { Detail } from './detail.js';
 import { byId, setData, setText } from './dom.js';
 import { Sessions } from './sessions.js';
 import { Store } from './store.js';
+import { setUpTheme } from './theme.js';
 
 const SESSION = '#session=';
 const STREAM = '#stream=';
 const CONNECTION_TEXTS = { waiting: 'connecting', live: 'live', lost: 'reconnecting' };
-const THEMES = ['auto', 'light', 'dark'];
 
 const sessions = new Sessions((identity) => SESSION + encodeURIComponent(identity));
 const aside = new Aside((stream) => STREAM + encodeURIComponent(stream));
@@ -84,26 +84,7 @@ function closeDetail() {
   showChosen();
 }
 
-function useTheme(theme) {
-  if (theme === 'auto') delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = theme;
-  setText(byId('theme'), `Theme: ${theme}`);
-  detail.plot.draw();
-}
-
-let theme = 'auto';
-try {
-  theme = THEMES.includes(localStorage.getItem('theme')) ? localStorage.getItem('theme') : 'auto';
-} catch { /* without local storage the theme is that of the system */ }
-useTheme(theme);
-
-byId('theme').addEventListener('click', () => {
-  theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
-  try {
-    localStorage.setItem('theme', theme);
-  } catch { /* the theme is not kept */ }
-  useTheme(theme);
-});
+setUpTheme(() => {});
 byId('detail-close').addEventListener('click', closeDetail);
 window.addEventListener('hashchange', showChosen);
 window.addEventListener('popstate', showChosen);

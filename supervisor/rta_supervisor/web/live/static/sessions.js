@@ -67,7 +67,7 @@ export class Sessions {
     return [...this.store.sessions.values()].filter((session) => {
       if (this.stream !== null && !isOfStream(session, this.stream)) return false;
       if (which !== 'all' && isLive(session) !== (which === 'live')) return false;
-      return !text || session.identity.toLowerCase().includes(text) || session.stream.toLowerCase().includes(text);
+      return !text || [session.identity, session.identifier, session.stream].some((name) => name.toLowerCase().includes(text));
     });
   }
 
@@ -126,9 +126,10 @@ export class Sessions {
       stored: createElement('td', { class: 'number wider dim' }),
       heard: createElement('td', { class: 'number wider dim' }),
     };
-    const name = createElement('th', { scope: 'row', class: 'clip' }, link, lost);
+    const identifier = createElement('span', { class: 'dim identifier' });
+    const name = createElement('th', { scope: 'row', class: 'clip' }, link, identifier, lost);
     const element = createElement('tr', {}, name, createElement('td', {}, state), cells.stream, cells.age, cells.rate, createElement('td', { class: 'spark' }, sparkline.element), cells.samples, cells.stored, cells.heard);
-    return { element, link, lost, sparkline, state, cells };
+    return { element, link, identifier, lost, sparkline, state, cells };
   }
 
   update(row, session) {
@@ -138,6 +139,8 @@ export class Sessions {
     setText(row.state, session.state);
     setData(row.element, 'live', String(live));
     row.lost.hidden = !session.lostData;
+    setText(row.identifier, session.identifier);
+    row.identifier.title = session.identifier;
     setText(row.cells.age, format.age(now - session.openedMs));
     setText(row.cells.rate, live || session.shownRate > 0 ? format.count(session.shownRate) : '');
     setText(row.cells.samples, format.count(session.samples));

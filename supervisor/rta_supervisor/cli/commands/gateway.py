@@ -1,0 +1,41 @@
+"""`rta-supervisor gateway`: the process that serves viewers."""
+
+import functools
+from pathlib import Path
+
+import anyio
+import click
+
+from rta_supervisor.cli import options
+from rta_supervisor.diagnostics import log
+from rta_supervisor.settings import redaction, settings
+from rta_wire import errors
+
+
+@click.command("gateway")
+@options.config
+@options.redis_url
+@click.option("--port", type=click.IntRange(0, 65535), help="Instead of gateway.port; 0: any that is free.")
+def command(config_path: Path | None, redis_url: str | None, port: int | None) -> None:
+    """Serve sessions to viewers, over WebSocket and REST, until SIGTERM.
+
+    \b
+    Reads only, and may run on any host, several times. Section [gateway] of the settings says where
+    it listens and who may look.
+    \b
+    Examples:  rta-supervisor gateway --config /etc/rta-supervisor/supervisor.toml
+               curl -s http://127.0.0.1:8640/rta/v2/sessions
+    """
+    from rta_supervisor.runtime import gateway  # noqa: PLC0415 - the web server; `--help` does not need it
+
+    overrides = {"redis.url": redis_url, "gateway.port": port}
+    load = functools.partial(settings.load, config_path, overrides=overrides)
+    config = load()
+    log.configure(config.log, redaction.secrets(config))
+    try:
+        anyio.run(gateway.Gateway(config, load).run)
+    except Exception as error:
+        if not isinstance(error, errors.RtaError):
+            log.get().exception("gateway_crashed")
+            raise click.exceptions.Exit(errors.RtaError.exit_code) from error
+        raise

@@ -1,0 +1,1 @@
+"""The WebSocket: sessions as they happen, to any number of viewers."""

@@ -1,0 +1,1 @@
+"""REST: sessions, configurations and data under `/rta/v2`."""

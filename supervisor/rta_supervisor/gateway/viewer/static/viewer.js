@@ -1,0 +1,104 @@
+// The page: shows the list or the session that the address names, what is wrong, and the theme.
+
+import * as address from './address.js';
+import { byId, createElement, setData, setText } from './dom.js';
+import * as format from './format.js';
+import { SessionList } from './session_list.js';
+import { SessionView } from './session_view.js';
+import { setUpTheme } from './theme.js';
+
+const CONNECTION_TEXTS = { waiting: 'connecting', live: 'live', lost: 'connection lost', absent: 'no session yet', over: 'ended' };
+const STALE_STATES = new Set(['lost', 'absent']);
+const BEHIND_MS = 3000;
+
+let problem = null;
+const list = new SessionList((trouble) => {
+  setConnection(trouble ? 'lost' : 'live', trouble ? 'no answer' : 'live');
+  showBanner(trouble?.message ?? null);
+});
+const view = new SessionView((shown, trouble = null) => {
+  problem = trouble;
+  showStatus(shown);
+});
+
+function setConnection(state, text) {
+  setData(byId('link'), 'is', state);
+  setText(byId('link-text'), text);
+}
+
+function showBanner(text) {
+  byId('banner').hidden = !text;
+  setText(byId('banner'), text ?? '');
+}
+
+// What is true about the session that is shown: its name, its connection, and how old the picture is.
+function showStatus({ model }) {
+  if (!model) return;
+  const { document: session } = model;
+  if (session) {
+    setText(byId('title'), session.identifier || session.identity);
+    setText(byId('subtitle'), `${session.state} · ${session.identity}`);
+    document.title = `${session.identifier || session.identity} · ${session.state}`;
+    showJson(session);
+  }
+  const behindMs = model.isLive ? model.lag.at(performance.now()) : 0;
+  setConnection(...connectionOf(model, behindMs));
+  showBanner(trouble(model, behindMs));
+}
+
+function connectionOf({ connection, silentSince }, behindMs) {
+  if (connection.state !== 'live') return [connection.state, CONNECTION_TEXTS[connection.state]];
+  if (silentSince) return ['lost', 'no answer'];
+  return behindMs > BEHIND_MS ? ['waiting', `${format.age(behindMs)} behind`] : ['live', CONNECTION_TEXTS.live];
+}
+
+// What is wrong, the gravest first; null where nothing is.
+function trouble({ document: session, connection, configuration, silentSince }, behindMs) {
+  if (STALE_STATES.has(connection.state) && session) return `The connection is lost. ${pictureAge(connection.at)} Trying again.${connection.detail ? ` ${connection.detail}` : ''}`;
+  if (silentSince && connection.state === 'live') return `The gateway does not answer. ${pictureAge(silentSince)} Trying again.`;
+  if (problem) return problem;
+  if (behindMs > BEHIND_MS) return `The picture is ${format.age(behindMs)} behind: data comes faster than this browser or its network takes it.`;
+  return connection.detail || configuration.problem || null;
+}
+
+const pictureAge = (sinceMs) => `What you see is ${format.age(Date.now() - sinceMs)} old.`;
+
+// Only where it has changed: what a person selected in it stays selected.
+function showJson(session) {
+  const json = JSON.stringify(session, null, 2);
+  if (byId('session-json').textContent === json) return;
+  const facts = Object.entries({ Identity: session.identity, State: session.state, Began: session.timestamp, ...session.details });
+  byId('facts').replaceChildren(...facts.map(([name, value]) => createElement('div', {}, createElement('dt', {}, name), createElement('dd', {}, String(value)))));
+  setText(byId('session-json'), json);
+}
+
+function route() {
+  const wanted = address.parse(location.hash);
+  problem = null;
+  document.body.dataset.view = wanted ? 'session' : 'sessions';
+  byId('sessions-view').hidden = Boolean(wanted);
+  byId('session-view').hidden = !wanted;
+  if (wanted) {
+    list.hide();
+    setText(byId('title'), wanted.identity);
+    view.show(wanted);
+  } else {
+    view.close();
+    setText(byId('title'), 'Sessions');
+    setText(byId('subtitle'), '');
+    document.title = 'Sessions';
+    list.show();
+  }
+}
+
+document.addEventListener('keydown', (event) => {
+  if (event.key !== '/' || event.target.matches('input, select, textarea')) return;
+  event.preventDefault();
+  byId(document.body.dataset.view === 'session' ? 'channel-search' : 'search').focus();
+});
+addEventListener('hashchange', route);
+setInterval(() => view.model && showStatus(view), 1000);
+setUpTheme(() => view.restyle());
+route();
+// For tests and the curious: what the page knows, not what its pixels show.
+globalThis.viewer = view;

@@ -1,0 +1,272 @@
+"""Tells the Session Service what is due, round by round. All calls of a round have one sequence, which is stored before
+the first of them: whatever becomes of a call, a later one about the same session has a higher sequence.
+"""
+
+import collections
+import random
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import anyio
+
+from rta_supervisor.catalogue.interface import Catalogue
+from rta_supervisor.catalogue.publications import table
+from rta_supervisor.catalogue.publications.model import Delivery, DuePublication, RefusedPublication
+from rta_supervisor.control import dead_letters
+from rta_supervisor.control.dead_letters import NewLetter
+from rta_supervisor.diagnostics import counters, log
+from rta_supervisor.nodes.server_clock import Clock, now_ms
+from rta_supervisor.publish import server_functions
+from rta_supervisor.publish.calls import RoundOutcome, SessionCall
+from rta_supervisor.publish.config_uploads import ConfigUploads
+from rta_supervisor.publish.toolkit_client import CallFailed, CallRefused, SessionMissing, ToolkitClient
+from rta_supervisor.settings import settings
+from rta_supervisor.transport.link import Link
+from rta_supervisor.webhooks.backoff import backoff_s
+from rta_supervisor.webhooks.breaker import Breaker
+from rta_wire import errors, keys
+
+ROUND_MAX: Final = 1000
+"""Sessions that are told in one round."""
+
+ROUND_S: Final = 1.0
+"""How long a round makes calls: with a slow service too, a session that is opened or closed meanwhile comes soon."""
+
+CALLS_AT_ONCE: Final = 16
+FIRST_RETRY_S: Final = 1.0
+RETRY_MAX_S: Final = 60.0
+LOOKBACK_MS: Final = 10 * 60 * 1000
+"""How long after it was read from Redis the row of a closed session may come into the catalogue."""
+
+REFUSED: Final = "PublishRefused"
+"""The code of the dead letter of a call that will never work."""
+
+
+class Publisher:
+    """Brings the Session Service in step with the catalogue. One at a time does that, under a lease."""
+
+    def __init__(
+        self,
+        link: Link,
+        catalogue: Catalogue,
+        config: settings.Settings,
+        client: ToolkitClient,
+        configs: ConfigUploads,
+        *,
+        catalogue_name: str = "",
+        clock: Clock = now_ms,
+    ) -> None:
+        """`catalogue_name`: tells catalogues of several hosts apart."""
+        self._link = link
+        self._publications = catalogue.publications
+        self._config = config
+        self._client = client
+        self._configs = configs
+        self._catalogue_name = catalogue_name or catalogue.name
+        self._clock = clock
+        self.breaker = Breaker(failures=config.publish.breaker_failures, open_s=config.publish.breaker_open_s)
+        self.problem = ""
+        """Why the service is left alone, or was when it failed last."""
+        self._attempts: collections.Counter[str] = collections.Counter()
+        self._retry_at_s: dict[str, float] = {}
+        self._closed_since_ms: int | None = None
+        self._log = log.get()
+
+    async def run_round(self, period_s: float) -> bool:
+        """Note what has changed and tell what is due. Gives whether there is more to tell at once.
+
+        `period_s`: how often the time range of a session is told.
+        """
+        await self._note()
+        if self.breaker.wait_s(anyio.current_time()) > 0:
+            return False
+        at_ms = self._clock()
+        found = await self._publications.due(
+            range_before_ms=at_ms - int(period_s * 1000),
+            heartbeat_before_ms=at_ms - int(max(self._config.publish.heartbeat_s, period_s) * 1000),
+            limit=ROUND_MAX + len(self._retry_at_s),
+        )
+        due = self._without_paused(found)
+        is_cut = bool(due) and await self._tell(due)
+        return (is_cut or len(due) >= ROUND_MAX) and not self.breaker.is_open
+
+    async def _note(self) -> None:
+        """Note new sessions, and what closed since the last time. What operators want again comes first."""
+        await self._take_retries()
+        at_ms = self._clock()
+        if self._closed_since_ms is None:
+            self._closed_since_ms = await self._first_closed_since(at_ms)
+        await self._publications.note(closed_since_ms=self._closed_since_ms, at_ms=at_ms)
+        if at_ms - LOOKBACK_MS > self._closed_since_ms + LOOKBACK_MS // 10:
+            self._closed_since_ms = at_ms - LOOKBACK_MS
+            await self._publications.raise_mark(table.CLOSED_SEEN_MS, self._closed_since_ms)
+
+    async def _first_closed_since(self, at_ms: int) -> int:
+        """From when on closed sessions are noted: where this catalogue stopped last time. Where another one has been
+        published from since, its sessions are no business of this one, which may know them as they were."""
+        last = await self._link.do("HGET", self._config.keys.publishing(), keys.PUBLISHING_CATALOGUE)
+        is_ours = last is None or last.decode(errors="replace") == self._catalogue_name
+        stored_ms = await self._publications.mark(table.CLOSED_SEEN_MS)
+        recent_ms = at_ms - LOOKBACK_MS
+        if not stored_ms:
+            await self._publications.raise_mark(table.CLOSED_SEEN_MS, recent_ms)
+        return stored_ms if is_ours and stored_ms else recent_ms
+
+    async def _take_retries(self) -> None:
+        """Do what operators asked for with `publish retry`."""
+        key = self._config.keys.publish_retries()
+        entries = await self._link.do("XRANGE", key, "-", "+", "COUNT", ROUND_MAX)
+        if not entries:
+            return
+        identities = {
+            dict(zip(flat[::2], flat[1::2], strict=True)).get(keys.RETRY_IDENTITY, b"") for _, flat in entries
+        }
+        named = [identity.decode(errors="replace") for identity in identities if identity]
+        if b"" in identities:
+            await self._publications.retry_refused()
+        await self._publications.retry(named, at_ms=self._clock())
+        self._resume()
+        await self._link.do("XDEL", key, *(entry_id for entry_id, _ in entries))
+        self._log.info("publish_retried", sessions=sorted(named), all_refused=b"" in identities)
+
+    def _without_paused(self, found: Sequence[DuePublication]) -> list[DuePublication]:
+        """Without sessions whose call failed a moment ago."""
+        now_s = anyio.current_time()
+        return [one for one in found if self._retry_at_s.get(one.identity, 0.0) <= now_s][:ROUND_MAX]
+
+    async def _tell(self, due: Sequence[DuePublication]) -> bool:
+        """Tell what is due. Gives whether something is left because the round has taken long enough."""
+        sequence = await self._next_sequence()
+        outcome = RoundOutcome(sequence)
+        calls = await self._prepared(due, outcome)
+        categories = {call.due.identity: call.categories for call in calls if call.categories != call.due.categories}
+        await self._publications.save_categories(categories)
+        try:
+            await self._call_all(calls, outcome)
+        finally:
+            # What was delivered is saved even where the process is told to stop meanwhile.
+            with anyio.CancelScope(shield=True):
+                await self._save(outcome)
+        return outcome.is_cut
+
+    async def _next_sequence(self) -> int:
+        """Above every sequence that Redis or the catalogue knows. The time is a floor for where both were lost."""
+        floor = max(await self._publications.mark(table.SEQUENCE) + 1, self._clock())
+        names = self._config.keys
+        reply = await self._link.do(*server_functions.next_sequence(names, floor=floor, catalogue=self._catalogue_name))
+        sequence = int(reply)
+        await self._publications.raise_mark(table.SEQUENCE, sequence)
+        return sequence
+
+    async def _prepared(self, due: Sequence[DuePublication], outcome: RoundOutcome) -> list[SessionCall]:
+        """The calls that can be made now: configurations are stored first."""
+        calls: list[SessionCall] = []
+        for one in due:
+            try:
+                calls.append(SessionCall(one, outcome.sequence))
+            except errors.BadSessionJson as error:
+                await self._refuse(one, str(error), one.json.encode(errors="replace"), outcome)
+        failed = await self._configs.ensure(identifier for call in calls for identifier in call.configs)
+        ready: list[SessionCall] = []
+        for call in calls:
+            reason = next((failed[identifier] for identifier in call.configs if identifier in failed), None)
+            if reason is None:
+                ready.append(call)
+            else:
+                self._postpone(call.due.identity, reason)
+        return ready
+
+    async def _call_all(self, calls: Sequence[SessionCall], outcome: RoundOutcome) -> None:
+        """Make all calls, some at a time; none any more once the breaker has opened."""
+        queue = iter(calls)
+        if self.breaker.is_open:
+            # It was open until now: one call decides.
+            for call in queue:
+                await self._call(call, outcome)
+                break
+        until_s = anyio.current_time() + ROUND_S
+        async with anyio.create_task_group() as group:
+            for _ in range(min(CALLS_AT_ONCE, len(calls))):
+                group.start_soon(self._call_in_turn, queue, until_s, outcome)
+
+    async def _call_in_turn(self, queue: Iterator[SessionCall], until_s: float, outcome: RoundOutcome) -> None:
+        for call in queue:
+            if self.breaker.is_open:
+                return
+            if anyio.current_time() > until_s:
+                outcome.is_cut = True
+                return
+            await self._call(call, outcome)
+
+    async def _call(self, call: SessionCall, outcome: RoundOutcome) -> None:
+        due = call.due
+        try:
+            await self._client.update_session(call.request)
+        except CallFailed as error:
+            counters.counts.publications["failed"] += 1
+            self._postpone(due.identity, str(error))
+            if self.breaker.record_failure(anyio.current_time()):
+                self.problem = str(error)
+                self._configs.forget()
+                self._log.warning("publish_paused", service="session", reason=str(error))
+            return
+        except CallRefused as error:
+            await self._refuse(due, str(error), call.request.SerializeToString(), outcome)
+        except SessionMissing as error:
+            # It has lost the session, or somebody has removed it there.
+            counters.counts.publications["failed"] += 1
+            self._postpone(due.identity, str(error))
+            outcome.lost.append(due.identity)
+        else:
+            counters.counts.publications[call.kind] += 1
+            self._attempts.pop(due.identity, None)
+            self._retry_at_s.pop(due.identity, None)
+            outcome.deliveries.append(
+                Delivery(due, outcome.sequence, call.digest, call.told_categories, at_ms=self._clock())
+            )
+        if self.breaker.record_success():
+            self._log.info("publish_resumed", service="session")
+            self._resume()
+
+    def _resume(self) -> None:
+        """Try everything again: the service is back."""
+        self.problem = ""
+        self._attempts.clear()
+        self._retry_at_s.clear()
+
+    def _postpone(self, identity: str, reason: str) -> None:
+        self._attempts[identity] += 1
+        attempt = self._attempts[identity]
+        pause_s = min(backoff_s(attempt, FIRST_RETRY_S, random.random()), RETRY_MAX_S)  # noqa: S311 - jitter
+        self._retry_at_s[identity] = anyio.current_time() + pause_s
+        self._log.debug("publish_failed", session=identity, attempt=attempt, reason=reason, retry_s=round(pause_s, 1))
+
+    async def _refuse(self, due: DuePublication, reason: str, message: bytes, outcome: RoundOutcome) -> None:
+        """Keep a call that will never work among the dead letters."""
+        counters.counts.publications["refused"] += 1
+        counters.counts.dead_letters[REFUSED] += 1
+        self._log.error("publish_refused", session=due.identity, principal=due.principal, reason=reason)
+        await self._bury(
+            due.principal, due.identity, f"The Session Service refuses session {due.identity!r}: {reason}", message
+        )
+        outcome.refusals.append(RefusedPublication(due, reason))
+
+    async def refuse_config(self, identifier: str, reason: str) -> None:
+        """Keep a configuration that the Config Service will never take among the dead letters."""
+        counters.counts.publications["refused"] += 1
+        counters.counts.dead_letters[REFUSED] += 1
+        self._log.error("publish_refused", config=identifier, reason=reason)
+        await self._bury(
+            "publish", identifier, f"The Config Service refuses configuration {identifier!r}: {reason}", b""
+        )
+
+    async def _bury(self, owner: str, entry: str, reason: str, message: bytes) -> None:
+        source = self._config.keys.publishing()
+        await dead_letters.add_letter(
+            self._link, self._config, NewLetter(owner, source, entry, REFUSED, reason, message)
+        )
+
+    async def _save(self, outcome: RoundOutcome) -> None:
+        await self._publications.save_deliveries(outcome.deliveries)
+        await self._publications.save_refusals(outcome.refusals)
+        await self._publications.forget(outcome.lost)

@@ -1,0 +1,1 @@
+"""Sections of what listens: `[http]` for operators, `[gateway]` for viewers."""

@@ -1,0 +1,135 @@
+"""The process that publishes: its loop beside a service that is slow for a while, and its end."""
+
+import itertools
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import msgspec
+import pytest
+import redis
+import structlog.testing
+
+from rta_supervisor.catalogue.model import CatalogueRow
+from rta_supervisor.catalogue.sqlite import SqliteCatalogue
+from rta_supervisor.nodes.server_clock import now_ms
+from rta_supervisor.publish import pace, worker
+from rta_supervisor.publish.status import PublishStatus
+from rta_supervisor.publish.worker import PublishLoop
+from rta_supervisor.publish.worker_connection import WorkerJob, WorkerReports
+from rta_supervisor.settings import settings
+from rta_supervisor.transport.link import Link
+from rta_wire import keys, session
+from rta_wire.control.totals import Totals
+from rta_wire.session import State
+from tests.support.toolkit_services import Fault, ToolkitServices
+from tests.support.waiting import wait_until
+
+EVERY_S = 0.5
+SESSIONS = 48
+SLOW_S = 0.3
+"""With 16 calls at once, more than a period passes until all sessions are told."""
+
+
+def rows(end_ns: int) -> list[CatalogueRow]:
+    """Open sessions that have grown to a time."""
+    at_ms = now_ms()
+    return [
+        CatalogueRow(
+            *(f"run-{number}", "rig", number, "p", State.OPEN, DOCUMENTS[number]),
+            *(Totals(1, 1, 1, 1, 1, end_ns), 1, at_ms, at_ms),
+        )
+        for number in range(1, SESSIONS + 1)
+    ]
+
+
+DOCUMENTS = {number: json.dumps(session.build(f"run-{number}")) for number in range(1, SESSIONS + 1)}
+
+
+async def no_config(_identifier: str) -> bytes | None:
+    return None
+
+
+async def grow(catalogue: SqliteCatalogue, stopped: anyio.Event) -> None:
+    """All sessions grow all the time."""
+    for end_ns in itertools.count(2):
+        await catalogue.save(rows(end_ns))
+        with anyio.move_on_after(EVERY_S / 4):
+            await stopped.wait()
+            return
+
+
+@pytest.fixture
+def reports() -> Iterator[WorkerReports]:
+    """A connection whose other end somebody reads."""
+    ours, theirs = socket.socketpair()
+
+    def read() -> None:
+        while theirs.recv(65536):
+            pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    yield WorkerReports(ours)
+    ours.close()
+    reader.join()
+    theirs.close()
+
+
+async def test_a_slow_service_stretches_the_period_for_a_while(
+    url: str,
+    link: Link,
+    client: redis.Redis,
+    catalogue: SqliteCatalogue,
+    services: ToolkitServices,
+    reports: WorkerReports,
+) -> None:
+    """While calls take long, ranges are told less often and the log and the status say so; afterwards as often as
+    before."""
+    config = settings.Settings(
+        redis=settings.RedisSettings(url=url),
+        publish=settings.PublishSettings(session_address=services.address, every_s=EVERY_S),
+    )
+    stopped = anyio.Event()
+    await catalogue.save(rows(1))
+    loop = PublishLoop(link, catalogue, WorkerJob(config, "node-1"), no_config, reports)
+
+    async def wait_for(name: str, is_as_expected: Callable[[float], bool]) -> float:
+        """The period of an event, once the status has such a one too. Waits in a thread: the loop's load counts."""
+
+        def period_s() -> float | None:
+            raw: Any = client.hget(config.keys.publishing(), keys.PUBLISHING_STATUS.decode())
+            found = [event for event in events if event["event"] == name]
+            is_there = found and is_as_expected(msgspec.json.decode(raw, type=PublishStatus).period_s)
+            return float(found[-1]["period_s"]) if is_there else None
+
+        return await anyio.to_thread.run_sync(lambda: wait_until(period_s, what=name, timeout_s=30)) or 0.0
+
+    with structlog.testing.capture_logs() as events:
+        async with anyio.create_task_group() as group:
+            group.start_soon(loop.run)
+            group.start_soon(grow, catalogue, stopped)
+            services.fault = lambda _method, _request: Fault(takes_s=SLOW_S)
+            period_s = await wait_for("publish_slowed", lambda period_s: EVERY_S < period_s <= pace.PERIOD_MAX_S)
+            assert EVERY_S < period_s <= pace.PERIOD_MAX_S
+            services.fault = lambda _method, _request: None
+            assert await wait_for("publish_on_pace", lambda period_s: period_s == EVERY_S) == EVERY_S
+            stopped.set()
+            group.cancel_scope.cancel()
+    names = [event["event"] for event in events if event["event"] in ("publish_slowed", "publish_on_pace")]
+    assert names == ["publish_slowed", "publish_on_pace"]
+
+
+async def test_the_process_ends_with_its_supervisor(url: str) -> None:
+    """The work is cancelled when the other end of the connection closes, as it does when the supervisor is killed."""
+    ours, theirs = socket.socketpair()
+    job = WorkerJob(settings.Settings(redis=settings.RedisSettings(url=url)), "node-1")
+    with theirs, anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(worker.follow_supervisor, job, theirs, group.cancel_scope)
+            ours.close()
+            await anyio.sleep_forever()

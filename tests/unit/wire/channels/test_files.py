@@ -1,0 +1,322 @@
+"""Files of channels: each form comes back, and each mistake is named with its line."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rta_wire import errors
+from rta_wire.channels import files, model
+from rta_wire.channels.conversions import RationalConversion, TableConversion, TextConversion
+from rta_wire.channels.files import FileForm
+from rta_wire.codec.layout import Kind, SampleType
+from tests.support.channel_lists import channel_lists
+
+_TOML = """\
+application = "engine"
+
+[[channels]]
+name = "rpm"
+unit = "1/min"
+type = "float"
+min = 0
+max = 12000
+group = "engine/crank"
+
+[[channels]]
+name = "gear"
+id = 7
+type = "int8"
+conversion = { text = { 0 = "neutral", "1" = "first" }, default = "higher" }
+
+[[channels]]
+name = "oil"
+kind = "periodic"
+interval_ns = 1000
+conversion = { table = [[0, 0.0], [10, 1.5]], interpolated = true }
+
+[[events]]
+id = 3
+text = "Gear change"
+priority = "high"
+"""
+
+
+@settings(max_examples=40, deadline=None)
+@given(channel_lists, st.sampled_from([FileForm.TOML, FileForm.JSON]))
+def test_a_list_comes_back_from_toml_and_json(channel_list: model.ChannelList, form: FileForm) -> None:
+    """With its events, conversions and groups."""
+    assert files.parse(files.dump(channel_list, form), form, name="x") == channel_list
+
+
+@settings(max_examples=40, deadline=None)
+@given(channel_lists)
+def test_channels_come_back_from_a_csv(channel_list: model.ChannelList) -> None:
+    """Conversions too; a CSV has no application."""
+    channels = model.build(channel_list.channels)
+    assert files.parse(files.dump(channels, FileForm.CSV), FileForm.CSV, name="x") == channels
+
+
+def test_a_csv_has_no_place_for_events() -> None:
+    """They are not left out without a word."""
+    with pytest.raises(errors.BadChannels, match="no place for its events"):
+        files.dump(model.build([], [model.EventDefinition(id=1, text="a")]), FileForm.CSV)
+
+
+def test_a_file_by_hand_says_what_it_means() -> None:
+    """Ids are given to channels without one, after the highest."""
+    channel_list = files.parse(_TOML, FileForm.TOML, name="engine.toml")
+    rpm, gear, oil = (channel_list.by_name[name] for name in ("rpm", "gear", "oil"))
+    assert (gear.id, rpm.id, oil.id) == (7, 8, 9)
+    assert (rpm.type, rpm.min, rpm.max, rpm.group) == (SampleType.FLOAT, 0.0, 12000.0, ("engine", "crank"))
+    assert gear.conversion == TextConversion((0.0, 1.0), ("neutral", "first"), "higher")
+    assert (oil.kind, oil.interval_ns) == (Kind.PERIODIC, 1000)
+    assert oil.conversion == TableConversion((0.0, 10.0), (0.0, 1.5), interpolated=True)
+    assert channel_list.events == (model.EventDefinition(id=3, text="Gear change", priority=model.Priority.HIGH),)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_csv_of_a_spreadsheet_is_read(separator: str) -> None:
+    """With a byte order mark, empty lines and cells, and the separator of the country."""
+    lines = ["name,unit,max,type,conversion", "rpm,1/min,9000,float,", ",,,,", "oil,°C,,,", ""]
+    text = "\ufeff" + "\r\n".join(lines).replace(",", separator)
+    channel_list = files.parse(text, FileForm.CSV, name="x.csv")
+    assert [(channel.id, channel.name, channel.unit, channel.max) for channel in channel_list.channels] == [
+        (1, "rpm", "1/min", 9000.0),
+        (2, "oil", "°C", None),
+    ]
+    rational = files.parse('name,conversion\na,"{""rational"": [0,1,0,0,0,1]}"\n', FileForm.CSV, name="x")
+    assert rational.by_id[1].conversion == RationalConversion((0.0, 1.0, 0.0, 0.0, 0.0, 1.0))
+
+
+_JSON = """{
+  "channels": [
+    {"name": "rpm", "id": 1},
+    {
+      "name": "speed",
+      "unit": "km/h",
+      %s
+    }
+  ]
+}"""
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "line", "reason"),
+    [
+        (FileForm.TOML, _TOML.replace("max = 12000", "max = -1"), 8, "channel 'rpm': its min 0 is above its max -1"),
+        (FileForm.TOML, _TOML.replace("max = 12000", 'max = "x"'), 8, "channel 'rpm': its max is 'x', not a number"),
+        (FileForm.TOML, _TOML.replace('"int8"', '"int9"'), 14, "channel 'gear': its type is 'int9', not one of"),
+        (FileForm.TOML, _TOML.replace("unit =", "units ="), 5, "'units', which is not known. Did you mean 'unit'?"),
+        (FileForm.TOML, _TOML.replace('name = "gear"', 'name = "rpm"'), 12, "'rpm': its name stands there twice"),
+        (FileForm.TOML, _TOML.replace("[[0, 0.0], [10", "[[0, 0.0], [0"), 21, "have to rise"),
+        (FileForm.TOML, _TOML.replace("priority", "prio"), 26, "event 3: it has a key 'prio', which is not known"),
+        (FileForm.TOML, _TOML.replace('"high"', '"higher"'), 26, "event 3: its priority is 'higher'"),
+        (FileForm.TOML, _TOML.replace("id = 7", "id = "), 13, "Invalid value"),
+        (FileForm.TOML, _TOML.replace('"engine"', '"1 engine"'), 1, "application '1 engine'"),
+        (FileForm.TOML, _TOML.replace("{ 0 =", "{ x ="), 15, "a text for what is no number"),
+        (FileForm.TOML, _TOML.replace("table =", "text = {}, table ="), 21, "one of rational, table and text"),
+        (FileForm.TOML, 'channels = [{ name = "a" }, { id = 2 }]', 1, "channel 2: it has no 'name'"),
+        (FileForm.JSON, _JSON % '"min": []', 7, "channel 'speed': its min is [], not a number"),
+        (FileForm.JSON, _JSON % '"kind": "rows"', 7, "channel 'speed': its kind is 'rows'"),
+        (FileForm.JSON, _JSON % '"id": 1', 7, "channel 'speed': its id 1 is that of 'rpm'"),
+        (FileForm.JSON, _JSON % '"unit": ', 8, "Expecting value"),
+        (FileForm.JSON, "[]", 1, "it has to be a table"),
+        (FileForm.JSON, _JSON % '"unit": "m/s"', 7, "its key 'unit' stands there twice"),
+        (FileForm.CSV, "name,min\na,1\nb,x\n", 3, "channel 'b': its min is 'x', not a number"),
+        (FileForm.CSV, 'name,description\n"a","x\ny"\nb,\n', 2, "channel 'a': its description"),
+        (FileForm.CSV, "name,min,max\na,1,2\n\nb,2,1\n", 4, "channel 'b': its min 2 is above its max 1"),
+        (FileForm.CSV, "name,unit\na,b,c\n", 2, "it has 3 cells"),
+        (FileForm.CSV, "nam,unit\na,b\n", 1, "there is none called 'name'"),
+        (FileForm.CSV, "name,units\na,b\n", 1, "there is no column 'units'"),
+        (FileForm.CSV, "name,name\na,b\n", 1, "stands there twice"),
+        (FileForm.CSV, "name,unit\na,V\na,V\n", 3, "channel 'a': its name stands there twice"),
+        (FileForm.CSV, "name,conversion\na,{\n", 2, "channel 'a': its conversion is not JSON"),
+        (FileForm.CSV, 'name\n"a\n', 2, "unexpected end of data"),
+        (FileForm.CSV, "", 1, "none called 'name'"),
+    ],
+)
+def test_a_mistake_is_named_with_its_line(form: FileForm, text: str, line: int, reason: str) -> None:
+    """The file, the line, the channel and what is wrong."""
+    with pytest.raises(errors.BadChannels) as caught:
+        files.parse(text, form, name=f"engine.{form}")
+    assert reason in str(caught.value)
+    assert str(caught.value).startswith(f"engine.{form}, line {line}")
+
+
+_MANY_TOML = """\
+application = "1 engine"
+# [[channels]] of the engine
+[[channels]]
+name = "rpm"
+units = "1/min"
+type = "flaot"
+min = "x"
+
+[channels.conversion]
+tabel = [[0, 1]]
+
+[[channels]]
+name = "gear"
+kind = "rows"
+interval_ns = 5
+min = 5
+max = 1
+description = \"\"\"
+[[channels]]
+id = 3\"\"\"
+id = -1
+
+[[channels]]
+name = "gear"
+
+[[events]]
+text = "Gear change"
+prio = 3
+
+[[events]]
+id = 1
+text = 5
+"""
+
+_MANY_INLINE = """\
+channels = [
+  { name = "a" },  # [ { = }
+  { id = 1 }, { name = "b", min = [
+    1] },
+  { name = 'c', conversion.text.0 = 5 },
+  7,
+]
+"""
+
+_MANY_JSON = """{
+  "channels": [
+    {"name": "rpm", "id": 1, "id": 2},
+    {
+      "name": "speed",
+      "min": 5, "max": 1,
+      "id": 2, "foo":
+      3
+    }, 7,
+    {"type": "int8",
+     "conversion": {"text": {"x": "a"}}}
+  ],
+  "events": {}
+}"""
+
+_MANY_CSV = """\
+name,unit,units,min,max,conversion
+a,V,,1,x,
+
+b,V,,3,2,{
+"c",V,,3,4,,,,
+a,,,,,
+,V,,,,
+"""
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "expected"),
+    [
+        (
+            FileForm.TOML,
+            _MANY_TOML,
+            [
+                (1, "its name begins with"),
+                (5, "'units', which is not known"),
+                (6, "its type is 'flaot'"),
+                (7, "its min is 'x'"),
+                (10, "its conversion has a key 'tabel'"),
+                (14, "its kind is 'rows'"),
+                (17, "its min 5 is above its max 1"),
+                (18, "its description"),
+                (21, "its id is -1"),
+                (24, "its name stands there twice"),
+                (26, "it has no 'id'"),
+                (28, "'prio'"),
+                (32, "its text is 5, not a text"),
+            ],
+        ),
+        (
+            FileForm.TOML,
+            _MANY_INLINE,
+            [
+                (3, "it has no 'name'"),
+                (3, "its min is [1], not a number"),
+                (5, "its conversion: Expected `str`"),
+                (6, "it has to be a table"),
+            ],
+        ),
+        (
+            FileForm.JSON,
+            _MANY_JSON,
+            [
+                (3, "its key 'id' stands there twice"),
+                (6, "its min 5 is above its max 1"),
+                (7, "its id 2 is that of 'rpm'"),
+                (8, "'foo', which is not known"),
+                (9, "it has to be a table"),
+                (10, "it has no 'name'"),
+                (11, "a text for what is no number"),
+                (13, "its events are no list"),
+            ],
+        ),
+        (
+            FileForm.CSV,
+            _MANY_CSV,
+            [
+                (1, "there is no column 'units'"),
+                (2, "its max is 'x', not a number"),
+                (4, "its conversion is not JSON"),
+                (4, "its min 3 is above its max 2"),
+                (5, "it has 9 cells"),
+                (6, "its name stands there twice"),
+                (7, "it has no 'name'"),
+            ],
+        ),
+    ],
+)
+def test_every_mistake_of_a_file_is_named(form: FileForm, text: str, expected: list[tuple[int, str]]) -> None:
+    """With its line, in their order; none is only there because of another."""
+    checked = files.check(text, form, name="x")
+    found = [(error.facts["line"], error.facts["reason"]) for error in checked.mistakes]
+    assert [line for line, _ in found] == [line for line, _ in expected]
+    for (_, reason), (_, part) in zip(found, expected, strict=True):
+        assert part in reason
+    with pytest.raises(errors.BadChannels, match=f"It has {len(expected) - 1} more mistakes"):
+        files.parse(text, form, name="x")
+
+
+@settings(max_examples=40, deadline=None)
+@given(channel_lists, st.sampled_from(FileForm), st.data())
+def test_wrong_values_are_found_where_they_stand(
+    channel_list: model.ChannelList, form: FileForm, data: st.DataObject
+) -> None:
+    """Whatever stands around them: the lines are those on which the marks are."""
+    mark = "zq-mark"
+    channels = [
+        msgspec.structs.replace(channel, unit=mark if is_wrong else "")
+        for channel in channel_list.channels
+        if mark not in repr(channel) and (is_wrong := data.draw(st.booleans())) is not None
+    ]
+    text = files.dump(model.build(channels), form).replace(mark, "x" * 65)
+    found = files.check(text, form, name="x").mistakes
+    marked = [number for number, line in enumerate(text.split("\n"), 1) if "x" * 65 in line]
+    assert [error.facts["line"] for error in found] == marked
+
+
+def test_the_form_is_that_of_the_suffix() -> None:
+    """In any case; another suffix is an error with those that there are."""
+    assert files.form_of("a/b.TOML") is FileForm.TOML
+    for path in ("channels.xlsx", "channels", "csv"):
+        with pytest.raises(errors.BadChannels, match=r"ends in \.toml, \.json, \.csv"):
+            files.form_of(path)
+
+
+@given(st.text(max_size=60), st.sampled_from(FileForm))
+def test_any_text_is_a_list_or_a_named_error(text: str, form: FileForm) -> None:
+    """No input raises anything that is not ours."""
+    try:
+        files.parse(text, form, name="x")
+    except errors.BadChannels:
+        return

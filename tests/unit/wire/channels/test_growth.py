@@ -1,0 +1,49 @@
+"""A list that changes: ids stay, new channels are appended, and what can't be changed is refused."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rta_wire import errors
+from rta_wire.channels import growth, model
+from rta_wire.codec.layout import Kind, SampleType
+from tests.support.channel_lists import ENGINE, channel_lists
+
+
+@settings(max_examples=40, deadline=None)
+@given(channel_lists, st.lists(st.sampled_from(["a", "b", "c d", "rpm"]), unique=True))
+def test_known_channels_keep_their_ids(known: model.ChannelList, names: list[str]) -> None:
+    """Whatever the order of the new ones; and growing twice changes nothing more."""
+    wanted = model.build(
+        model.Channel(id=number, name=name, type=known.by_name[name].type if name in known.by_name else SampleType.INT8)
+        for number, name in enumerate(names, 1)
+    )
+    if known.channels and known.channels[-1].id + len(names) > 2**32 - 1:
+        return
+    grown = growth.extend(known, wanted, keeps_known=True)
+    assert all(grown.by_name[channel.name] == channel for channel in known.channels)
+    assert set(grown.by_name) == {*known.by_name, *names}
+    assert growth.extend(grown, wanted, keeps_known=True) == grown
+
+
+@pytest.mark.parametrize(
+    ("channel", "keeps_known", "message"),
+    [
+        (model.Channel(id=9, name="rpm"), True, "'rpm' is known with type 'float', and can't get type 'double'"),
+        (model.Channel(id=9, name="speed"), False, "'speed' is known with id 2, and can't get id 9"),
+        (model.Channel(id=2, name="speed", kind=Kind.ROW), False, "with kind 'timestamped', and can't get kind 'row'"),
+    ],
+)
+def test_what_samples_in_the_stream_have_can_not_change(
+    channel: model.Channel, keeps_known: bool, message: str
+) -> None:
+    """The error names the channel, what was and what was wanted."""
+    with pytest.raises(errors.ChannelConflict, match=message):
+        growth.extend(ENGINE, model.build([channel]), keeps_known=keeps_known)
+
+
+def test_a_list_with_its_own_ids_changes_all_else() -> None:
+    """Unit and range are as the new list has them; channels that it lacks stay."""
+    changed = model.build([model.Channel(id=2, name="speed", unit="m/s", max=100)], application="car")
+    grown = growth.extend(ENGINE, changed, keeps_known=False)
+    assert (grown.by_name["speed"].unit, grown.application, len(grown.channels)) == ("m/s", "car", 3)
