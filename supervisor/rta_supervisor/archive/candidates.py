@@ -25,6 +25,7 @@ _STATE_FIELDS: Final = (
     keys.TOTALS,
     keys.CUT,
     keys.ARCHIVED_UNTIL,
+    keys.ARCHIVED_VERSION,
 )
 _HASH_FIELDS: Final = (keys.STREAM_POSITION, keys.LAST_UPDATED, keys.JSON)
 
@@ -33,8 +34,9 @@ async def find(link: Link, config: settings.Settings, archive_filter: ArchiveFil
     """The sessions to archive: unarchived ones that the filter selects, or those that it names."""
     if archive_filter.identities:
         return archive_filter.select(await _read_named(link, config, archive_filter.identities))
-    # The index first: a session is listed as unarchived before it leaves the index.
-    live = await session_index.live_identities(link, config.keys)
+    # The index first: a session is listed as unarchived before it leaves the index. One that was closed a moment ago is
+    # in the index and not listed yet.
+    live = set(await session_index.live_identities(link, config.keys))
     members = await scanning.read_sorted_set(link, config.keys.unarchived())
     unarchived = [UnarchivedSession.parse(member) for member in members]
     candidates = await read(link, config, list({*live, *(session.identity for session in unarchived)}))
@@ -44,7 +46,7 @@ async def find(link: Link, config: settings.Settings, archive_filter: ArchiveFil
     return archive_filter.select(
         candidate
         for number, candidate in by_session_id.items()
-        if number in listed or (not candidate.state.is_closed and not archive_filter.closed_only)
+        if number in listed or (candidate.identity in live and archive_filter.admits_live(candidate))
     )
 
 
@@ -92,7 +94,7 @@ async def read(link: Link, config: settings.Settings, identities: Sequence[str])
 
 
 def _parse(identity: str, state_fields: Sequence[Any], hash_fields: Sequence[Any]) -> ArchiveCandidate:
-    number, stream, state, version, opened_ms, raw_totals, cut, archived = state_fields
+    number, stream, state, version, opened_ms, raw_totals, cut, archived, archived_version = state_fields
     position, updated_ms, document = hash_fields
     totals = session_model.parse_totals(raw_totals)
     archived_until, added, checksum = (archived.decode() if archived else f"{entry_ids.MIN} 0 ").split(" ")
@@ -109,6 +111,7 @@ def _parse(identity: str, state_fields: Sequence[Any], hash_fields: Sequence[Any
         stored_bytes=totals.stored_bytes,
         document=document,
         is_trimmed=cut is not None,
+        is_archived=archived_version == version,
         archived_until=archived_until,
         archived_added=int(added),
         archived_checksum=checksum,

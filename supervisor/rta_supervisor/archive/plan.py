@@ -26,7 +26,7 @@ NO_CHECKSUM: Final = "0" * 64
 
 
 class ArchiveCandidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that the archive does not have as it is now: a closed one, or one that is open."""
+    """A session that can be archived: a closed one, or one that is open."""
 
     identity: str
     stream: str
@@ -43,6 +43,8 @@ class ArchiveCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """Its Session JSON."""
     is_trimmed: bool = False
     """Whether entries of it were removed before the archive had them."""
+    is_archived: bool = False
+    """Whether the archive has it as it is now."""
     archived_until: str = entry_ids.MIN
     """Of an open session: the last entry that a supervisor has noted as archived."""
     archived_added: int = 0
@@ -70,6 +72,10 @@ class ArchiveFilter(msgspec.Struct, frozen=True):
     limit: int = 0
     closed_only: bool = False
     """Whether sessions that are open are left for later."""
+
+    def admits_live(self, candidate: ArchiveCandidate) -> bool:
+        """Whether a session of the index of live ones is archived: an open one, or one that was closed a moment ago."""
+        return not candidate.is_archived if candidate.state.is_closed else not self.closed_only
 
     def select(self, candidates: Iterable[ArchiveCandidate]) -> list[ArchiveCandidate]:
         """The candidates to archive, oldest first. Identities are left to the caller, which reads no others."""

@@ -1,8 +1,10 @@
 """Runs of the archive on a real server: what is written, and what a run leaves that ends at any step."""
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +25,7 @@ from tests.integration.archive.archive_runs import NAMES, REQUIRED, archive, clo
 from tests.support import archive_job_without_spark, commands, described_sessions, fork_server
 from tests.support.archives import waiting
 from tests.support.channel_lists import numbered
+from tests.support.control import write
 from tests.support.proxy import Proxy
 from tests.support.waiting import wait_until
 
@@ -95,6 +98,25 @@ def test_a_session_is_archived_and_recorded(client: redis.Redis, url: str, tmp_p
         written.last_id,
         written.entries,
     )
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_a_session_that_was_closed_a_moment_ago_is_archived(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """Also before the catalogue has it: until then it is not on the list. Here somebody else writes the catalogue."""
+    database = tmp_path / "catalogue.sqlite"
+    with sessions_of(url, RTA_CATALOGUE__PATH=str(database)) as sessions:
+        session = sessions.open("run-1", stream="rig")
+        with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other_writer:
+            other_writer.execute("BEGIN IMMEDIATE")
+            write(client, session, 5)
+            session.close()
+            planned = archive(url, tmp_path, "--dry-run", "--closed-only", "--json").json()["sessions"]
+            assert waiting(client) == []
+        assert [(session["identity"], session["samples"]) for session in planned] == [("run-1", 5)]
+        [done] = archive(url, tmp_path, "--json").json()["sessions"]
+        assert (done["identity"], done["outcome"]) == ("run-1", "archived")
+        wait_until(lambda: client.zcard(NAMES.session_index()) == 0, what="a catalogue that has the session")
+        assert archive(url, tmp_path, "--json").json() == {"sessions": []}
 
 
 @pytest.mark.usefixtures("without_spark")

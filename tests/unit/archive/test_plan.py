@@ -5,6 +5,7 @@ import pytest
 from rta_supervisor.archive import plan
 from rta_supervisor.archive.plan import ArchiveFilter
 from rta_supervisor.settings.sections.archive import ArchiveSettings, ArchiveSourceSettings
+from rta_wire.session import State
 from tests.unit.archive.candidates import NOON_MS, candidate, planned
 
 
@@ -21,6 +22,21 @@ def test_what_a_filter_selects(archive_filter: ArchiveFilter, selected: list[int
     """By stream, source and time, oldest first, up to a number."""
     candidates = [candidate(n, stream=f"rig.2026051{n}", opened_ms=NOON_MS + n) for n in (3, 1, 2)] + [candidate(9)]
     assert [session.stream_session_id for session in archive_filter.select(candidates)] == selected
+
+
+@pytest.mark.parametrize(
+    ("state", "is_archived", "closed_only", "is_admitted"),
+    [
+        (State.OPEN, False, False, True),
+        (State.OPEN, False, True, False),
+        (State.CLOSED, False, True, True),
+        (State.CLOSED, True, False, False),
+    ],
+)
+def test_live_sessions_that_are_archived(state: State, is_archived: bool, closed_only: bool, is_admitted: bool) -> None:
+    """Open ones unless only closed ones are wanted, and closed ones that the archive does not have."""
+    session = candidate(state=state, is_archived=is_archived)
+    assert ArchiveFilter(closed_only=closed_only).admits_live(session) is is_admitted
 
 
 def test_sessions_of_a_stream_are_read_together() -> None:
