@@ -344,6 +344,6 @@ def bench_memory(quick: bool) -> Iterator[measure.Case]:
         "bytes",
         lambda: grown_bytes(stuck, is_stuck=True),
         measure.constant(queue_bytes),
-        1.5,
+        1.0,
         at_most=True,
     )

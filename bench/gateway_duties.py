@@ -1,7 +1,7 @@
 """The duties of a supervisor beside a gateway with viewers: how long an open takes, and how soon a report is shown.
 
-The gateway and its viewers have a core of their own: what is measured is what they ask of Redis and of the supervisor,
-and not that a machine has two cores. Without viewers everything else has the same cores.
+All of them share the processors, as on one host. The gateway gives way as its unit has it, and the viewers, which stand
+for other machines, to everything.
 """
 
 import contextlib
@@ -34,10 +34,6 @@ WATCHED: Final = "watched"
 def watched(viewers: int) -> Iterator[tuple[str, redis.Redis]]:
     """A supervisor with a session that is written to, and that so many viewers of a gateway watch."""
     with contextlib.ExitStack() as stack:
-        before = os.sched_getaffinity(0)
-        stack.callback(os.sched_setaffinity, 0, before)
-        # What this process starts from here on runs where it does.
-        os.sched_setaffinity(0, before - {max(before)} or before)
         own = stack.enter_context(server.running())
         stack.enter_context(peers.supervisor(own.url))
         client = stack.enter_context(redis.Redis(unix_socket_path=str(own.socket_path)))
@@ -45,11 +41,8 @@ def watched(viewers: int) -> Iterator[tuple[str, redis.Redis]]:
             time.sleep(0.05)
         rta_writers.SessionClient(own.url, timeout_s=30).open(WATCHED, stream=WATCHED)
         if viewers:
-            ours = os.sched_getaffinity(0)
-            os.sched_setaffinity(0, {max(before)})
             gateway = stack.enter_context(peers.gateway(own.url))
             stack.enter_context(peers.crowd(gateway.port, WATCHED, viewers))
-            os.sched_setaffinity(0, ours)
         ended = threading.Event()
         writer = threading.Thread(target=_write, args=(own.socket_path, _number(client), ended))
         writer.start()

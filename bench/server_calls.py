@@ -1,13 +1,16 @@
-"""How long server functions keep Redis, each with the largest input that supervisors give it, by Redis' slow log."""
+"""How long calls of supervisors keep Redis, each with the largest input that it may have, by Redis' slow log.
+
+Server functions, and those commands that read or change many things at once.
+"""
 
 import random
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import anyio
 
-from bench import load
+from bench import control_calls, load
 from bench.measure import Case, constant
 from rta_supervisor.compaction import server_functions as compaction_functions
 from rta_supervisor.control import control_streams
@@ -33,8 +36,7 @@ BURST = b"x" * limits.BURST_TARGET_BYTES
 FEW_MARKS = 200
 """As many as come with the shutting of a gate."""
 
-Calls = Callable[[int], list[commands.Command]]
-"""Commands of one repetition; the last one is measured."""
+Calls = control_calls.Calls
 
 
 def _record(name: str, version: int = 1) -> SessionRecord:
@@ -225,6 +227,7 @@ CASES: dict[str, Calls] = {
     "queue a delivery behind 10,000": queueing,
     "take a delivery of 10,000": taking,
     "trim by the duty, 100 bursts of 64 KiB": trimming_by_duty,
+    **control_calls.CASES,
 }
 
 
@@ -244,7 +247,8 @@ def call_ms(calls: Calls, repeats: int) -> float:
         client.slowlog_reset()
         client.execute_command(*measured)
         slow: Any = client.slowlog_get(10)
-        taken_ms.append(max(entry["duration"] for entry in slow if entry["command"].startswith(b"FCALL")) / 1000)
+        name = str(measured[0]).encode()
+        taken_ms.append(max(entry["duration"] for entry in slow if entry["command"].startswith(name)) / 1000)
     client.flushdb()
     return float(statistics.median(taken_ms))
 

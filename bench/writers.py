@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench import parts
-from bench.measure import Case, constant, per_second
+from bench.measure import Case, constant, per_cpu_second, per_second
 from rta_wire.codec import encode
 from rta_writers.connection import redis_client
 from rta_writers.options.target import Target
@@ -22,6 +22,8 @@ START_NS = 1_700_000_000_000_000_000
 INTERVAL_NS = 10_000_000
 GROUPS = 32
 IN_FLIGHT_MAX_MIB = 64
+WIDE_BATCH_ROWS = {1_000: 1_648, 5_000: 512}
+"""By channels, as `rta_writers.tune` sets them."""
 
 
 @functools.cache
@@ -39,13 +41,34 @@ def batch(number: int) -> pa.RecordBatch:
     )
 
 
+@functools.cache
+def wide_batch(channels: int, number: int) -> pa.RecordBatch:
+    """A column for each channel, and as many rows as `tune` has Spark put into a batch of so many columns."""
+    rows = WIDE_BATCH_ROWS[channels]
+    at = np.arange(rows, dtype=np.int64) + number * rows
+    columns = {f"c{channel}": pa.array((at * channels + channel) * 0.25) for channel in range(channels)}
+    return pa.record_batch({"time": pa.array(START_NS + at * INTERVAL_NS), **columns})
+
+
 def write(groups: int, delivery: str) -> None:
     """Rows to the stream of a new session."""
-    options = WriteOptions.parse({**parts.fresh_session().options(), "delivery": delivery})
-    task = Task(options, batch(0).schema, unit="bench/0", epoch=0)
+    _write((batch(number % 16) for number in range(groups)), {"delivery": delivery})
+
+
+def write_wide(channels: int, batches: int) -> None:
+    """The same with a column for each channel."""
+    ids = ",".join(f"c{channel}={channel}" for channel in range(channels))
+    _write((wide_batch(channels, number % 2) for number in range(batches)), {"channels": ids})
+
+
+def _write(batches: Iterator[pa.RecordBatch], extra: dict[str, str]) -> None:
+    options = WriteOptions.parse({**parts.fresh_session().options(), **extra})
+    first = next(batches)
+    task = Task(options, first.schema, unit="bench/0", epoch=0)
     try:
-        for number in range(groups):
-            task.write(batch(number % 16))
+        task.write(first)
+        for more in batches:
+            task.write(more)
         task.finish()
     finally:
         task.close()
@@ -77,6 +100,18 @@ def bench_one_core(quick: bool) -> Iterator[Case]:
         once,
         per_second(rows, functools.partial(encode_only, groups)),
         0.65,
+    )
+
+
+def bench_very_wide(quick: bool) -> Iterator[Case]:
+    """What is ours of a frame of thousands of columns; Spark's own share is larger (bench/spark.py)."""
+    few, many = (1, 1) if quick else (12, 8)
+    yield Case(
+        "5,000 channels wide against 1,000, one writer",
+        "samples/s of processor time",
+        per_cpu_second(5_000 * WIDE_BATCH_ROWS[5_000] * many, functools.partial(write_wide, 5_000, many)),
+        per_cpu_second(1_000 * WIDE_BATCH_ROWS[1_000] * few, functools.partial(write_wide, 1_000, few)),
+        0.5,
     )
 
 

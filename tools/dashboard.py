@@ -131,6 +131,15 @@ ROWS: Final[list[tuple[str, int, list[Panel]]]] = [
         ("Requests to gateways", "timeseries", "reqps", [
             (rate_of("rta_gateway_requests_total", "endpoint", "status"), "{{endpoint}} {{status}}"),
         ]),
+        ("Time of requests to gateways (p99)", "timeseries", "s", [
+            (quantile(0.99, "rta_gateway_request_seconds", "endpoint"), "{{endpoint}}"),
+        ]),
+        ("Processor time of cutting out channels", "timeseries", "percentunit", [
+            (rate_of("rta_gateway_filter_seconds_total", "instance"), "{{instance}}"),
+        ]),
+        ("Memory of time indexes", "timeseries", "bytes", [
+            (highest("rta_gateway_index_bytes", "instance"), "{{instance}}"),
+        ]),
     ]),
 ]  # fmt: skip
 

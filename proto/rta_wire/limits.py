@@ -49,6 +49,9 @@ SESSION_JSON_MAX_DEPTH: Final = 16
 SESSION_JSON_MAX_CONTAINERS: Final = 100_000
 """Objects and lists: each takes far more memory and time than the bytes that it is written with."""
 
+SESSION_MAX_CONFIGS: Final = 256
+"""Configurations that a client may bind a session to. Each is kept and looked for as long as the session is there."""
+
 IDENTITY_MAX_BYTES: Final = 256
 KEY_PREFIX_MAX_CHARS: Final = 128
 STREAM_NAME_MAX_CHARS: Final = 128
@@ -94,6 +97,9 @@ QUERY_MAX_CHARS: Final = 64 * KIB
 QUERY_MAX_DEPTH: Final = 64
 QUERY_MAX_NODES: Final = 2000
 """Of one query for sessions: its text, how deep its criteria nest, and how many parts it has in all."""
+
+QUERY_MAX_PATHS: Final = 64
+"""Properties that one query looks at: each is a column of values of all sessions."""
 
 SORT_MAX_KEYS: Final = 16
 

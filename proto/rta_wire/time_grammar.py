@@ -28,18 +28,18 @@ def parse_ns(text: str, now_ns: int) -> int:
     Eight digits that make a date (20261102) are that date and not the first 0.1 s of 1970.
     """
     if age := _AGE.fullmatch(text):
-        return _clamp(now_ns - int(age[1]) * _UNIT_S[age[2]] * _SECOND_NS)
+        return clamp_ns(now_ns - int(age[1]) * _UNIT_S[age[2]] * _SECOND_NS)
     if not _NUMBER.fullmatch(text):
-        return _clamp(_calendar_ns(text))
+        return clamp_ns(_calendar_ns(text))
     if len(text) == _DATE_DIGITS:
         with contextlib.suppress(ValueError):
-            return _clamp(_calendar_ns(text))
-    if _clamp(int(text)) != int(text):
+            return clamp_ns(_calendar_ns(text))
+    if clamp_ns(int(text)) != int(text):
         raise ValueError(text)
     return int(text)
 
 
-def _clamp(time_ns: int) -> int:
+def clamp_ns(time_ns: int) -> int:
     """The nearest time that fits into 64 bits: dates and ages beyond are taken, as no data are there."""
     return min(max(time_ns, limits.TIME_NS_MIN), limits.TIME_NS_MAX)
 

@@ -3,9 +3,11 @@
 import contextlib
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -50,12 +52,14 @@ class LivePageServer:
     def __init__(self, url: str) -> None:
         self._url = url
         self._port = server.free_port()
+        self.gateway_port = server.free_port()
+        """Where its supervisor looks for a gateway."""
         self._stack = contextlib.ExitStack()
         self.address = f"http://127.0.0.1:{self._port}/ui"
         self.supervisor: Supervisor | None = None
 
     def start(self) -> None:
-        environment = {"RTA_HTTP__PORT": str(self._port)}
+        environment = {"RTA_HTTP__PORT": str(self._port), "RTA_GATEWAY__PORT": str(self.gateway_port)}
         self.supervisor = self._stack.enter_context(supervisors.running(self._url, environment))
 
     def kill(self) -> None:
@@ -172,6 +176,37 @@ def test_the_keyboard_is_enough(page: Browser, sessions: rta_writers.SessionClie
     page.press(Keys.ESCAPE)
     assert page.focused() == second
     assert not page.element("#detail").is_displayed()
+
+
+def test_the_viewer_is_linked_to_where_there_is_one(
+    page: Browser, page_server: LivePageServer, sessions: rta_writers.SessionClient
+) -> None:
+    """A session says that no gateway runs here, and has a link once one does. From elsewhere, one that listens on the
+    loopback address is no use."""
+    sessions.session("linked", stream="rig")
+    page.wait_for_text("#sessions", "linked")
+    page.element(f"{row('linked')} a").click()
+    page.wait_for_text("#viewer-note", "No gateway runs on this host")
+    assert not page.element("#viewer-link").is_displayed()
+    page.press(Keys.ESCAPE)
+    with socket.create_server(("127.0.0.1", page_server.gateway_port)):
+        page.element(f"{row('linked')} a").click()
+        wait_until(page.element("#viewer-link").is_displayed, what="the link")
+    link = f"http://127.0.0.1:{page_server.gateway_port}/#session=linked"
+    assert page.element("#viewer-link").get_attribute("href") == link
+    assert page.text("#viewer-note") == ""
+    addresses: Any = page.driver.execute_async_script(VIEWER_ADDRESSES)
+    assert addresses == [None, "http://rig:1/", "http://[::1]:1/", "https://viewer/"]
+
+
+VIEWER_ADDRESSES = """
+const [done] = arguments;
+import('/ui/static/viewer_address.js').then(({viewerAddress}) => done([
+  [{scheme: 'http', port: 1, isLocal: true}, 'rig'], [{scheme: 'http', port: 1, isLocal: false}, 'rig'],
+  [{scheme: 'http', port: 1, isLocal: true}, '[::1]'], [{url: 'https://viewer/'}, 'rig'],
+].map((args) => viewerAddress(...args).base)));
+"""
+"""A script: where browsers on this host and on another one find the viewer."""
 
 
 def test_sessions_have_the_names_that_people_gave_them(page: Browser, sessions: rta_writers.SessionClient) -> None:

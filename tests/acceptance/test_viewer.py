@@ -1,12 +1,11 @@
 """The viewer in a real browser, on a real gateway: what it shows is what stands in Redis."""
 
 import base64
-import contextlib
 import os
 import re
 import signal
+import struct
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,29 @@ from pyarrow import csv
 from selenium.webdriver.common.keys import Keys
 
 import rta_writers
-from rta_wire import errors
+from rta_wire.channels import model
+from rta_wire.channels.conversions import RationalConversion, TextConversion
+from rta_wire.channels.model import Channel
+from rta_wire.codec.layout import SampleType
 from tests.acceptance import browser as browsers
 from tests.acceptance import viewer_site
-from tests.acceptance.browser import LOW_CONTRAST, Browser
-from tests.acceptance.viewer_site import NS_PER_S, START_NS, ViewerSite, lines, wait_for_samples, wave, write_wave, zoom
-from tests.support import gateways, npm
+from tests.acceptance.browser import Browser
+from tests.acceptance.viewer_site import (
+    NS_PER_S,
+    RATE_HZ,
+    START_NS,
+    ViewerSite,
+    closed_session,
+    lines,
+    set_value,
+    show,
+    wait_for_samples,
+    wave,
+    write_wave,
+    written_session,
+    zoom,
+)
+from tests.support import gateways
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
@@ -38,7 +54,7 @@ TOKEN = "0123456789abcdef-viewer"  # noqa: S105 - of this test
 HOSTILE_CHANNELS = f"""
 application = "hostile"
 [[channels]]
-name = "number"
+name = "{HOSTILE}"
 unit = "{HOSTILE}"
 description = "{HOSTILE}"
 type = "double"
@@ -49,48 +65,6 @@ type = "double"
 group = "{HOSTILE}"
 conversion = {{ text = {{ "1" = "{HOSTILE}" }}, default = "?" }}
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsers.running() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[ViewerSite]:
-    with viewer_site.running() as running:
-        yield running
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Browser]:
-    browser.emulate(1280, 900)
-    browser.driver.get("about:blank")
-    browser.console_errors()
-    yield browser
-    browser.driver.get("about:blank")
-
-
-def closed_session(site: ViewerSite, identity: str, count: int = 3000, **properties: Any) -> None:
-    """A session that is over, with three channels at 100 Hz."""
-    with written_session(site, identity, **properties) as writer:
-        write_wave(writer, (1, 2, 3), count)
-
-
-@contextlib.contextmanager
-def written_session(site: ViewerSite, identity: str, **properties: Any) -> Iterator[rta_writers.BurstWriter]:
-    """A session with a writer; both are closed at the end of the block."""
-    with (
-        site.client.session(identity, stream="rig", **properties) as session,
-        rta_writers.BurstWriter(session.options, unit="u") as writer,
-    ):
-        yield writer
-
-
-def show(page: Browser, site: ViewerSite, **view: str) -> None:
-    page.driver.get("about:blank")
-    page.driver.get(site.address(**view))
 
 
 def test_a_session_is_found_opened_and_drawn_as_it_was_written(page: Browser, site: ViewerSite) -> None:
@@ -118,6 +92,25 @@ def test_a_session_is_found_opened_and_drawn_as_it_was_written(page: Browser, si
     page.driver.back()
     page.wait_for_text("#sessions", "Found it")
     assert page.console_errors() == []
+
+
+def test_live_sessions_come_first_on_all_pages(page: Browser, site: ViewerSite) -> None:
+    """More live sessions than a page has: those that ended begin after the last of them, and each is there once."""
+    details = {"Many": 1}
+    closed_session(site, "many-ended", 10, details=details)
+    sessions = [site.client.session(f"many-{number}", stream="rig", details=details) for number in range(60)]
+    show(page, site)
+    page.element("#detail-filter").send_keys("Many=1")
+    page.wait_for_text("#sessions-count", "50 live, 0 ended")
+    page.element("#older").click()
+    page.wait_for_text("#sessions-count", "10 live, 1 ended, page 2")
+    assert page.text("#sessions tbody tr:last-child").startswith("many-ended")
+    assert not page.element("#older").is_displayed()
+    page.element("#newer").click()
+    page.wait_for_text("#sessions-count", "50 live, 0 ended")
+    for session in sessions:
+        session.close()
+    page.wait_for_text("#sessions-count", "0 live, 50 ended")
 
 
 def test_a_late_viewer_has_the_past_and_the_present(page: Browser, site: ViewerSite) -> None:
@@ -152,17 +145,58 @@ def test_a_late_viewer_has_the_past_and_the_present(page: Browser, site: ViewerS
     page.wait_for_text("#subtitle", "closed")
 
 
-def test_a_redis_that_is_away_is_told_and_what_was_missed_is_filled_in(page: Browser, site: ViewerSite) -> None:
-    """The list says that nothing answers while Redis stands still, and goes on by itself."""
-    closed_session(site, "away", 100)
-    show(page, site)
-    page.wait_for_text("#sessions", "away")
+def test_samples_that_come_late_are_drawn(page: Browser, site: ViewerSite) -> None:
+    """A writer may be slower than the others: its samples of times that the page has as history are there all the
+    same."""
+    session = site.client.session("slow", stream="rig")
+    with (
+        rta_writers.BurstWriter(session.options, unit="fast") as fast,
+        rta_writers.BurstWriter(session.options, unit="slow") as slow,
+    ):
+        write_wave(fast, (1,), 3000)
+        write_wave(slow, (2,), 2000)
+        show(page, site, session="slow", panes="1-2", span="60")
+        page.wait_for_text("#link", "live")
+        wait_until(lambda: [line["count"] for line in lines(page)] == [3000, 2000], what="what was there")
+        wait_until(lambda: page.text("#plot-note") == "", what="the end of loading")
+        write_wave(slow, (2,), 1000, first=2000)
+        wait_for_samples(page, 3000)
+    session.close()
+
+
+def test_the_table_has_the_value_at_the_cursor_and_of_what_is_visible(page: Browser, site: ViewerSite) -> None:
+    """Value, lowest, highest and mean are those of the samples that were written."""
+    closed_session(site, "table")
+    show(page, site, session="table", panes="2")
+    wait_for_samples(page, 3000)
+    zoom(page, 10, 12)
+    wait_for_samples(page, 200)
+    page.run("document.getElementById('panes').focus()")
+    page.press(*[Keys.SHIFT + Keys.ARROW_LEFT] * 3)
+    page.wait_for_text("#cursor-time", ":")
+    cursor_ns = float(str(page.run("return viewer.picture.cursor - viewer.model.first")))
+    visible = wave(2, 200, 1000)
+    value = wave(2, 1, int(cursor_ns * RATE_HZ / NS_PER_S))[0]
+    cells = [float(cell.text) for cell in page.elements("#values tbody td.number")]
+    assert cells == pytest.approx([value, visible.min(), visible.max(), visible.mean()], rel=1e-5)
+
+
+def test_a_redis_that_is_away_is_told(page: Browser, site: ViewerSite) -> None:
+    """A session and the list say that nothing answers while Redis stands still, and go on by themselves."""
+    session = site.client.session("away", stream="rig")
+    show(page, site, session="away")
+    page.wait_for_text("#link", "live")
     os.kill(site.redis.pid, signal.SIGSTOP)
     try:
+        banner = page.wait_for_text("#banner", "Redis does not answer", timeout_s=60)
+        assert re.search(r"What you see is \d+ s old", banner)
+        assert page.text("#link") == "no answer"
+        page.element(".home").click()
         wait_until(lambda: page.text("#banner") or "no answer" in page.text("#link"), timeout_s=40, what="the banner")
     finally:
         os.kill(site.redis.pid, signal.SIGCONT)
     wait_until(lambda: not page.text("#banner"), timeout_s=30, what="the end of the trouble")
+    session.close()
 
 
 def test_a_gateway_that_hangs_is_told(page: Browser, site: ViewerSite) -> None:
@@ -173,7 +207,7 @@ def test_a_gateway_that_hangs_is_told(page: Browser, site: ViewerSite) -> None:
         wait_until(lambda: [line for line in lines(page) if line["count"] > 50], what="moving lines")
         os.kill(site.gateway.process.pid, signal.SIGSTOP)
         try:
-            page.wait_for_text("#banner", "The gateway does not answer. What you see is")
+            page.wait_for_text("#banner", "The gateway does not answer. Trying again. What you see is")
             assert page.text("#link") == "no answer"
         finally:
             os.kill(site.gateway.process.pid, signal.SIGCONT)
@@ -195,7 +229,8 @@ def test_a_page_that_is_behind_says_so(page: Browser, site: ViewerSite) -> None:
 
 
 def test_a_beginning_that_was_trimmed_is_told(page: Browser, site: ViewerSite) -> None:
-    """A session whose first entries are gone from its stream says so, and shows the rest; a whole one says nothing."""
+    """A session whose first entries are gone from its stream says so, and shows the rest; one of which nothing is left
+    says that, and a whole one nothing."""
     session = site.client.session("trimmed", stream="trimmed")
     with rta_writers.BurstWriter(session.options, unit="u") as writer:
         write_wave(writer, (1,), 500)
@@ -213,6 +248,11 @@ def test_a_beginning_that_was_trimmed_is_told(page: Browser, site: ViewerSite) -
     show(page, site, session="whole", panes="1")
     wait_for_samples(page, 3000)
     assert page.text("#plot-note") == ""
+    with site.client.session("gone", stream="gone") as gone, rta_writers.BurstWriter(gone.options, unit="u") as writer:
+        write_wave(writer, (1,), 500)
+    site.redis_client.xtrim("stream:gone", maxlen=0, approximate=False)
+    show(page, site, session="gone", panes="1")
+    page.wait_for_text("#plot-note", "Nothing is kept of this session")
 
 
 def test_gaps_are_gaps(page: Browser, site: ViewerSite) -> None:
@@ -258,6 +298,28 @@ def test_names_from_outside_are_only_texts(page: Browser, site: ViewerSite, tmp_
     assert page.console_errors() == []
 
 
+def test_channels_are_shown_as_people_named_them(page: Browser, site: ViewerSite) -> None:
+    """With their units, groups and conversions, also those of 64-bit integers, which other viewers don't know."""
+    texts = TextConversion((1.0,), ("first",))
+    channels = model.build(
+        [
+            Channel(id=1, name="Öl °C", unit="°C", group=("Motor", "Öl"), min=0, max=150),
+            Channel(id=2, name="gear", type=SampleType.INT64, group=("Motor",), conversion=texts),
+            Channel(id=3, name="mode", type=SampleType.INT8, conversion=texts),
+            Channel(id=4, name="fuel", type=SampleType.UINT64, conversion=RationalConversion((0, 0.5, 0, 0, 0, 1))),
+        ]
+    )
+    with written_session(site, "named", channels=rta_writers.Channels(channels)) as writer:
+        writer.samples([1, 2, 3, 4], [START_NS] * 4, [90.5, 1.0, 7.0, 3.0])
+    show(page, site, session="named")
+    wait_for_samples(page, 1)
+    assert page.text("#tree").split("\n") == ["mode", "fuel", "Motor", "gear", "Motor / Öl", "Öl °C °C"]
+    page.element("#tree input[value='4']").click()
+    page.wait_for_text("#values tbody", "fuel\t1.5")
+    for text in ("Öl °C\t90.5\t°C", "gear\tfirst", "mode\t7"):
+        assert text in page.text("#values tbody")
+
+
 def test_who_may_not_look_is_told(page: Browser, site: ViewerSite, tmp_path: Path) -> None:
     """Without a token the page says what to do; with one it shows what the token may see, and nothing else."""
     closed_session(site, "permitted")
@@ -276,33 +338,6 @@ def test_who_may_not_look_is_told(page: Browser, site: ViewerSite, tmp_path: Pat
         page.wait_for_text("#banner", "no such session, or it may not be seen")
         tokens.write_text(f"rig {TOKEN[::-1]} rig\n")
         page.wait_for_text("#banner", "This needs a token")
-
-
-def test_everything_can_be_done_with_the_keyboard(page: Browser, site: ViewerSite) -> None:
-    """Search, choose a channel, move the cursor, zoom, pan, whole session: without a mouse."""
-    closed_session(site, "keys")
-    show(page, site)
-    page.wait_for_text("#sessions", "keys")
-    page.press("/")
-    page.press("keys")
-    wait_until(lambda: len(page.elements("#sessions tbody tr")) == 1, what="the filter")
-    page.run("document.querySelector('#sessions a').focus()")
-    page.press(Keys.ENTER)
-    wait_for_samples(page, 3000)
-    page.press("/")
-    page.press("channel 3")
-    page.press(Keys.TAB)
-    page.press(Keys.SPACE)
-    wait_until(lambda: [line["channel"] for line in lines(page)] == [1, 2], what="a channel that was cleared")
-    page.run("document.getElementById('panes').focus()")
-    page.press(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
-    page.wait_for_text("#cursor-time", ":")
-    before = float(str(page.run("return viewer.range.span")))
-    page.press("+", "+")
-    assert float(str(page.run("return viewer.range.span"))) < before / 2
-    page.press(Keys.PAGE_UP)
-    page.press(Keys.HOME)
-    wait_for_samples(page, 3000)
 
 
 def test_an_address_brings_a_view_back_and_layouts_are_kept(page: Browser, site: ViewerSite) -> None:
@@ -337,7 +372,7 @@ def test_what_is_visible_can_be_saved(page: Browser, site: ViewerSite, tmp_path:
     zoom(page, 1, 2)
     wait_for_samples(page, 100)
     for form in ("csv", "arrow", "png"):
-        set_value(page, "export", form)
+        save(page, form)
         wait_until((tmp_path / f"saved.{form}").exists, what=f"the file .{form}")
     first_ns, end_ns = START_NS + NS_PER_S, START_NS + 2 * NS_PER_S
     stored = {sample for sample in site.stored_samples("saved") if sample[0] < 3 and first_ns <= sample[1] < end_ns}
@@ -350,6 +385,14 @@ def test_what_is_visible_can_be_saved(page: Browser, site: ViewerSite, tmp_path:
     picture = base64.b64encode((tmp_path / "saved.png").read_bytes()).decode()
     counts: Any = page.driver.execute_async_script(LINE_PIXELS, picture)
     assert min(counts) > 100, "pixels in the colours of both lines"
+    [height] = struct.unpack(">I", (tmp_path / "saved.png").read_bytes()[20:24])
+    assert height > int(str(page.run("return document.querySelector('.pane canvas').height"))), "names above the plot"
+
+
+def save(page: Browser, form: str) -> None:
+    """Chooses a form and presses the button."""
+    set_value(page, "export-form", form)
+    page.element("#export").click()
 
 
 def test_a_closed_session_is_replayed(page: Browser, site: ViewerSite) -> None:
@@ -360,12 +403,13 @@ def test_a_closed_session_is_replayed(page: Browser, site: ViewerSite) -> None:
     page.element("#replay").click()
     page.wait_for_text("#replay", "Pause")
     start_s, started_s = replay_place(page)
-    assert start_s < 15, "seconds of thirty"
+    assert page.run("return viewer.range.replayEnd === viewer.range.first"), "where it began"
     wait_until(lambda: replay_place(page)[0] > start_s + 0.2, what="a picture that moves")
     place_s, now_s = replay_place(page)
     assert place_s - start_s == pytest.approx(now_s - started_s, rel=0.01), "at the speed of the session"
     set_value(page, "scrubber", "800")
     assert replay_place(page)[0] >= 23
+    assert int(str(page.run("return viewer.view().end"))) >= START_NS + 23 * NS_PER_S, "a link brings back the place"
     set_value(page, "speed", "50")
     page.wait_for_text("#replay", "Replay")
     assert page.run("return viewer.range.at(performance.now(), false)[1] === viewer.range.last")
@@ -379,17 +423,11 @@ def replay_place(page: Browser) -> tuple[float, float]:
     return place[0], place[1]
 
 
-def set_value(page: Browser, element: str, value: str) -> None:
-    """As a person does with a list or a slider: the page hears of it."""
-    script = """const control = document.getElementById(arguments[0]);
-    control.value = arguments[1];
-    for (const name of ['input', 'change']) control.dispatchEvent(new Event(name, {bubbles: true}));"""
-    page.run(script, element, value)
-
-
-def test_two_sessions_are_compared(page: Browser, site: ViewerSite) -> None:
-    """Another session stands beside the first, aligned at their beginnings or by time."""
+def test_two_sessions_are_compared(page: Browser, site: ViewerSite, tmp_path: Path) -> None:
+    """Another session stands beside the first, aligned at their beginnings or by time, and is saved with it."""
+    page.driver.execute_cdp_cmd("Page.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
     closed_session(site, "first")
+    site.client.session("third", stream="rig", identifier="Third one").close()
     with written_session(site, "second") as writer:
         write_wave(writer, (1,), 1000, start_ns=START_NS + 5 * NS_PER_S)
     show(page, site, session="first", panes="1", other="second", align="start")
@@ -399,8 +437,63 @@ def test_two_sessions_are_compared(page: Browser, site: ViewerSite) -> None:
         return [round(line["times"][0] / NS_PER_S, 1) for line in lines(page) if line["times"]]
 
     wait_until(lambda: starts() == [0, 0], what="both at their beginning")
+    zoom(page, 1, 2)
+    wait_until(lambda: [line["count"] for line in lines(page)] == [100, 100], what="a second of both")
+    save(page, "csv")
+    files = [tmp_path / "first.csv", tmp_path / "second.csv"]
+    wait_until(lambda: all(file.exists() for file in files), what="a file of each")
+    firsts = [csv.read_csv(file)["time"][0].cast(pa.int64()).as_py() - START_NS for file in files]
+    assert firsts == [1 * NS_PER_S, 6 * NS_PER_S], "of what stands at the same place"
+    page.run("viewer.actions.whole()")
     set_value(page, "alignment", "time")
     wait_until(lambda: starts() == [0, 5], what="the second one later by five seconds")
+    other = page.element("#other")
+    other.clear()
+    other.send_keys("THIRD O")
+    suggested = (
+        "return [...document.querySelectorAll('#other-list option')].map(({value, label}) => `${value}: ${label}`)"
+    )
+    wait_until(lambda: page.run(suggested) == ["third: Third one (closed)"], what="a session to choose")
+
+
+def test_a_session_without_data_is_told(page: Browser, site: ViewerSite) -> None:
+    """It says so, also where the address asks for more than there can be; its controls do no harm, and the first
+    values stand in the table as soon as they are drawn."""
+    session = site.client.session("empty", stream="rig")
+    channels = ".".join(str(number) for number in range(1, 101))
+    show(page, site, session="empty", panes=channels, span="1e300")
+    page.wait_for_text("#plot-note", "There is no data yet")
+    page.wait_for_text("#link", "live")
+    assert len(page.elements("#values tbody tr")) == 24
+    page.run("document.getElementById('panes').focus()")
+    page.press(Keys.HOME, "+", Keys.PAGE_UP, Keys.END)
+    page.run(NOTE_FIRST_VALUE)
+    with rta_writers.BurstWriter(session.options, unit="u") as writer:
+        write_wave(writer, range(1, 25), 10)
+    first_value = wait_until(lambda: page.run("return globalThis.firstValue"), what="samples")
+    assert re.search(r"\d", str(first_value))
+    session.close()
+    site.client.session("never", stream="rig").close()
+    show(page, site, session="never", panes="1")
+    page.wait_for_text("#plot-note", "No data of this session is known")
+    assert not page.element("#replay").is_enabled()
+    page.run("document.getElementById('panes').focus()")
+    page.press(Keys.SPACE, Keys.HOME)
+    assert page.text("#plot-note") == "No data of this session is known."
+    assert page.console_errors() == []
+
+
+NOTE_FIRST_VALUE = """
+globalThis.firstValue = null;
+const { picture } = viewer;
+const paint = picture.paint.bind(picture);
+picture.paint = () => {
+  paint();
+  const hasSamples = viewer.painted.lines.flat().some((line) => line.count);
+  if (hasSamples) globalThis.firstValue ??= document.querySelector('#values .value').innerText;
+};
+"""
+"""A script that notes what stands in the table when samples are drawn for the first time."""
 
 
 def test_what_is_not_there_is_told(page: Browser, site: ViewerSite) -> None:
@@ -413,82 +506,6 @@ def test_what_is_not_there_is_told(page: Browser, site: ViewerSite) -> None:
     show(page, site, session="unbound")
     page.wait_for_text("#banner", "by number")
     page.wait_for_text("#tree", "channel 7")
-
-
-class Fingers:
-    """Fingers on the first plot, as the browser gets them from a touch screen."""
-
-    STEPS = 10
-
-    def __init__(self, page: Browser) -> None:
-        self._page = page
-        box: Any = page.run("return document.querySelector('.pane canvas').getBoundingClientRect().toJSON()")
-        self._left, self._y = box["left"], box["top"] + box["height"] / 2
-
-    def drag(self, *paths: tuple[float, float]) -> None:
-        """Puts a finger at the beginning of each path, moves all to their ends, and lifts them."""
-        for step in range(self.STEPS + 1):
-            at = [start + (end - start) * step / self.STEPS for start, end in paths]
-            self._send("touchMove" if step else "touchStart", at)
-        self._send("touchEnd", [])
-
-    def _send(self, kind: str, at: list[float]) -> None:
-        points = [{"x": self._left + x, "y": self._y, "id": finger} for finger, x in enumerate(at)]
-        self._page.driver.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
-
-    def shown_s(self) -> float:
-        return float(str(self._page.run("return viewer.range.span / 1e9")))
-
-    def time_s(self, x: float) -> float:
-        """The time at a place of the plot, in seconds since the beginning of the data."""
-        return float(str(self._page.run("return (viewer.actions.timeAt(arguments[0]) - viewer.model.first) / 1e9", x)))
-
-
-def test_fingers_zoom_and_move(page: Browser, site: ViewerSite) -> None:
-    """Two fingers that part zoom in around their middle, one that moves pans, and a tap sets the cursor."""
-    closed_session(site, "touched")
-    show(page, site, session="touched", panes="1")
-    wait_for_samples(page, 3000)
-    fingers = Fingers(page)
-    before_s, middle_s = fingers.shown_s(), fingers.time_s(525)
-    fingers.drag((500, 400), (550, 650))
-    zoomed_s = fingers.shown_s()
-    assert zoomed_s == pytest.approx(before_s * 50 / 250, rel=0.05)
-    assert fingers.time_s(525) == pytest.approx(middle_s, abs=zoomed_s * 0.05)
-    under_finger_s = fingers.time_s(500)
-    fingers.drag((500, 400))
-    assert fingers.shown_s() == pytest.approx(zoomed_s)
-    assert fingers.time_s(400) == pytest.approx(under_finger_s, abs=zoomed_s * 0.02)
-    fingers.drag((500, 500))
-    assert re.match(r"\d\d:\d\d:\d\d", page.wait_for_text("#cursor-time", ":"))
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
-def test_the_viewer_is_readable(page: Browser, site: ViewerSite, theme: str, width: int) -> None:
-    """In both colour schemes and on a phone: contrast, no sideways scrolling, a name for each control."""
-    with contextlib.suppress(errors.SessionClosed):
-        closed_session(site, "readable", details={"Rig": 4})
-    page.emulate(width, 900, theme)
-    for view in ({}, {"session": "readable", "panes": "1.2-3"}):
-        show(page, site, **view)
-        page.wait_for_text("#sessions" if not view else "#values", "readable" if not view else "channel 3")
-        assert page.run(LOW_CONTRAST) == []
-        assert page.run("return document.documentElement.scrollWidth <= innerWidth")
-        assert page.run(UNNAMED) == []
-
-
-def test_a_checker_of_accessibility_finds_nothing_serious(page: Browser, site: ViewerSite, tmp_path: Path) -> None:
-    """axe-core on the list and on a session."""
-    script = (npm.install(tmp_path, "axe-core") / "axe.min.js").read_text()
-    with contextlib.suppress(errors.SessionClosed):
-        closed_session(site, "readable", details={"Rig": 4})
-    for view in ({}, {"session": "readable", "panes": "1.2-3"}):
-        show(page, site, **view)
-        page.wait_for_text("#values" if view else "#sessions", "channel 3" if view else "readable")
-        page.run(script)
-        violations: Any = page.driver.execute_async_script(AXE)
-        assert violations == []
 
 
 HOLD_BACK = """
@@ -520,18 +537,3 @@ createImageBitmap(new Blob([bytes])).then((bitmap) => {
 });
 """
 """A script that counts the pixels of a picture which have about the colours of the first two lines."""
-
-AXE = """
-const done = arguments[0];
-axe.run().then(({violations}) => done(violations.filter(({impact}) => ['serious', 'critical'].includes(impact))
-  .map(({id, nodes}) => `${id}: ${nodes.map(({html}) => html.slice(0, 120)).join(' ')}`)));
-"""
-"""A script that gives what axe-core calls serious or critical."""
-
-
-UNNAMED = """
-return [...document.querySelectorAll('button, select, input, a')].filter((control) => control.checkVisibility())
-  .filter((control) => !(control.innerText || control.labels?.[0]?.innerText || control.getAttribute('aria-label')
-    || control.title || control.querySelector?.('img[alt]'))).map((control) => control.outerHTML.slice(0, 100))
-"""
-"""A script that lists controls without a name."""

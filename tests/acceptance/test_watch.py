@@ -69,7 +69,8 @@ def look(address: str) -> None:
         wait_until(lambda: [line for line in lines(page) if line["count"] > 200], what="moving lines")
         drawn = {line["name"]: line["unit"] for line in lines(page)}
         assert drawn == {"vCar": "km/h", "nEngine": "rpm", "NGear": ""}
-        assert re.search(r"NGear\s+≈? ?\d(st|nd|rd|th)", page.text("#values"))
+        # Texts follow the picture a few times a second.
+        wait_until(lambda: re.search(r"NGear\s+≈? ?\d(st|nd|rd|th)", page.text("#values")), what="a gear as a text")
         if os.environ.get("RTA_SCREENSHOT"):
             wait_until(lambda: lines(page)[0]["count"] > 3500, timeout_s=60, what="a picture with something on it")
             page.driver.save_screenshot(str(SCREENSHOT))

@@ -160,3 +160,32 @@ def wait_for_samples(page: Browser, count: int, *, timeout_s: float = 20) -> lis
         return drawn if is_complete else []
 
     return wait_until(complete, timeout_s=timeout_s, what=f"{count} samples of each line")
+
+
+def closed_session(site: ViewerSite, identity: str, count: int = 3000, **properties: Any) -> None:
+    """A session that is over, with three channels at 100 Hz."""
+    with written_session(site, identity, **properties) as writer:
+        write_wave(writer, (1, 2, 3), count)
+
+
+@contextlib.contextmanager
+def written_session(site: ViewerSite, identity: str, **properties: Any) -> Iterator[rta_writers.BurstWriter]:
+    """A session with a writer; both are closed at the end of the block."""
+    with (
+        site.client.session(identity, stream="rig", **properties) as session,
+        rta_writers.BurstWriter(session.options, unit="u") as writer,
+    ):
+        yield writer
+
+
+def show(page: Browser, site: ViewerSite, **view: str) -> None:
+    page.driver.get("about:blank")
+    page.driver.get(site.address(**view))
+
+
+def set_value(page: Browser, element: str, value: str) -> None:
+    """As a person does with a list or a slider: the page hears of it."""
+    script = """const control = document.getElementById(arguments[0]);
+    control.value = arguments[1];
+    for (const name of ['input', 'change']) control.dispatchEvent(new Event(name, {bubbles: true}));"""
+    page.run(script, element, value)

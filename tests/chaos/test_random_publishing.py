@@ -15,6 +15,7 @@ from typing import Any
 
 import anyio
 import anyio.from_thread
+import anyio.to_thread
 import grpc
 import hypothesis
 import hypothesis.stateful
@@ -61,6 +62,7 @@ scripts = st.lists(
         st.tuples(st.just("progress_is_written")),
         st.tuples(st.just("publish"), which, faults, st.booleans()),
         st.tuples(st.just("both_publish"), faults),
+        st.tuples(st.just("publish_across_a_change"), which, identities, categories, faults),
         st.tuples(st.just("late_calls_arrive")),
     ),
     min_size=STEPS,
@@ -85,11 +87,16 @@ class PublishedLives(Lives):
         services.fault = lambda _method, _request: None
         for stored in (services.sessions, services.sequences, services.history, services.calls, services.requests):
             stored.clear()
+        services.configs.clear()
+        self.refused_configs: set[str] = set()
         services.ignored = 0
         self.config = settings.Settings(
             redis=settings.RedisSettings(url=self.url),
             publish=settings.PublishSettings(
-                session_address=services.address, timeout_s=CALL_TIMEOUT_S, breaker_open_s=0.001
+                session_address=services.address,
+                config_address=services.address,
+                timeout_s=CALL_TIMEOUT_S,
+                breaker_open_s=0.001,
             ),
         )
         self.catalogue = SqliteCatalogue(pathlib.Path(self.directory.name) / "catalogue.sqlite")
@@ -116,14 +123,14 @@ class PublishedLives(Lives):
     def new_publisher(self) -> Publisher:
         """Knows nothing but what is in Redis and in the catalogue."""
 
-        async def no_config(_identifier: str) -> bytes | None:
-            return None
+        async def config_of(identifier: str) -> bytes | None:
+            return identifier.encode()
 
-        async def refused(_identifier: str, _reason: str) -> None:
-            raise AssertionError
+        async def refused(identifier: str, _reason: str) -> None:
+            self.refused_configs.add(identifier)
 
         breaker = Breaker(failures=1, open_s=0.001)
-        uploads = ConfigUploads(self.client_, no_config, breaker, refused)
+        uploads = ConfigUploads(self.client_, config_of, breaker, refused)
         return Publisher(self.link, self.catalogue, self.config, self.client_, uploads)
 
     @rule()
@@ -148,13 +155,14 @@ class PublishedLives(Lives):
 
     @rule(identity=identities, category=categories)
     def describe(self, identity: str, category: str) -> None:
-        """Details that count up, in one category at a time: others are removed by it."""
+        """Details that count up, in one category at a time: others are removed by it. Those have a configuration."""
         if identity not in self.model:
             return
         self.described[identity] = number = self.described.get(identity, 0) + 1
         properties: dict[str, Any] = {
             "details": {"n": number},
             "extDetails": {category: {"m": 1.5}} if category else {},
+            "configBindings": [{"identifier": f"{category}-{number % 3}", "channelOffset": 0}] if category else [],
         }
         request = control_pb2.UpdateSession(identity=identity, properties_json=json.dumps(properties))
         entry_id = self.entry_id()
@@ -173,7 +181,7 @@ class PublishedLives(Lives):
 
             publisher._save = die  # type: ignore[method-assign, assignment]
         try:
-            self.portal.call(publisher.run_round, 0.0)
+            self.portal.call(run_round, publisher)
         except Killed:
             pass
         finally:
@@ -189,10 +197,35 @@ class PublishedLives(Lives):
         async def rounds() -> None:
             async with anyio.create_task_group() as group:
                 for publisher in self.publishers:
-                    group.start_soon(publisher.run_round, 0.0)
+                    group.start_soon(run_round, publisher)
 
         self.portal.call(rounds)
         self.service_.fault = lambda _method, _request: None
+
+    @rule(which=which, identity=identities, category=categories, kinds=faults)
+    def publish_across_a_change(self, which: int, identity: str, category: str, kinds: list[str]) -> None:
+        """One reads what is due and stops for a while. Meanwhile a session changes, and the other one tells that."""
+        frozen = self.publishers[which]
+        prepare = frozen._prepared
+        has_read, goes_on = threading.Event(), threading.Event()
+
+        async def stop_and_prepare(*arguments: Any) -> Any:
+            has_read.set()
+            await anyio.to_thread.run_sync(goes_on.wait)
+            return await prepare(*arguments)
+
+        frozen._prepared = stop_and_prepare  # type: ignore[method-assign, assignment]
+        telling = self.portal.start_task_soon(run_round, frozen)
+        while not has_read.wait(0.001) and not telling.done():
+            pass
+        try:
+            self.describe(identity, category)
+            self.catalogue_is_written()
+            self.publish(1 - which, kinds, dies=False)
+        finally:
+            goes_on.set()
+            telling.result()
+            frozen._prepared = prepare  # type: ignore[method-assign]
 
     @rule()
     def late_calls_arrive(self) -> None:
@@ -213,8 +246,10 @@ class PublishedLives(Lives):
         remaining = list(kinds)
         released = self.released
 
-        def fault(_method: str, _request: Any) -> Fault | None:
+        def fault(method: str, _request: Any) -> Fault | None:
             kind = remaining.pop() if remaining else "none"
+            if kind == "arrive_late" and method != "CreateOrUpdateSession":
+                kind = "fail"  # a configuration that arrives late changes nothing: the first one stays
             return {
                 "none": None,
                 "fail": Fault(grpc.StatusCode.UNAVAILABLE),
@@ -242,7 +277,7 @@ class PublishedLives(Lives):
         publisher = self.new_publisher()
         self.portal.call(self.catalogue.publications.retry_refused)
         for _ in range(ROUNDS_MAX):
-            self.portal.call(publisher.run_round, 0.0)
+            self.portal.call(run_round, publisher)
             if not self.portal.call(self.catalogue.publications.backlog).waiting:
                 break
         expected = {row.identity: shown(row) for row in self.newest_rows()}
@@ -251,12 +286,30 @@ class PublishedLives(Lives):
         assert {name: stored.shown() for name, stored in self.service_.sessions.items()} == expected
         for identity, states in self.service_.history.items():
             check_history(identity, states)
+        self.check_configs()
+
+    def check_configs(self) -> None:
+        """Every configuration was stored before a session that is bound to it, unless the service refused it."""
+        asked: set[str] = set()
+        for method, request in self.service_.requests:
+            if method != "CreateOrUpdateSession":
+                asked.add(request.identifier)
+                continue
+            for update in request.updates:
+                assert {binding.identifier for binding in update.set_config_bindings.bindings} <= asked
+        bound = {name for states in self.service_.history.values() for state in states for name in state["bindings"]}
+        assert bound - self.refused_configs <= self.service_.configs.keys()
 
     def newest_rows(self) -> list[CatalogueRow]:
         rows: dict[str, CatalogueRow] = {}
         for row in self.portal.call(lambda: self.catalogue.find(Query(), limit=100)):
             rows.setdefault(row.identity, row)
         return list(rows.values())
+
+
+async def run_round(publisher: Publisher) -> None:
+    """One round, in which every time range counts as old."""
+    await publisher.run_round(0.0, await publisher.last_sequence())
 
 
 def shown(row: CatalogueRow) -> dict[str, Any]:
@@ -273,7 +326,9 @@ def shown(row: CatalogueRow) -> dict[str, Any]:
         "group": document.get("group"),
         "version": document.get("version"),
         "details": {name: values for name, values in categories.items() if values},
-        "bindings": {},
+        "bindings": {
+            binding["identifier"]: binding["channelOffset"] for binding in document.get("configBindings") or ()
+        },
     }
 
 
@@ -303,7 +358,9 @@ def test_the_service_ends_as_the_catalogue_says(monkeypatch: pytest.MonkeyPatch)
         machine = PublishedLives
         machine.portal, machine.url, machine.service_ = portal, running.url, services
         machine.link = portal.call(MortalLink, settings.RedisSettings(url=running.url))
-        publish = settings.PublishSettings(session_address=services.address, timeout_s=CALL_TIMEOUT_S)
+        publish = settings.PublishSettings(
+            session_address=services.address, config_address=services.address, timeout_s=CALL_TIMEOUT_S
+        )
 
         async def connect() -> ToolkitClient:
             return ToolkitClient(publish)

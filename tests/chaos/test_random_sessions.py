@@ -29,7 +29,7 @@ from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
 from rta_writers.connection import redis_client
 from rta_writers.options.target import Target
-from rta_writers.write.exactly_once import ExactlyOnceAppender
+from rta_writers.write.delivery.exactly_once import ExactlyOnceAppender
 from tests.support import samples, supervisor_parts
 from tests.support.session_values import control_entry
 

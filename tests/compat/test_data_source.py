@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rta_writers
+from rta_wire import errors
 from rta_writers.connection import redis_client
 from rta_writers.options.target import Target
 from tests.compat.sessions import ROWS, START_NS, WRITTEN, any_spark, frame, open_session, written
@@ -39,12 +40,14 @@ def test_a_frame_is_written_and_read_back(any_spark: SparkSession, open_session:
 
 
 def test_a_query_writes_and_a_query_reads(any_spark: SparkSession, open_session: Target, tmp_path: Path) -> None:
-    """Exactly once through a checkpoint, and read as a stream into a table of files."""
+    """Exactly once through a checkpoint, and read as a stream into a table of files. A wrong option is refused."""
     rta_writers.register(any_spark)
     frame(any_spark).write.parquet(str(tmp_path / "in"))
     source = any_spark.readStream.schema("channel int, time bigint, value double").parquet(str(tmp_path / "in"))
     writing = source.writeStream.format("rta").options(**open_session.options())
     writing = writing.option("checkpointLocation", str(tmp_path / "write"))
+    with pytest.raises(errors.Usage, match="no option 'sampletyp'"):
+        writing.start(sampletyp="float")
     for _ in range(2):
         writing.trigger(availableNow=True).start().awaitTermination()
     assert written(open_session) == WRITTEN

@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import rta_writers
+from rta_wire import errors
 
 ROWS = 1000
 SCHEMA = "channel int, time bigint, value double"
@@ -29,6 +30,7 @@ def main() -> None:
         # Known by now: to register it again would make the server warn.
         rta_writers.register(spark)
         stream(spark, work, session.options)
+        report["refusal"] = refusal(spark, session.options)
         loaded = spark.read.format("rta").options(redisUrl=url, session="run-1").load().where("channel = 3")
         report["rows"] = sorted((row.time, row.value) for row in loaded.collect())
     report["path"] = [entry for entry in sys.path if entry.endswith("rta_writers.zip")]
@@ -43,6 +45,16 @@ def stream(spark: SparkSession, work: Path, options: dict[str, str]) -> None:
     query = writing.options(**options).start()
     query.processAllAvailable()
     query.stop()
+
+
+def refusal(spark: SparkSession, options: dict[str, str]) -> str:
+    """What `start()` says about an option that there is not."""
+    stream = spark.readStream.format("rate").load().selectExpr("cast(value as int) channel", "value time", "1D value")
+    try:
+        stream.writeStream.format("rta").options(**options).start(sampletyp="float")
+    except errors.Usage as error:
+        return str(error)
+    return "nothing"
 
 
 if __name__ == "__main__":

@@ -281,3 +281,45 @@ def test_a_program_without_spark_writes_by_names(
         rta_writers.Channels.of(spark.sql("select 1 channel, 1L time, 1D value"))
     with pytest.raises(errors.BadChannels, match="a timestamp is no sample"):
         rta_writers.Channels.of(spark.sql("select 1L time, timestamp'2026-01-01' lap"))
+
+
+def test_a_session_is_read_by_its_external_id(
+    spark: SparkSession, url: str, sessions: rta_writers.SessionClient, engine: rta_writers.Channels
+) -> None:
+    """In every form, in a batch and in a streaming query, with the names of its channels."""
+    with sessions.session("run-1", stream="rig", external_id="order-7", channels=engine) as session:
+        save(wide_frame(spark), session)
+        save(spark.sql("select 7 event_definition_id, 1L time"), session)
+    by_id = {"redisUrl": url, "externalId": "order-7"}
+    reads = {
+        form: spark.read.format("rta").options(form=form, **by_id).load() for form in ("samples", "wide", "events")
+    }
+    assert sorted((row.name, row.time, row.value) for row in reads["samples"].collect()) == expected()
+    assert reads["wide"].orderBy("time").collect() == wide_frame(spark).select("time", *NAMES).orderBy("time").collect()
+    assert [row.session for row in reads["events"].collect()] == ["run-1"]
+    stream = spark.readStream.format("rta").options(**by_id).load()
+    stream.writeStream.format("memory").queryName("by_id").trigger(availableNow=True).start().awaitTermination()
+    assert sorted((row.name, row.time, row.value) for row in spark.table("by_id").collect()) == expected()
+    with pytest.raises(PySparkException, match="There is no session with the external id 'run-1'"):
+        spark.read.format("rta").options(redisUrl=url, externalId="run-1").load()
+
+
+def test_decimals_of_spark_arrive_with_all_digits(
+    spark: SparkSession, url: str, sessions: rta_writers.SessionClient
+) -> None:
+    """A column of decimals in a channel of 64 bits without a sign, as Spark has none; a fraction fails the task."""
+    channels = rta_writers.Channels.of(pa.schema({"time": pa.int64(), "odometer": pa.uint64()}))
+    frame = spark.sql(
+        "select * from values (1L, 18446744073709551615BD), (2L, 9007199254740993BD), (3L, null) rows(time, odometer)"
+    )
+    with sessions.session("run-1", stream="rig", channels=channels) as session:
+        save(frame, session)
+        with pytest.raises(
+            PySparkException, match=r"a decimal with a fraction, about 0\.5, can't be a sample of type uint64"
+        ):
+            save(spark.sql("select 4L time, 0.5BD odometer"), session)
+    read = read_back(spark, url)
+    assert sorted((row.time, int(row.value)) for row in read.collect()) == [(1, 2**64 - 1), (2, 2**53 + 1)]
+    with sessions.session("run-2", stream="rig", channels=channels) as session:
+        save(read.selectExpr("name channel", "time", "value"), session)
+    assert sorted(int(row.value) for row in read_back(spark, url, "run-2").collect()) == [2**53 + 1, 2**64 - 1]

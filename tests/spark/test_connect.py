@@ -65,6 +65,7 @@ def test_a_client_registers_ships_writes_and_reads(
     report = json.loads(job.stdout)
     assert report["metrics"] == [{}, "Metrics(over Spark Connect, where nothing is counted)"]
     assert "spark.sql.execution.arrow.maxRecordsPerBatch" in report["tuned"]
+    assert "no option 'sampletyp'. Did you mean 'sampleType'" in report["refusal"]
     batch = [(n % 7, n * 1000, n / 4) for n in range(1000)]
     assert sorted(samples.rows(client, "rig")) == sorted(batch + frames.rows(100))
     in_channel = [row[1:] for row in batch + frames.rows(100) if row[0] == 3]

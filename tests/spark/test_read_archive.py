@@ -1,6 +1,7 @@
 """A session on a real Spark, of which the archive has the beginning: in batch and as a stream."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,9 +12,15 @@ import rta_writers
 from rta_supervisor.archive import spark_process
 from rta_wire import entry_ids, keys
 from rta_writers.control import configs
+from rta_writers.options.read import ReadOptions
 from rta_writers.read import archive_files
+from rta_writers.spark import reader as spark_reader
+from rta_writers.spark import stream_reader
 from tests.support import archive_job_without_spark, commands, samples
 from tests.support.channel_lists import ENGINE
+
+WORKER_LOGS = "spark.sql.pyspark.worker.logging.enabled"
+"""Whether Spark keeps what its Python processes log."""
 
 
 def add(session: rta_writers.Session, step: int) -> None:
@@ -47,7 +54,14 @@ def test_a_session_is_one_frame_and_one_stream(
     assert sorted(row.value for row in frame.collect()) == [float(value) for value in range(300)]
     pushed = spark.read.format("rta").options(**options, pushFilters="true").load()
     few = pushed.where(f"channel = 2 and time < {samples.START_NS + 1000}")
-    assert sorted(row.value for row in few.collect()) == [float(value) for value in range(2, 100, 4)]
+    spark.conf.set(WORKER_LOGS, "true")
+    try:
+        assert sorted(row.value for row in few.collect()) == [float(value) for value in range(2, 100, 4)]
+        logged = [row.msg for row in spark.tvf.python_worker_logs().collect()]
+    finally:
+        spark.conf.unset(WORKER_LOGS)
+    assert "archive of session 'run-1': 1 of 2 parts, 1 of 2 files, 0 of 0 row groups read" in logged
+    assert "archive of session 'run-1', one task: 1 of 1 parts, 1 of 1 files, 1 of 1 row groups read" in logged
 
     def run_query() -> list[float]:
         query = spark.readStream.format("rta").options(**options, maxEntriesPerTrigger="1").load().writeStream
@@ -63,6 +77,37 @@ def test_a_session_is_one_frame_and_one_stream(
     client.delete("stream:rig", "sessions:run-1")
     again = spark.read.format("rta").options(**options).load()
     assert sorted(row.value for row in again.collect()) == [float(value) for value in range(400)]
+
+
+def test_a_query_ends_where_it_was_told_to(
+    client: redis.Redis,
+    sessions: rta_writers.SessionClient,
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A part that is added while it runs has later entries too: they are left to the next query."""
+    monkeypatch.setattr(spark_process, "run_job", archive_job_without_spark.run_job)
+    session = sessions.open("run-1", stream="rig")
+    add(session, 0)
+    assert commands.run(url, "archive", "--path", str(tmp_path)).code == 0
+    add(session, 1)
+    options = ReadOptions.parse(
+        {"redisUrl": url, "session": "run-1", "archive": str(tmp_path), "maxEntriesPerTrigger": "1"}
+    )
+    reader = stream_reader.StreamReader(options, spark_reader.spark_schema(options))
+    offset = reader.initialOffset()
+    reader.prepareForTriggerAvailableNow()
+    newest: Any = client.xrevrange("stream:rig", count=1)
+    add(session, 2)
+    assert commands.run(url, "archive", "--path", str(tmp_path)).code == 0
+    values = []
+    while (end := reader.latestOffset(offset)) != offset:
+        partitions = reader.partitions(offset, end)
+        values += [value for one in partitions for batch in reader.read(one) for value in batch["value"].to_pylist()]
+        offset = end
+    assert offset["id"] == newest[0][0].decode()
+    assert sorted(values) == [float(value) for value in range(200)]
 
 
 def test_a_session_that_redis_forgot_has_its_names_and_types(

@@ -87,7 +87,7 @@ def test_missing_options_are_named(spark: SparkSession) -> None:
 def test_options_of_a_query_are_checked_before_it_starts(
     spark: SparkSession, sessions: rta_writers.SessionClient
 ) -> None:
-    """Spark asks for a writer when the query runs; `check` raises the same in the caller's thread, for any option."""
+    """`check` raises what a writer would refuse without a query, for any option."""
     rate = spark.readStream.format("rate").load()
     stream = rate.selectExpr("cast(value as int) channel", "value time", "1D value")
     with sessions.session("run-1", stream="rig") as session:
@@ -99,6 +99,30 @@ def test_options_of_a_query_are_checked_before_it_starts(
             rta_writers.check(rate, **options, form="long")
     with pytest.raises(errors.SessionClosed):
         rta_writers.check(stream, **options)
+
+
+def test_start_raises_what_the_writer_of_a_query_would_refuse(
+    spark: SparkSession, sessions: rta_writers.SessionClient, tmp_path: Path
+) -> None:
+    """In the thread that calls it, however format and options were given; queries into other sinks are left alone."""
+    rate = spark.readStream.format("rate").load()
+    stream = rate.selectExpr("cast(value as int) channel", "value time", "1D value")
+    with sessions.session("run-1", stream="rig") as session:
+        options = {**session.options, "checkpointLocation": str(tmp_path)}
+        with pytest.raises(errors.Usage, match=r"no option 'sampletyp'\. Did you mean 'sampleType'"):
+            stream.writeStream.format("rta").options(**options).option("sampletyp", "float").start()
+        with pytest.raises(errors.Usage, match="Option 'sampleType'"):
+            stream.writeStream.options(**options).start(format="RTA", sampleType="complex")
+        with pytest.raises(errors.Usage, match="needs a column 'channel'"):
+            rate.writeStream.options(**options, form="long").start(None, "rta")
+        # Spark takes names of options in any case.
+        query = stream.writeStream.format("rta").options(**options, SAMPLETYPE="float").start()
+        query.stop()
+        assert query.exception() is None
+        stream.writeStream.format("noop").option("sampletyp", "float").start().stop()
+    with pytest.raises(errors.SessionClosed):
+        stream.writeStream.format("rta").options(**options).start()
+    assert spark.streams.active == []
 
 
 def test_real_time_mode_refuses_the_sink(
@@ -205,6 +229,8 @@ def test_spark_is_tuned_where_its_user_has_not(spark: SparkSession) -> None:
     assert rta_writers.tune(spark, columns=5001)[rta_spark.ROWS_PER_BATCH] == "512"
     # One method for so many columns takes more than the heap.
     assert spark.conf.get(rta_spark.CODEGEN_FIELDS) == "100"
+    rta_writers.register(spark)
+    assert spark.conf.get(rta_spark.ROWS_PER_BATCH) == "512", "registered again, which undid it"
     assert rta_writers.tune(spark)[rta_spark.ROWS_PER_BATCH] == "131072"
 
 

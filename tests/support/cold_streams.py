@@ -11,6 +11,7 @@ import redis
 
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.compaction.compactor import Compactor
+from rta_supervisor.compaction.mover import MoveResult, StreamMover
 from rta_supervisor.compaction.store import CompactionStore
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
@@ -93,6 +94,19 @@ def config(trim: settings.TrimSettings | None = None, **changes: Any) -> setting
 def compactor(link: Link, catalogue: SqliteCatalogue, own_config: settings.Settings | None = None) -> Compactor:
     own_config = own_config or config()
     return Compactor(link, SessionStore(link, own_config), catalogue, own_config)
+
+
+async def move_all(store: CompactionStore) -> None:
+    """Move all entries of a stream that are live now into its cold part, whether a session is open in it or not."""
+
+    async def permit_batch() -> int:
+        return commands.FOREVER
+
+    async def on_batch(_: MoveResult) -> None:
+        return
+
+    live = await store.live_info()
+    await StreamMover(store, config().compact.options).run(live.last_id, permit_batch, on_batch)
 
 
 class LateBatchLink(Link):

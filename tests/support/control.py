@@ -9,7 +9,7 @@ import rta_writers
 from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
-from rta_writers.write.exactly_once import ExactlyOnceAppender
+from rta_writers.write.delivery.exactly_once import ExactlyOnceAppender
 from tests.support import samples
 
 

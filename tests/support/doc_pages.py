@@ -171,15 +171,11 @@ class Runner:
     def _within(self, words: list[str]) -> tuple[int, str]:
         """One of our commands, without the time that a new process takes."""
         out = io.StringIO()
-        before = os.environ.get("RTA_REDIS__URL")
-        os.environ["RTA_REDIS__URL"] = self._url
-        try:
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("RTA_REDIS__URL", "RTA_GATEWAY__ADDRESSES"):
+                patch.setenv(name, self._environment[name])
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), contextlib.chdir(self._directory):
                 code = cli_entry.main(words)
-        finally:
-            del os.environ["RTA_REDIS__URL"]
-            if before is not None:
-                os.environ["RTA_REDIS__URL"] = before
         return code, out.getvalue()
 
     def _shell(self, command: str) -> tuple[int, str]:

@@ -1,6 +1,6 @@
 """A TCP proxy in front of a server that can lose a reply: what was asked is done, and the asker never hears of it.
 
-And it can hold everything back, as a server does that is stuck.
+And it can hold everything back, as a server does that is stuck, or forget connections, as a firewall does.
 """
 
 import contextlib
@@ -13,12 +13,14 @@ class Proxy:
     """Forwards to one server; `swallow` tells how many of the next replies are lost, connection and all."""
 
     def __init__(self, target: str) -> None:
+        """`target`: the path of a unix socket, or `host:port`."""
         self._target = target
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
         self._swallow_after: bytes | None = None
         self._flowing = threading.Event()
         self._flowing.set()
+        self._connections: list[threading.Event] = []
         self.swallowed = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -42,6 +44,11 @@ class Proxy:
     def release(self) -> None:
         self._flowing.set()
 
+    def forget_connections(self) -> None:
+        """Take what comes over the connections that there are, pass nothing on, and tell neither end."""
+        for forgotten in self._connections:
+            forgotten.set()
+
     def close(self) -> None:
         self._listener.close()
 
@@ -51,15 +58,27 @@ class Proxy:
                 near, _ = self._listener.accept()
             except OSError:
                 return
-            far = socket.socket(socket.AF_UNIX)
-            far.connect(self._target)
-            doomed = threading.Event()
-            threading.Thread(target=self._forward, args=(near, far, doomed), daemon=True).start()
+            far = self._connect()
+            doomed, forgotten = threading.Event(), threading.Event()
+            self._connections.append(forgotten)
+            threading.Thread(target=self._forward, args=(near, far, doomed, forgotten), daemon=True).start()
             threading.Thread(target=self._answer, args=(far, near, doomed), daemon=True).start()
 
-    def _forward(self, near: socket.socket, far: socket.socket, doomed: threading.Event) -> None:
+    def _connect(self) -> socket.socket:
+        host, _, port = self._target.rpartition(":")
+        if host:
+            return socket.create_connection((host, int(port)))
+        far = socket.socket(socket.AF_UNIX)
+        far.connect(self._target)
+        return far
+
+    def _forward(
+        self, near: socket.socket, far: socket.socket, doomed: threading.Event, forgotten: threading.Event
+    ) -> None:
         with contextlib.suppress(OSError):
             while data := near.recv(1 << 16):
+                if forgotten.is_set():
+                    continue
                 with self._lock:
                     if self._swallow_after is not None and self._swallow_after in data:
                         self._swallow_after = None
@@ -87,7 +106,7 @@ def _hang_up(*ends: socket.socket) -> None:
 
 @contextlib.contextmanager
 def between(target: str) -> Iterator[Proxy]:
-    """A proxy to the unix socket `target` for the length of a block."""
+    """A proxy to `target` for the length of a block."""
     proxy = Proxy(target)
     try:
         yield proxy

@@ -28,7 +28,8 @@ SAME_WORD = {
     # The page's JSON, which follows the names of structs.
     ("openedMs", "rta_supervisor.web.live.routes"),
     ("streamSessionId", "rta_supervisor.web.live.routes"),
-    # An option of the Spark source.
+    # Options of the Spark source.
+    ("externalId", "rta_writers.options.read"),
     ("streamSessionId", "rta_writers.options.target"),
 }
 """Texts that are those of fields and mean something else in a module."""

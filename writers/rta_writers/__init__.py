@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from rta_writers.control.group import SessionGroup, sessions
     from rta_writers.spark.driver import check, deterministic, register, tune
     from rta_writers.spark.ship_packages import ship
-    from rta_writers.write.burst_writer import BurstWriter, write_partition
+    from rta_writers.write.burst_writer import BurstWriter
+    from rta_writers.write.partition_writer import write_partition
 
 __all__ = [
     "BurstWriter",
@@ -50,7 +51,7 @@ _MODULES: Final = {
     "deterministic": "rta_writers.spark.driver",
     "ship": "rta_writers.spark.ship_packages",
     "BurstWriter": "rta_writers.write.burst_writer",
-    "write_partition": "rta_writers.write.burst_writer",
+    "write_partition": "rta_writers.write.partition_writer",
     "SessionGroup": "rta_writers.control.group",
     "sessions": "rta_writers.control.group",
 }

@@ -4,7 +4,7 @@ Pure: the caller lists folders, reads manifests and opens Parquet files. To read
 
     session = folder.SessionArchive.parse(identity, {name: data for each manifest in its folder})
     for segment in session.segments(after, until):          # ranges of entry ids; a hole has no part
-        for file in segment.part.samples_files(start_ns, end_ns):
+        for file in segment.part.files_of("samples", start_ns, end_ns):
             parquet = pq.ParquetFile(path / file.name, page_checksum_verification=True)
             groups = selection.row_groups(parquet.metadata, row_filter)      # skips by statistics
             for batch in parquet.iter_batches(row_groups=groups, columns=list(schema.READ_COLUMNS)):

@@ -88,14 +88,10 @@ class SessionArchive(msgspec.Struct, frozen=True):
         return self.parts[-1].until if self.parts else entry_ids.MIN
 
     @property
-    def sound_until(self) -> str:
-        """The last entry up to which no part is missing or damaged."""
-        until = entry_ids.MIN
-        for number, part in enumerate(self.parts, 1):
-            if part.number != number or number in self.damaged:
-                break
-            until = part.until
-        return until
+    def lost_end(self) -> str:
+        """Why parts behind `until` can't be read, empty where there are none: what they hold is not known."""
+        last = self.parts[-1].number if self.parts else 0
+        return next((problem for number, problem in sorted(self.damaged.items()) if number > last), "")
 
     @property
     def next_number(self) -> int:
@@ -105,13 +101,14 @@ class SessionArchive(msgspec.Struct, frozen=True):
     def segments(self, after: str, until: str = entry_ids.MAX) -> Iterator[Segment]:
         """The ranges of entries after an id up to another that the archive covers, in their order, with its holes."""
         position = after
-        for index, part in enumerate(self.parts):
+        for part in self.parts:
             if not entry_ids.is_after(part.until, position):
                 continue
             end = min(part.until, until, key=entry_ids.parse)
             if not entry_ids.is_after(end, position):
                 return
-            if entry_ids.is_after(part.after, position) and index:
+            # Before the first part there is nothing of the session.
+            if entry_ids.is_after(part.after, position) and part.number > 1:
                 hole_end = min(part.after, until, key=entry_ids.parse)
                 yield Segment(position, hole_end, None, self._problem_before(part.number))
                 position = hole_end

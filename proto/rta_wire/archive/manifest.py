@@ -11,7 +11,8 @@ import msgspec
 from rta_wire import content_digest, entry_ids, errors
 
 FORMAT: Final = 2
-"""1: a closed session at once, without parts and without messages. Still read."""
+FORMAT_WITHOUT_PARTS: Final = 1
+"""A closed session at once, without messages and places of events. Still read."""
 
 
 class ManifestFile(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -18,6 +18,14 @@ WIDER_THAN_DOUBLE: Final = (layout.SampleType.INT64, layout.SampleType.UINT64)
 _LONG_RUN: Final = 64
 """Samples of a run from which copying slices is faster than indexing."""
 
+_SIGN: Final = np.uint64(1 << 31)
+_MANTISSA: Final = np.uint64((1 << 23) - 1)
+_FLOAT_NAN: Final = np.uint64(0xFF << 23)
+_FLOAT_QUIET: Final = np.uint64(1 << 22)
+_DOUBLE_NAN: Final = np.uint64(0x7FF << 52)
+_MORE_DIGITS: Final = np.uint64(29)
+"""Bits of IEEE 754 numbers: a double has that many more bits behind the point than a float."""
+
 
 class ArchivedSamples(NamedTuple):
     """Samples in long form. `integers` has the digits of whole numbers of 64 bits, and which rows have them."""
@@ -47,7 +55,8 @@ class ArchivedSamples(NamedTuple):
         has_integers = self.integers is not None and (self.has_integer is None or bool(self.has_integer.all()))
         if sample_type in WIDER_THAN_DOUBLE and has_integers and self.integers is not None:
             return self.integers.low.view(sample_type.dtype)
-        return codec_columns.cast_samples(self.values, sample_type)
+        typed = codec_columns.cast_samples(self.values, sample_type)
+        return _with_nan_bits(typed, self.values) if sample_type is layout.SampleType.FLOAT else typed
 
     def digest(self) -> content_digest.Digest:
         """Of all rows, as the digest of the stream is made."""
@@ -97,9 +106,7 @@ def sort_chunk(parts: Sequence[TypedPart]) -> ArchivedSamples:
     wide = [sample_type in WIDER_THAN_DOUBLE for _, sample_type, _ in parts]
     values = gather(
         [
-            part.values.astype(np.float64)
-            if is_wide
-            else codec_columns.cast_samples(part.values, layout.SampleType.DOUBLE)
+            part.values.astype(np.float64) if is_wide else _doubles(part.values)
             for is_wide, (_, _, part) in zip(wide, parts, strict=True)
         ]
     )
@@ -123,6 +130,28 @@ def sort_chunk(parts: Sequence[TypedPart]) -> ArchivedSamples:
     )
     integers = content_digest.Int64Values(low, negative)
     return ArchivedSamples(rows, times, values, integers, None if all(wide) else has_integer)
+
+
+def _doubles(values: Array) -> F64:
+    """Samples as doubles, of which each is found again. A processor sets a bit of some NaN that it makes wider."""
+    wide: F64 = codec_columns.cast_samples(values, layout.SampleType.DOUBLE)
+    if values.dtype == np.float32 and (is_nan := np.isnan(values)).any():
+        bits = values[is_nan].view(np.uint32).astype(np.uint64)
+        wide.view(np.uint64)[is_nan] = (
+            (bits & _SIGN) << np.uint64(32) | _DOUBLE_NAN | (bits & _MANTISSA) << _MORE_DIGITS
+        )
+    return wide
+
+
+def _with_nan_bits(narrow: Array, values: F64) -> Array:
+    """Floats with the bits of the NaN that `_doubles` made wider. `narrow` is changed."""
+    if (is_nan := np.isnan(values)).any():
+        bits = values[is_nan].view(np.uint64)
+        mantissa = bits >> _MORE_DIGITS & _MANTISSA
+        # One that came from elsewhere may have no bits there, and would be infinite.
+        found = bits >> np.uint64(32) & _SIGN | _FLOAT_NAN | np.where(mantissa == 0, _FLOAT_QUIET, mantissa)
+        narrow.view(np.uint32)[is_nan] = found.astype(np.uint32)
+    return narrow
 
 
 def _gather(starts: I64, counts: I64) -> Any:

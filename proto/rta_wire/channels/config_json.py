@@ -66,10 +66,13 @@ class _ConversionJson(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     table: TableConversion | None = None
     text: TextConversion | None = None
 
-    def conversion(self) -> Conversion | None:
-        """Its rule; None for 1:1."""
+    def rule(self) -> Conversion | None:
+        """How it converts; None for 1:1."""
         rational = None if self.rational is None else RationalConversion(self.rational.coeffs)
-        return rational or self.table or self.text
+        rules = [rule for rule in (rational, self.table, self.text) if rule is not None]
+        if len(rules) > 1:
+            raise _bad(f"conversion {self.name!r}", f"it has {len(rules)} rules, not one")
+        return rules[0] if rules else None
 
 
 class _EventJson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -254,21 +257,23 @@ def _events(events: Iterable[_EventJson], app: str) -> Iterator[model.EventDefin
 
 
 def _channels(application: _ApplicationJson, app: str) -> Iterator[model.Channel]:
-    conversions = {conversion.name: conversion.conversion() for conversion in application.conversions}
+    conversions = {conversion.name: conversion for conversion in application.conversions}
     groups = dict(_group_paths(application.tree.groups, ()))
-    parameters = {channel: parameter for parameter in application.parameters for channel in parameter.channels}
+    parameters = _parameters(application.parameters)
     for channel in application.channels:
         where = f"channel {channel.name!r}"
         if channel.type not in _SAMPLE_TYPES:
             raise _bad(where, f"its type is {channel.type!r}, not one of {', '.join(_SAMPLE_TYPES)}")
-        if (parameter := parameters.get(channel.id)) is None:
+        if (parameter := parameters.pop(channel.id, None)) is None:
             raise _bad(where, f"no parameter has its id {channel.id}")
-        if parameter.conv not in conversions:
+        if (conversion := conversions.get(parameter.conv)) is None:
             raise _bad(where, f"there is no conversion {parameter.conv!r} in application {app!r}")
+        if conversion.unit and parameter.unit not in ("", conversion.unit):
+            raise _bad(where, f"its unit is {parameter.unit!r}, and that of its conversion {conversion.unit!r}")
         yield model.Channel(
             id=channel.id,
             name=channel.name,
-            unit=parameter.unit,
+            unit=parameter.unit or conversion.unit,
             description=parameter.desc,
             type=_SAMPLE_TYPES[channel.type],
             kind=channel.source,
@@ -278,8 +283,23 @@ def _channels(application: _ApplicationJson, app: str) -> Iterator[model.Channel
             warn_min=parameter.warnMin,
             warn_max=parameter.warnMax,
             group=groups.get(parameter.id, ()),
-            conversion=conversions[parameter.conv],
+            conversion=conversion.rule(),
         )
+    for channel_id, parameter in parameters.items():
+        raise _bad(f"parameter {parameter.id!r}", f"there is no channel with its id {channel_id}")
+
+
+def _parameters(parameters: Iterable[_ParameterJson]) -> dict[int, _ParameterJson]:
+    """Parameters by the id of the channel that each of them is about."""
+    by_channel: dict[int, _ParameterJson] = {}
+    for parameter in parameters:
+        if len(parameter.channels) != 1:
+            raise _bad(f"parameter {parameter.id!r}", f"it has {len(parameter.channels)} channels, not one")
+        [channel_id] = parameter.channels
+        if channel_id in by_channel:
+            raise _bad(f"parameter {parameter.id!r}", f"channel {channel_id} has another one")
+        by_channel[channel_id] = parameter
+    return by_channel
 
 
 def _group_paths(groups: Iterable[_GroupJson], path: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:

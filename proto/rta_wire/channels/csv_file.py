@@ -39,8 +39,10 @@ def read(text: str) -> CsvChannels:
     header_line = text.partition("\n")[0]
     delimiter = max(",;\t", key=header_line.count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    first_line = 1
     try:
-        header = [cell.strip() for cell in next(reader, [])]
+        # A spreadsheet makes the first letter of a cell a capital.
+        header = [cell.strip().lower() for cell in next(reader, [])]
         found.mistakes.extend(LineMistake(1, reason) for reason in _header_mistakes(header))
         first_line = reader.line_num + 1
         for row in reader if _NAME in header else ():
@@ -48,7 +50,9 @@ def read(text: str) -> CsvChannels:
                 _add_channel(found, header, row, first_line)
             first_line = reader.line_num + 1
     except csv.Error as error:
-        found.mistakes.append(LineMistake(reader.line_num, str(error)))
+        is_open = "expected after" not in str(error)  # a cell goes on to the end of the file, or of what is read
+        reason = f"a cell of it has no end, perhaps a quote is missing: {error}" if is_open else str(error)
+        found.mistakes.append(LineMistake(first_line if is_open else reader.line_num, reason))
     return found
 
 

@@ -1,7 +1,7 @@
 """Lists of channels as files: TOML and JSON with everything, CSV with channels alone.
 
-Text in, text out: opening files is left to others. Whatever is wrong is an error with the name of the file, the line
-and the channel.
+Bytes or text in, text out: opening files is left to others. Whatever is wrong is an error with the name of the file,
+the line and the channel.
 """
 
 import enum
@@ -48,6 +48,15 @@ class CheckedFile(msgspec.Struct, frozen=True):
     """In the order of lines."""
     right_channels: list[model.Channel]
     """The channels without a mistake."""
+
+
+def decode(data: bytes, *, name: str) -> str:
+    """The text of a file. The mark that some programs begin a UTF-8 file with is left out."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise _error(name, line, "it is not valid UTF-8. Save it in UTF-8") from error
 
 
 def parse(text: str, form: FileForm, *, name: str) -> model.ChannelList:

@@ -55,13 +55,16 @@ def _numbered(known: model.ChannelList, wanted: model.ChannelList) -> Iterator[m
     if not known.channels:
         yield from wanted.channels
         return
+    taken = {channel.id for channel in wanted.channels if channel.name.isdecimal()}
     next_id = known.channels[-1].id + 1
     for channel in wanted.channels:
         if channel.name in known.by_name or channel.name.isdecimal():
             yield channel
-        else:
-            yield msgspec.structs.replace(channel, id=next_id)
+            continue
+        while next_id in taken:
             next_id += 1
+        yield msgspec.structs.replace(channel, id=next_id)
+        next_id += 1
 
 
 def _check(before: model.Channel, after: model.Channel, *, checks_all: bool) -> None:

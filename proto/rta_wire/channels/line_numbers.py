@@ -58,6 +58,8 @@ def _toml_places(text: str) -> Iterator[tuple[Path, int]]:
         if (header := _TOML_HEADER.match(text, offset)) is not None:
             name, *inner = (part.strip(_QUOTES) for part in header[2].split("."))
             if header[1] == "[[" and not inner:
+                if name not in counts:
+                    yield (name,), header.start(1)
                 counts[name] = counts.get(name, -1) + 1
             # A table within an array belongs to the item that was begun last.
             table = (name, counts[name], *inner) if name in counts else (name, *inner)

@@ -122,7 +122,11 @@ def _of_group(group: tuple[str, ...]) -> Iterator[Mistake]:
     if len(group) > GROUP_MAX_DEPTH:
         yield "group", f"its group is {len(group)} levels deep, more than {GROUP_MAX_DEPTH}"
     for part in group:
-        yield from _of_text("group", part, NAME_MAX_CHARS, is_required=True)
+        if not part.strip():
+            path = _quoted(GROUP_SEPARATOR.join(group))
+            yield "group", f"its group {path} has an empty name beside {GROUP_SEPARATOR!r}"
+            continue
+        yield from _of_text("group", part, NAME_MAX_CHARS)
         if GROUP_SEPARATOR in part:
             yield "group", f"{GROUP_SEPARATOR!r} stands between groups, and is in the name of group {_quoted(part)}"
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from rta_wire import errors
+from rta_wire import errors, limits
 from rta_wire.channels import mistakes
 from rta_wire.channels.conversions import Conversion
 from rta_wire.codec.layout import Kind, Layout, Plan, SampleType
@@ -95,6 +95,13 @@ class ChannelList(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 EMPTY: Final = ChannelList()
+
+
+def parse_id(text: str) -> int | None:
+    """The id of a channel that a text of digits stands for; None where it stands for none."""
+    if not text.isdecimal() or len(text) > len(str(limits.CHANNEL_ID_MAX)):
+        return None
+    return number if (number := int(text)) <= limits.CHANNEL_ID_MAX else None
 
 
 def build(

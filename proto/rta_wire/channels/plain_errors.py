@@ -16,6 +16,7 @@ Path = tuple[str | int, ...]
 
 _EXPECTED: Final = re.compile(r"Expected `([^`]+)`, got `([^`]+)`")
 _FIELD: Final = re.compile(r"Object (contains unknown|missing required) field `(.*)`", re.DOTALL)
+_COMMA_NUMBER: Final = re.compile(r"[+-]?[0-9]+,[0-9]+")
 _TYPES: Final = {
     "float": "a number",
     "int": "a whole number",
@@ -76,7 +77,9 @@ def _about_value(reason: str, values: Any, path: Path) -> str:
         return f"it has to be {types[0]}" if types else reason
     if len(path) > 1 or not types:
         return f"its {path[0]}: {reason}"
-    return f"its {path[0]} is {shown(values[path[0]])}, not {types[0]}"
+    value = values[path[0]]
+    hint = ". Write it with a point" if isinstance(value, str) and _COMMA_NUMBER.fullmatch(value) else ""
+    return f"its {path[0]} is {shown(value)}, not {types[0]}{hint}"
 
 
 def _path(place: str) -> Path:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from rta_wire import errors, quoting
+from rta_wire import errors, limits, quoting
 from rta_wire.channels import mistakes, model, plain_errors
 from rta_wire.channels.conversions import Conversion, RationalConversion, TableConversion, TextConversion
 from rta_wire.channels.plain import PlainChannel, PlainConversion, PlainEvent, PlainList
@@ -127,7 +127,8 @@ class _PlainParser:
     def _items(self, kind: type[Item], values: Any, name: str) -> dict[int, tuple[Item, set[str]]]:
         """The channels or events of a list, and which fields of each are wrong."""
         if not isinstance(values, list):
-            self._add((name,), f"its {name} are no list", "")
+            hint = f". In TOML each of them begins with [[{name}]]" if isinstance(values, Mapping) else ""
+            self._add((name,), f"its {name} are no list{hint}", "")
             return {}
         what = name.removesuffix("s")
         converted = {
@@ -205,7 +206,9 @@ class _PlainParser:
 
 def _with_ids(channels: Mapping[int, PlainChannel]) -> dict[int, PlainChannel]:
     """Channels without an id get those after the highest one, in their order; from 1 on where none has one."""
-    next_id = max((channel.id for channel in channels.values() if channel.id is not None), default=0) + 1
+    # One that is too high is a mistake of its own channel, not of those after it.
+    given = (channel.id for channel in channels.values() if channel.id is not None)
+    next_id = max((id_ for id_ in given if id_ <= limits.CHANNEL_ID_MAX), default=0) + 1
     numbered = {}
     for place, channel in channels.items():
         numbered[place] = channel

@@ -14,8 +14,8 @@ from rta_wire import limits
 from rta_wire.arrays import I64, U8, U32, Array
 from rta_wire.chunks import sample_chunks, windows
 from rta_wire.chunks.transfer import Chunk
-from rta_wire.codec import memory_views, row_messages
-from rta_wire.codec.protobuf import message_tags, proto_fields, varint
+from rta_wire.codec import row_messages
+from rta_wire.codec.protobuf import memory_views, message_tags, proto_fields, varint
 
 
 class SortedSamples(NamedTuple):

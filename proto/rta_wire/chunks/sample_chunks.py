@@ -13,8 +13,8 @@ from rta_wire import limits
 from rta_wire.arrays import I64, Array
 from rta_wire.chunks import windows
 from rta_wire.chunks.transfer import Chunk
-from rta_wire.codec import delta_times, memory_views, sample_messages
-from rta_wire.codec.protobuf import message_tags, proto_fields
+from rta_wire.codec import delta_times, sample_messages
+from rta_wire.codec.protobuf import memory_views, message_tags, proto_fields
 
 LIST_ITEM: Final = 0x0A
 """The tag of the one field that every list of messages has."""

@@ -73,11 +73,16 @@ def entries(
     layouts: layout.Plan | None = None,
     *,
     framing: codec_burst.Framing = codec_burst.Framing.RAW,
+    with_samples: bool = True,
 ) -> DecodedBursts:
-    """The content of some entries of a stream, which should be of one session."""
+    """The content of some entries of a stream, which should be of one session.
+
+    `with_samples`: False leaves them out, and needs no layouts.
+    """
     kept = list(stream_entries)
-    names = [entry.id for entry in kept]
-    return columns([entry.data for entry in kept], layouts, framing=framing, names=names)
+    names, stored = [entry.id for entry in kept], [entry.data for entry in kept]
+    scan = field_scan.scan_fields if with_samples else field_scan.scan_without_samples
+    return _scan(scan, stored, names, layouts or layout.Plan(), framing)
 
 
 def _message(raw: bytes, label: str | None = None) -> stream_pb2.StreamDataBurst:

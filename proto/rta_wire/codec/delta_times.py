@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from rta_wire.arrays import I64, Indices, Unsigned
-from rta_wire.codec import memory_views
-from rta_wire.codec.protobuf import varint
+from rta_wire.codec.protobuf import memory_views, varint
 
 RunBounds = tuple[I64, I64]
 """Starts and lengths of runs."""

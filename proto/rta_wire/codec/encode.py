@@ -89,7 +89,7 @@ class Encoder:
     def __init__(self, layouts: codec_layout.Plan | None = None, options: Options = DEFAULTS) -> None:
         self.layouts = layouts or codec_layout.Plan()
         self.options = options
-        self._is_plain = self.layouts.layouts == [codec_layout.Layout()]
+        self.is_plain = self.layouts.layouts == [codec_layout.Layout()]
         """Whether all channels have timestamped doubles."""
 
     def rows(self, channels: Any, times: Any, values: Any) -> Iterator[Burst]:
@@ -147,7 +147,7 @@ class Encoder:
         return burst.cut_bursts(blocks, self.options)
 
     def _group(self, channels: Any, times: Any, values: Any, first_row: int) -> Iterator[Burst]:
-        if self._is_plain and 0 < len(channels) <= single_samples.ROWS_MAX:
+        if self.is_plain and 0 < len(channels) <= single_samples.ROWS_MAX:
             made = self._single_samples(channels, times, values, first_row)
             if made is not None:
                 return iter((made,))
@@ -167,7 +167,7 @@ class Encoder:
 
     def _parts(self, channels: Any, times: Any, values: Any, first_row: int) -> list[sample_messages.TypedRuns]:
         """Rows by layout, sorted, in the type of the layout. Arrays that only sorting needs are released on return."""
-        source, valid = columns.column(values, "value")
+        source, valid = columns.sample_column(values, "value", (used.type for used in self.layouts.layouts))
         ids, times_ns = columns.channels(channels, first_row), columns.times_ns(times, first_row)
         origin = None
         if valid is not None:

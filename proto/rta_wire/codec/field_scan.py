@@ -2,7 +2,7 @@
 and has `sample_columns` decode them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -125,6 +125,24 @@ def scan_fields(
     by_type: dict[layout.SampleType, list[sample_columns.SampleColumns]] = {}
     for _, sample_type, columns in _decode_samples(fields, labels, layouts):
         by_type.setdefault(sample_type, []).append(columns)
+    return _decoded(fields, labels, by_type)
+
+
+def scan_without_samples(
+    bursts: Iterable[Iterable[scan_pb2.Item]],
+    labels: Sequence[str],
+    layouts: layout.Plan,  # noqa: ARG001 - of `scan_fields`
+    raw_bytes: int,
+) -> DecodedBursts:
+    """The content of all other messages. How samples are stored need not be known. Raises as `scan_fields` does."""
+    return _decoded(_gather(bursts, raw_bytes), labels, {})
+
+
+def _decoded(
+    fields: MessageFields,
+    labels: Sequence[str],
+    by_type: Mapping[layout.SampleType, list[sample_columns.SampleColumns]],
+) -> DecodedBursts:
     ranges = [_parse(stream_pb2.StreamTimeRange, data, labels[burst]) for burst, data in fields.time_ranges]
     return DecodedBursts(
         samples={sample_type: sample_columns.join(columns) for sample_type, columns in by_type.items()},

@@ -7,8 +7,8 @@ import numpy as np
 
 from rta_wire import limits
 from rta_wire.arrays import I64, U8, U32, Array, Bools, Indices
-from rta_wire.codec import burst, memory_views
-from rta_wire.codec.protobuf import message_tags, proto_fields, varint
+from rta_wire.codec import burst
+from rta_wire.codec.protobuf import memory_views, message_tags, proto_fields, varint
 
 SLOT_BYTES: Final = 8
 """Size of a slot: room for a sample of any type."""

@@ -8,9 +8,9 @@ import numpy as np
 
 from rta_wire import limits
 from rta_wire.arrays import I64, U32, Array, Bools
-from rta_wire.codec import burst, channel_runs, delta_times, memory_views, row_messages
+from rta_wire.codec import burst, channel_runs, delta_times, row_messages
 from rta_wire.codec import layout as codec_layout
-from rta_wire.codec.protobuf import message_tags, proto_fields
+from rta_wire.codec.protobuf import memory_views, message_tags, proto_fields
 
 
 class TypedRuns(NamedTuple):

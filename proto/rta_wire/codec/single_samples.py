@@ -28,7 +28,7 @@ _FIELDS: Final = 4
 """What a message is packed from: the bytes before its time, the time, the bytes before its sample, and the sample."""
 
 
-class _Template(NamedTuple):
+class Template(NamedTuple):
     """The messages of some channels, with room for a time and a sample in each."""
 
     packer: struct.Struct
@@ -36,9 +36,25 @@ class _Template(NamedTuple):
     order: tuple[int, ...]
     """The rows by channel; empty where they come so."""
 
+    def encode(self, times_ns: list[int], samples: list[int], options: burst.EncodeOptions) -> burst.Burst | None:
+        """The burst of a time and a sample for each channel. Samples are the bits of doubles as integers: one that is
+        no number keeps all of them. None where it has to be made in another way: a time is 0, which protobuf leaves
+        out, or there is more than a burst takes."""
+        if self.packer.size > options.target_bytes or 0 in times_ns:
+            return None
+        start_ns, end_ns = min(times_ns), max(times_ns)
+        if self.order:
+            times_ns, samples = [times_ns[row] for row in self.order], [samples[row] for row in self.order]
+        fields = self.fields.copy()
+        fields[1::_FIELDS] = times_ns
+        fields[3::_FIELDS] = samples
+        raw = self.packer.pack(*fields)
+        data = burst.compress(raw, options.level, options.framing)
+        return burst.Burst(data, len(raw), len(times_ns), start_ns, end_ns)
+
 
 @functools.lru_cache(maxsize=_TEMPLATES_MAX)
-def _template(channel_bytes: bytes, dtype: np.dtype[Any]) -> _Template | None:
+def template_for(channel_bytes: bytes, dtype: np.dtype[Any]) -> Template | None:
     """The template of channels, given as the bytes of their ids; None where a channel has more than one row, or is
     none."""
     channels = np.frombuffer(channel_bytes, dtype).tolist()
@@ -54,26 +70,11 @@ def _template(channel_bytes: bytes, dtype: np.dtype[Any]) -> _Template | None:
         formats.append(f"{len(before_time)}sq{len(before_sample)}sQ")
         fields += (before_time, 0, before_sample, 0)
     is_ordered = order == list(range(len(channels)))
-    return _Template(struct.Struct("".join(formats)), fields, () if is_ordered else tuple(order))
+    return Template(struct.Struct("".join(formats)), fields, () if is_ordered else tuple(order))
 
 
 def encode(channels: Integers, times_ns: I64, values: F64, options: burst.EncodeOptions) -> burst.Burst | None:
     """The burst of timestamped doubles, or None where it has to be made in another way: a channel has several samples,
-    or none that can be written, a time is 0, which protobuf leaves out, or there is more than a burst takes."""
-    template = _template(channels.tobytes(), channels.dtype)
-    if template is None or template.packer.size > options.target_bytes:
-        return None
-    times = times_ns.tolist()
-    # As integers: a double that is no number keeps all of its bits.
-    samples = values.view(np.uint64).tolist()
-    if 0 in times:
-        return None
-    start_ns, end_ns = min(times), max(times)
-    if template.order:
-        times, samples = [times[row] for row in template.order], [samples[row] for row in template.order]
-    fields = template.fields.copy()
-    fields[1::_FIELDS] = times
-    fields[3::_FIELDS] = samples
-    raw = template.packer.pack(*fields)
-    data = burst.compress(raw, options.level, options.framing)
-    return burst.Burst(data, len(raw), len(times), start_ns, end_ns)
+    or none that can be written, or the template says so."""
+    template = template_for(channels.tobytes(), channels.dtype)
+    return None if template is None else template.encode(times_ns.tolist(), values.view(np.uint64).tolist(), options)

@@ -83,7 +83,7 @@ def _channel_samples(channel: int, layout: codec_layout.Layout, array: Any, tabl
         raise errors.BadSamples(
             reason=f"channel {channel} has {len(array)} values for {len(table.times)} times", channel=channel
         )
-    source = columns.column(array, f"channel {channel}")
+    source = columns.sample_column(array, f"channel {channel}", (layout.type,))
     row_indices = None
     rows = table.order
     if source.valid is not None:

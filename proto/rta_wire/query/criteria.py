@@ -81,7 +81,10 @@ def parse(text: str, *, max_chars: int = limits.QUERY_MAX_CHARS, max_depth: int 
         raise _bad(f"line {error.lineno}, column {error.colno}", error.msg) from error
     except (ValueError, RecursionError) as error:  # a number with thousands of digits
         raise _bad("$", str(error)) from error
-    return _Parser(min(max_depth, limits.QUERY_MAX_DEPTH)).criterion(value, "$", 1)
+    criterion = _Parser(min(max_depth, limits.QUERY_MAX_DEPTH)).criterion(value, "$", 1)
+    if len(paths(criterion)) > limits.QUERY_MAX_PATHS:
+        raise _bad("$", f"it looks at more than {limits.QUERY_MAX_PATHS} properties")
+    return criterion
 
 
 class _Parser:

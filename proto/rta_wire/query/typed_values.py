@@ -68,7 +68,7 @@ def sort_key(value: Any) -> tuple[int, Any]:
 
 def state_sort_key(value: Any) -> tuple[int, Any]:
     """The key of a state: by its number, so that open sessions come before closed ones."""
-    return (_NUMBER, _STATES[value]) if value in _STATES else sort_key(value)
+    return (_NUMBER, _STATES[value]) if isinstance(value, str) and value in _STATES else sort_key(value)
 
 
 def _is_number(value: Any) -> bool:

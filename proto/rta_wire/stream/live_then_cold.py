@@ -164,6 +164,14 @@ class StreamCounters(msgspec.Struct, frozen=True):
             return max(0, last_removed - added)
         return max(0, self.removed - self.gap_entries - added) + self.gap_entries
 
+    def missing_after(self, position: str, added: int) -> int:
+        """How many entries are gone after an entry up to which `added` entries had been added to the stream."""
+        begins_behind = self.first_id is None or entry_ids.is_after(self.first_id, position)
+        if begins_behind and self.removed < added:
+            # As many as that should be gone: the stream was lost since then, and its count began again.
+            return self.removed
+        return self.removed_after(added)
+
 
 def combine_counters(live: cursor.StreamPage | None, extent: cold_index.ColdExtent | None) -> StreamCounters:
     """Counters of the whole stream from those of the live one, None where there is none, and from what the index said

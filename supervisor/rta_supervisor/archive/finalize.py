@@ -5,9 +5,11 @@ A run may end at any step. Files that no manifest names are removed by the next 
 """
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
 import msgspec
 
@@ -19,23 +21,34 @@ from rta_wire.archive import manifest as archive_manifest
 from rta_wire.archive import names
 from rta_wire.archive.manifest import Manifest, ManifestFile, PartManifest
 
+_MISSING_SAMPLES: Final = re.compile("([0-9]+) of [0-9]+ samples that were reported")
+
 
 def describe_missing(planned: PlannedPart, result: archive_spec.SessionResult) -> tuple[str, ...]:
-    """What the archive of a session lacks with this part, as phrases for people. Empty: it lacks nothing."""
+    """What the archive of a session lacks with this part, as phrases for people. Empty: it lacks nothing, or no more
+    than it lacked with the parts before, which say so: readers of this one miss nothing."""
     candidate, parts = planned.candidate, planned.earlier_parts
     if not result.entries and not parts and not candidate.samples and not planned.is_last:
         return ()
     if not result.entries and not parts:
         return ("all of its entries: they are gone from Redis",)
     missing = []
-    if result.entries and planned.number == 1 and not result.begins_with_json:
+    # Where earlier runs found no data, they have seen the beginning.
+    is_beginning = planned.number == 1 and planned.after == candidate.position
+    if result.entries and is_beginning and not result.begins_with_json:
         missing.append(f"entries before {result.first_id}: they were trimmed")
     archived = result.samples.rows + sum(part.rows["samples"] for part in parts)
-    if archived < candidate.samples:
+    if candidate.samples - archived > _missing_samples(parts):
         if planned.gap is not None:
             missing.append(f"entries between {planned.gap.after} and {planned.gap.until}: they were trimmed")
         missing.append(f"{candidate.samples - archived} of {candidate.samples} samples that were reported")
     return tuple(missing)
+
+
+def _missing_samples(parts: Sequence[PartManifest]) -> int:
+    """How many samples a session lacks by what its parts say."""
+    matches = [_MISSING_SAMPLES.match(phrase) for part in parts for phrase in part.missing]
+    return max((int(match[1]) for match in matches if match is not None), default=0)
 
 
 def finalize_part(
@@ -159,14 +172,20 @@ def refresh_manifest(
 ) -> Manifest | None:
     """Write the newest Session JSON of a closed session beside files that are in the archive, and return its manifest.
 
-    None: the archive does not have all of the session. `configs`: its configurations, by identifier.
+    It names the files that parts have now: those of a part that was archived anew have other names. None: the archive
+    does not have all of the session. `configs`: its configurations, by identifier.
     """
     folder = archive / candidate.folder
-    old = manifest.read_session(folder, candidate.identity).whole
+    stored = manifest.read_session(folder, candidate.identity)
+    old = stored.whole
     if old is None:
         return None
     new = old.with_document(candidate.document, candidate.version, candidate.state.value)
-    new = msgspec.structs.replace(new, configs=tuple(sorted({*old.configs, *configs})))
+    new = msgspec.structs.replace(
+        new,
+        configs=tuple(sorted({*old.configs, *configs})),
+        files=tuple(file for part in stored.parts for file in part.files),
+    )
     if new != old:
         try:
             archived_configs.write(folder, configs)

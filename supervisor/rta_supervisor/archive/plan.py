@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from rta_supervisor.settings.sections.archive import ArchiveSettings
-from rta_wire import archive_spec, day_streams, entry_ids
+from rta_wire import archive_spec, day_streams, entry_ids, errors
 from rta_wire.archive import names
 from rta_wire.archive.folder import SessionArchive
 from rta_wire.archive.manifest import ArchiveGap, PartManifest
@@ -78,7 +78,8 @@ class ArchiveFilter(msgspec.Struct, frozen=True):
         return not candidate.is_archived if candidate.state.is_closed else not self.closed_only
 
     def select(self, candidates: Iterable[ArchiveCandidate]) -> list[ArchiveCandidate]:
-        """The candidates to archive, oldest first. Identities are left to the caller, which reads no others."""
+        """The candidates to archive, oldest first, and closed ones first where only some are: they are done then, and
+        the next run takes others. Identities are left to the caller, which reads no others."""
         selected = [
             candidate
             for candidate in sorted(candidates, key=lambda candidate: candidate.stream_session_id)
@@ -86,7 +87,9 @@ class ArchiveFilter(msgspec.Struct, frozen=True):
             and (not self.sources or candidate.source in self.sources)
             and candidate.opened_ms >= self.since_ms
         ]
-        return selected[: self.limit or None]
+        if self.limit:
+            selected = sorted(selected, key=lambda candidate: not candidate.state.is_closed)[: self.limit]
+        return selected
 
 
 class PlannedPart(msgspec.Struct, frozen=True):
@@ -103,6 +106,8 @@ class PlannedPart(msgspec.Struct, frozen=True):
     """Entries of the stream that are gone since the last part."""
     replaced: PartManifest | None = None
     """The damaged part that this one takes the place of."""
+    is_remade: bool = False
+    """Whether it takes the place of a part whose manifest can't be read: what that one held is not known."""
 
     @property
     def is_empty(self) -> bool:
@@ -110,9 +115,26 @@ class PlannedPart(msgspec.Struct, frozen=True):
         return not entry_ids.is_after(self.until, self.after)
 
     @property
+    def is_newest(self) -> bool:
+        """Whether it goes up to the last entry that the stream has now: there is no part behind it."""
+        return self.replaced is None and all(part.number < self.number for part in self.archive.parts)
+
+    @property
     def is_last(self) -> bool:
         """Whether no part comes after it: the session was closed before `until` was read."""
-        return self.candidate.state.is_closed and self.replaced is None
+        return self.candidate.state.is_closed and self.is_newest
+
+    def is_needed(self, result: archive_spec.SessionResult, missing: Sequence[str]) -> bool:
+        """Whether there is something to put into the archive: rows, or what was gone before it could be archived.
+
+        `missing`: what the session lacks with this part. A session with parts gets a last one in any case, which says
+        that nothing follows.
+        """
+        if self.number == 1:
+            return bool(result.entries) and (bool(result.files) or self.is_last or bool(missing))
+        # What was missing before is not a reason for another part.
+        has_new_gap = self.gap is not None and not {*missing[-1:]} <= {*self.archive.parts[-1].missing}
+        return bool(result.files) or self.is_last or (self.is_newest and has_new_gap)
 
     @property
     def earlier_parts(self) -> list[PartManifest]:
@@ -125,6 +147,19 @@ class PlannedPart(msgspec.Struct, frozen=True):
         return max(0, self.candidate.stored_bytes - sum(part.stored_bytes for part in self.earlier_parts))
 
 
+def check_goes_on(candidate: ArchiveCandidate, archive: SessionArchive, counters: StreamCounters) -> None:
+    """Raise where a stream was lost and began again with ids that the archive takes for its own: of a clock that was
+    set back. What stands in it can't be told from what is archived."""
+    is_over = archive.parts and archive.parts[-1].is_last
+    if counters.length and not is_over and entry_ids.is_after(archive.until, counters.last_id):
+        reason = (
+            f"stream {candidate.stream} was lost and began again with lower ids: it ends at {counters.last_id}, and "
+            f"part {archive.parts[-1].number} at {archive.until}. Archive it in another folder, or wait until its ids "
+            "are higher"
+        )
+        raise errors.NotArchivable(identity=candidate.identity, reason=reason)
+
+
 def next_part(candidate: ArchiveCandidate, archive: SessionArchive, counters: StreamCounters) -> PlannedPart:
     """The part that follows those in the archive, up to the last entry of the stream."""
     parts = archive.parts
@@ -133,13 +168,15 @@ def next_part(candidate: ArchiveCandidate, archive: SessionArchive, counters: St
     if is_ours and entry_ids.is_after(candidate.archived_until, after):
         # There was nothing of the session between the two: otherwise there would be a part.
         after, added = candidate.archived_until, candidate.archived_added
-    gone = counters.removed_after(added) if added else 0
+    gone = counters.missing_after(after, added) if added else 0
     gap = ArchiveGap(after, counters.first_after(after) or counters.last_id, gone) if gone else None
-    return PlannedPart(candidate, archive, archive.next_number, after, counters.last_id, counters.added, gap)
+    # A stream that was lost ends before the last part does.
+    until = max(after, counters.last_id, key=entry_ids.parse)
+    return PlannedPart(candidate, archive, archive.next_number, after, until, counters.added, gap)
 
 
-def repairs(candidate: ArchiveCandidate, archive: SessionArchive) -> list[PlannedPart]:
-    """Parts that take the place of damaged ones, where it is known which entries those held."""
+def repairs(candidate: ArchiveCandidate, archive: SessionArchive, counters: StreamCounters) -> list[PlannedPart]:
+    """Parts that take the place of damaged ones, where it is known where those began."""
     by_number = {part.number: part for part in archive.parts}
     planned: list[PlannedPart] = []
     for number in sorted(archive.damaged):
@@ -147,9 +184,27 @@ def repairs(candidate: ArchiveCandidate, archive: SessionArchive) -> list[Planne
         after = before.until if before is not None else candidate.position
         if old is not None:
             planned.append(PlannedPart(candidate, archive, number, old.after, old.until, old.added, replaced=old))
-        elif behind is not None and (before is not None or number == 1):
-            planned.append(PlannedPart(candidate, archive, number, after, behind.after, 0))
+        elif before is not None or number == 1:
+            if behind is not None:
+                planned.append(PlannedPart(candidate, archive, number, after, behind.after, 0, is_remade=True))
+            elif number + 1 == archive.next_number:
+                until, added = counters.last_id, counters.added
+                planned.append(PlannedPart(candidate, archive, number, after, until, added, is_remade=True))
     return planned
+
+
+def may_lack_entries(planned: PlannedPart, counters: StreamCounters) -> bool:
+    """Whether entries may be gone from the stream that a part which is made anew should have.
+
+    `counters`: read after its entries were. The first part is not looked at: it has to begin with Session JSON.
+    """
+    before = next((part for part in planned.archive.parts if part.number == planned.number - 1), None)
+    if before is None:
+        return False
+    if before.added:
+        return counters.missing_after(before.until, before.added) > 0
+    first_id = counters.first_after(planned.after)
+    return first_id is None or entry_ids.is_after(first_id, planned.after)
 
 
 def passes(planned: Iterable[PlannedPart], config: ArchiveSettings) -> tuple[archive_spec.PassSpec, ...]:

@@ -6,7 +6,7 @@ sessions recorded whose files are in the archive, and begins all others again, w
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -24,6 +24,7 @@ from rta_supervisor.transport.link import Link
 from rta_wire import archive_spec, credentials, entry_ids, errors
 from rta_wire.archive.folder import SessionArchive
 from rta_wire.archive.manifest import Manifest, PartManifest
+from rta_wire.stream.live_then_cold import StreamCounters
 
 OnArchived = Callable[["ArchivedSession"], None]
 OnProgress = Callable[[float], None]
@@ -75,21 +76,21 @@ class ArchiveRun:
         self._on_archived = on_archived
         self._on_progress = on_progress
         self._configs = ArchivedConfigs(config)
+        self._failed: set[int] = set()
 
     def run(self, candidates: Sequence[ArchiveCandidate]) -> None:
         """Archive sessions; those come first whose files are in the archive and only have to be recorded."""
         with folders.staging_folder(self._options.path) as staging:
             # After the states of sessions were read: what is closed by now has its last entry below these.
             streams = {candidate.stream for candidate in candidates}
-            counters = one_shot.run(
-                self._config, lambda link: archive_candidates.read_counters(link, self._config, streams)
-            )
+            counters = self._read_counters(streams)
             planned: list[PlannedPart] = []
             finished: list[tuple[ArchiveCandidate, Manifest]] = []
             for candidate in candidates:
                 with self._reporting_failure(candidate):
                     stored = self._stored(candidate, with_content=self._options.check_files)
-                    archive = self._repair(candidate, stored, staging)
+                    archive = self._repair(candidate, stored, counters[candidate.stream], staging)
+                    plan.check_goes_on(candidate, archive, counters[candidate.stream])
                     part = plan.next_part(candidate, archive, counters[candidate.stream])
                     if candidate.state.is_closed and (manifest := self._finished(candidate, archive)) is not None:
                         finished.append((candidate, manifest))
@@ -117,22 +118,20 @@ class ArchiveRun:
                 raise folders.unwritable(self._options.path, error) from error
         return archive
 
-    def _repair(self, candidate: ArchiveCandidate, archive: SessionArchive, staging: Path) -> SessionArchive:
+    def _repair(
+        self, candidate: ArchiveCandidate, archive: SessionArchive, counters: StreamCounters, staging: Path
+    ) -> SessionArchive:
         """Archive damaged parts anew, from what the stream still has. Gives what the archive has after that.
 
         Raises `ArchiveDamaged` where that can't be done: no part is added behind one that is damaged.
         """
         if not archive.damaged:
             return archive
-        for part in plan.repairs(candidate, archive):
+        for part in plan.repairs(candidate, archive, counters):
             self._archive([part], staging)
         repaired = self._stored(candidate, with_content=self._options.check_files)
         for problem in repaired.damaged.values():
             raise errors.ArchiveDamaged(problem, identity=candidate.identity, path=str(candidate.folder))
-        if repaired.whole is not None:
-            # Its files have other names now.
-            self._finalize_whole(candidate)
-            repaired = self._stored(candidate)
         return repaired
 
     def _finished(self, candidate: ArchiveCandidate, archive: SessionArchive) -> Manifest | None:
@@ -203,7 +202,7 @@ class ArchiveRun:
                 if planned.is_last:
                     missing = () if part or planned.archive.parts else finalize.describe_missing(planned, result)
                     whole.append((candidate, self._finalize_whole(candidate, missing)))
-                elif planned.replaced is None:
+                elif planned.is_newest:
                     parts.append((planned, part))
         self._record(whole, "archived")
         if noted := [(planned, part) for planned, part in parts if _has_news(planned)]:
@@ -221,12 +220,28 @@ class ArchiveRun:
         if result.problem:
             raise errors.NotArchivable(identity=identity, reason=result.problem)
         missing = finalize.describe_missing(planned, result)
-        if missing and self._options.refuse_incomplete and planned.replaced is None:
-            raise errors.NotArchivable(identity=identity, reason=f"it lacks {'; '.join(missing)}")
-        if not result.entries or not (result.files or planned.is_last):
+        lacking = [*(phrase for part in planned.earlier_parts for phrase in part.missing), *missing]
+        if lacking and self._options.refuse_incomplete and planned.replaced is None:
+            raise errors.NotArchivable(identity=identity, reason=f"it lacks {'; '.join(lacking)}")
+        if planned.is_remade:
+            self._check_remade(planned, result)
+        if not planned.is_needed(result, missing):
             return None
         configs = self._configs.of(planned.candidate.document)
         return finalize.finalize_part(planned, result, contents, staging, self._options.path, configs=configs)
+
+    def _check_remade(self, planned: PlannedPart, result: archive_spec.SessionResult) -> None:
+        """Raise where the stream may no longer have all entries of a part whose manifest can't be read: its files may,
+        and are removed once there is another manifest."""
+        candidate = planned.candidate
+        counters = self._read_counters({candidate.stream})[candidate.stream]
+        has_beginning = planned.number > 1 or result.begins_with_json
+        if not has_beginning or plan.may_lack_entries(planned, counters):
+            problem = planned.archive.damaged[planned.number]
+            raise errors.ArchiveDamaged(problem, identity=candidate.identity, path=str(candidate.folder))
+
+    def _read_counters(self, streams: Collection[str]) -> dict[str, StreamCounters]:
+        return one_shot.run(self._config, lambda link: archive_candidates.read_counters(link, self._config, streams))
 
     def _record(self, finalized: Sequence[tuple[ArchiveCandidate, Manifest]], outcome: str) -> None:
         """Have a supervisor record sessions whose files are in the archive."""
@@ -266,10 +281,13 @@ class ArchiveRun:
 
     @contextlib.contextmanager
     def _reporting_failure(self, candidate: ArchiveCandidate) -> Iterator[None]:
-        """Report a session that can't be archived, which keeps no other from being archived."""
+        """Report a session that can't be archived, once. It keeps no other from being archived."""
         try:
             yield
         except errors.NotArchivable as error:
+            if candidate.stream_session_id in self._failed:
+                return
+            self._failed.add(candidate.stream_session_id)
             self._on_archived(
                 ArchivedSession(
                     candidate.identity, candidate.stream_session_id, candidate.stream, "failed", problem=str(error)

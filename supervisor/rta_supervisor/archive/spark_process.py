@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ from rta_supervisor.archive import folders
 from rta_supervisor.embedded import java, processes
 from rta_wire import archive_spec, errors
 
+JOB: Final = ("-m", "rta_writers.archive.job")
 LOG_TAIL_LINES: Final = 15
 LOG_TAIL_CHARS: Final = 1800
 """Less than an error quotes: it would cut the end, which says what went wrong."""
@@ -32,20 +34,19 @@ def require_spark() -> dict[str, str]:
 
 def run_job(spec: archive_spec.ArchiveSpec, staging: Path) -> Iterator[archive_spec.JobEvent]:
     """Run the job and yield its events until it is done. Raises the error of a job that fails."""
-    scratch = staging / "spark"
-    log_path = staging / "job.log"
-    spec_path = staging / "spec.json"
-    environment = {
-        **require_spark(),
-        "SPARK_LOCAL_DIRS": str(scratch),
-        "TMPDIR": str(scratch),
-        # This program may have put our packages onto its path by itself.
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-    }
+    environment = require_spark()
     try:
-        scratch.mkdir()
+        # A run that makes a damaged part anew has more than one job.
+        scratch = Path(tempfile.mkdtemp(prefix="spark-", dir=staging))
+        log_path, spec_path = scratch / "job.log", scratch / "spec.json"
+        environment |= {
+            "SPARK_LOCAL_DIRS": str(scratch),
+            "TMPDIR": str(scratch),
+            # This program may have put our packages onto its path by itself.
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        }
         _write_spec(spec_path, spec)
-        command = [sys.executable, "-m", "rta_writers.archive.job", str(spec_path)]
+        command = [sys.executable, *JOB, str(spec_path)]
         with processes.running(command, log_path, environment, pipe=True) as process:
             yield from _events(process, log_path)
     except OSError as error:

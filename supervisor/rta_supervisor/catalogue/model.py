@@ -104,7 +104,7 @@ class StorageLocation(msgspec.Struct, frozen=True):
     """0: the entries of all sessions."""
 
     kind: str
-    """"live", "cold" or "files"; where they are shown also "part", of files."""
+    """"live", "cold" or "files"; where they are shown also "part" and "damaged part", of files."""
 
     location: str
     """A key, or a folder."""

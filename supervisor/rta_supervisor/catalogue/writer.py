@@ -176,7 +176,7 @@ class CatalogueWriter:
             arguments = [argument for member in members for argument in (now_ms(), member)]
             await self._link.do("ZADD", self._keys.unarchived(), "NX", *arguments)
         if indexed := [(row.identity, score) for row, score, *_ in released if score is not None]:
-            await self._link.do(*retention_functions.remove_if_unchanged(self._keys.session_index(), indexed))
+            await self._link.do_all(retention_functions.remove_unchanged(self._keys.session_index(), indexed))
 
     def _log_failure(self, error: Exception) -> None:
         if not self._is_failing:

@@ -42,8 +42,10 @@ class ConfigBinder:
         return wanted if is_chosen else bound
 
     async def _require(self, identifier: str) -> None:
-        """Have Redis know a configuration. Raises where nobody published it here, or it was lost with the catalogue."""
-        if await self._store.is_live(identifier):
+        """Have Redis keep a configuration for longer than a session that is opened now, however soon that ends. Raises
+        where nobody published it here, or it was lost with the catalogue."""
+        ttl_s = self._config.session.open_ttl_s + self._config.session.closed_ttl_s
+        if not await self._store.renew([identifier], ttl_s=ttl_s):
             return
         try:
             data = await self._store.get_saved(identifier)
@@ -51,7 +53,7 @@ class ConfigBinder:
             return  # it is put back once the catalogue answers
         if data is None:
             raise errors.UnknownConfig(identifier=identifier)
-        await self._store.put_live(identifier, data, ttl_s=self._config.session.closed_ttl_s)
+        await self._store.put_live(identifier, data, ttl_s=ttl_s)
 
 
 def _compare(known: bytes, new: bytes) -> tuple[bool, str]:

@@ -53,10 +53,6 @@ class ConfigStore:
             return None
         return self._checked(identifier, reply, where="Redis")
 
-    async def is_live(self, identifier: str) -> bool:
-        """Whether Redis has something under the name of a configuration."""
-        return bool(await self._link.do("EXISTS", self._keys.config(identifier)))
-
     async def get_saved(self, identifier: str) -> bytes | None:
         """The JSON of a configuration that the catalogue has."""
         if self._catalogue is None:

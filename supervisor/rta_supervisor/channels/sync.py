@@ -92,8 +92,13 @@ class ConfigSync:
         wanted = [identifier for identifier in identifiers if name_checks.is_config_identifier(identifier)]
         ttl_s = self._config.session.open_ttl_s + self._config.session.closed_ttl_s
         missing = set(identifiers) - set(wanted)
-        for identifier in await self._store.renew(wanted, ttl_s=ttl_s):
-            data = await self._store.get_saved(identifier)
+        absent = await self._store.renew(wanted, ttl_s=ttl_s)
+        saved: set[str] = set()
+        for page in pages(absent, PAGE_SIZE):
+            # Nobody has published what a client made up: it is looked for with the others of a page, not by itself.
+            saved |= await self._catalogue.has_configs(page)
+        for identifier in absent:
+            data = await self._store.get_saved(identifier) if identifier in saved else None
             if data is None:
                 missing.add(identifier)
                 continue

@@ -9,17 +9,16 @@ import importlib
 import io
 import os
 import signal
-import subprocess
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import anyio
 import click
 
-from rta_supervisor.cli import options
+from rta_supervisor.cli import options, output
 from rta_supervisor.diagnostics import log
 from rta_supervisor.settings import redaction, settings
 from rta_wire import __version__, errors, quoting
@@ -107,6 +106,7 @@ def run(
     \b
     Example:  rta-supervisor run --config /etc/rta-supervisor/supervisor.toml
     """
+    from rta_supervisor.cli.commands import gateway  # noqa: PLC0415 - for one option
     from rta_supervisor.runtime import daemon  # noqa: PLC0415 - other commands start faster without it
 
     overrides = {"redis.url": redis_url, "log.level": log_level, "log.format": log_format}
@@ -115,7 +115,7 @@ def run(
     log.configure(config.log, redaction.secrets(config))
     for setting, reason in config.warnings():
         log.get().warning("setting_doubtful", setting=setting, reason=reason)
-    beside = _gateway_beside(config_path, redis_url) if with_gateway else contextlib.nullcontext()
+    beside = gateway.beside(config_path, redis_url) if with_gateway else contextlib.nullcontext()
     try:
         with beside:
             anyio.run(daemon.Daemon(config, load).run)
@@ -124,25 +124,6 @@ def run(
             log.get().exception("supervisor_crashed")
             raise click.exceptions.Exit(errors.RtaError.exit_code) from error
         raise
-
-
-@contextlib.contextmanager
-def _gateway_beside(config_path: Path | None, redis_url: str | None) -> Iterator[None]:
-    """A gateway with the same settings, until the block ends or this process does."""
-    from rta_supervisor.embedded import process_guard  # noqa: PLC0415 - for one option
-
-    command = [sys.executable, "-m", "rta_supervisor", "gateway"]
-    command += [] if config_path is None else ["--config", str(config_path)]
-    command += [] if redis_url is None else ["--redis-url", redis_url]
-    # systemd and its watchdog are about this process alone.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("NOTIFY_", "WATCHDOG_"))}
-    guard = process_guard.die_with_parent(os.getpid(), signal.SIGTERM)
-    gateway = subprocess.Popen(command, env=environment, preexec_fn=guard)  # noqa: PLW1509 - before any other thread
-    try:
-        yield
-    finally:
-        gateway.terminate()
-        gateway.wait()
 
 
 @cli.command()
@@ -241,6 +222,8 @@ def _run_command(arguments: list[str]) -> int:
     except click.UsageError as error:
         click.UsageError(_shortened(error.format_message()), error.ctx).show()
         return errors.Usage.exit_code
+    except output.OutputFailed as failed:
+        raise failed.problem from failed
     except errors.RtaError as error:
         lines = map(quoting.printable, _shortened(str(error)).split("\n"))
         click.echo(f"{NAME}: " + "\n".join(lines), err=True)

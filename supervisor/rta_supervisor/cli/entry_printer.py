@@ -10,7 +10,7 @@ import msgspec
 
 from rta_supervisor.cli import decoded_records, output
 from rta_supervisor.observe import tail as observe_tail
-from rta_wire import errors, limits, session
+from rta_wire import errors, limits, quoting, session
 from rta_wire.channels import model
 from rta_wire.codec import burst, decode
 from rta_wire.codec import layout as codec_layout
@@ -44,12 +44,13 @@ class TailOptions(msgspec.Struct, frozen=True):
     def check_names(self, channels: model.ChannelList, where: str) -> None:
         """Refuse a name that no channel has. `where`: whose channels they are."""
         for name in sorted(self.channels):
-            if name.isdigit() or name in channels.by_name:
+            if name.isdecimal() or name in channels.by_name:
                 continue
             if not channels.channels:
                 reason = f"{where} has no configuration: its channels have numbers and no names"
                 raise errors.Usage(reason=f"--channel {name}: {reason}.")
-            raise errors.UnknownChannel(channel=name, config=where, nearest=output.nearest(name, channels.by_name))
+            nearest = output.nearest(name, channels.by_name)
+            raise errors.UnknownChannel(f"There is no channel {name!r} in session {where!r}{nearest}.")
 
 
 def tail_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -96,8 +97,9 @@ def tail_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _check_channels(_context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
     for text in texts:
-        if text.isdigit() and int(text) > limits.CHANNEL_ID_MAX:
-            raise click.BadParameter(f"{text} is not in the range 0<=x<={limits.CHANNEL_ID_MAX}.", param=option)
+        if text.isdecimal() and model.parse_id(text) is None:
+            number = quoting.cut(text)
+            raise click.BadParameter(f"{number} is not in the range 0<=x<={limits.CHANNEL_ID_MAX}.", param=option)
     return texts
 
 
@@ -139,7 +141,7 @@ class EntryPrinter:
         if isinstance(item, cursor.StreamEntry):
             return self._show_entry(item, stream)
         if isinstance(item, observe_tail.CaughtUp):
-            sys.stdout.flush()
+            flush()
         elif isinstance(item, observe_tail.RedisAway):
             warn(f"Redis is away, waiting for it: {item.reason}")
         else:
@@ -161,7 +163,7 @@ class EntryPrinter:
             warn(str(error))
             self.code = DATA_MISSING
             return []
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        _write("".join(f"{line}\n" for line in lines))
         return list(bursts.session_json)
 
     def _context(self, entry: cursor.StreamEntry, stream: str, documents: Sequence[str]) -> dict[str, str]:
@@ -179,7 +181,7 @@ def _report_missing(missing: cursor.Gap | errors.BadBurst, stream: str, *, as_js
         return
     if as_json:
         gap = {"kind": "gap", **missing._asdict(), **({"stream": stream} if stream else {})}
-        sys.stdout.write(_encode(gap).decode() + "\n")
+        _write(_encode(gap).decode() + "\n")
     which = f"stream {stream}" if stream else "the stream"
     if missing.restarted:
         warn(f"{which} was removed and made again after {missing.after}: what was in it is gone")
@@ -190,8 +192,19 @@ def _report_missing(missing: cursor.Gap | errors.BadBurst, stream: str, *, as_js
 
 def warn(sentence: str) -> None:
     """Prints a sentence on standard error, after what was printed before it."""
-    sys.stdout.flush()
+    flush()
     click.echo(f"rta-supervisor: {output.escape(sentence)}", err=True)
+
+
+def flush() -> None:
+    """Have what was printed arrive where it goes to."""
+    with output.writing():
+        sys.stdout.flush()
+
+
+def _write(text: str) -> None:
+    with output.writing():
+        sys.stdout.write(text)
 
 
 def _lines(

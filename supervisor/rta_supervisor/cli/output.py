@@ -4,12 +4,13 @@ Text from outside, such as a session's name, is printed with its control charact
 can neither control the terminal nor fill it.
 """
 
+import contextlib
 import difflib
 import errno
 import io
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO
 
@@ -34,6 +35,23 @@ STATE_STYLES: Final = {
 }
 EMPTY_CELL: Final = "-"
 _DURATION_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60))
+
+
+class OutputFailed(Exception):
+    """Standard output can't be written. While a command talks to Redis, an OSError is one of its connection."""
+
+    def __init__(self, problem: OSError) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+@contextlib.contextmanager
+def writing() -> Iterator[None]:
+    """A block that writes to standard output, within work on Redis. Raises `OutputFailed`."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputFailed(error) from error
 
 
 class PipeConsole(Console):

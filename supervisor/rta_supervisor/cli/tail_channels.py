@@ -21,7 +21,7 @@ class TailChannels:
         self._reader = ChannelReader(store)
         self._printer = printer
         self._described: dict[int, tuple[str, ...]] = {}
-        """The configurations of each session that the printer knows of."""
+        """The configurations of each session that the printer was told of, and what was wrong with them."""
         self._reported: set[str] = set()
 
     async def describe_session(self, stream_session_id: int, identity: str | None) -> SessionChannels:
@@ -49,8 +49,10 @@ class TailChannels:
         for problem in channels.problems:
             if problem not in self._reported:
                 self._reported.add(problem)
-                entry_printer.warn(f"channels are shown by their numbers: {problem}")
-        if self._described.get(stream_session_id) != channels.identifiers:
-            self._described[stream_session_id] = channels.identifiers
+                which = "some channels" if channels.channel_list.channels else "channels"
+                entry_printer.warn(f"{which} are shown by their numbers: {problem}")
+        described = (*channels.identifiers, *channels.problems)
+        if self._described.get(stream_session_id) != described:
+            self._described[stream_session_id] = described
             self._printer.describe(stream_session_id, channels.channel_list)
         return channels

@@ -20,6 +20,7 @@ from rta_supervisor.retention.archive_floor_store import ArchiveFloorStore
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands, replies, scanning
 from rta_supervisor.transport.link import Link
+from rta_supervisor.transport.paging import PAGE_SIZE, pages
 from rta_wire import entry_ids, errors
 from rta_wire.stream import cold_index
 from rta_wire.stream.cold_index import ColdExtent
@@ -56,42 +57,52 @@ class ColdTrimmer:
                 self._log.error("cold_not_trimmed", stream=stream, error=str(error))
 
     async def trim(self, stream: str, limits: settings.TrimLimits, at_ms: int, until_s: float) -> bool:
-        """Trim the cold part of one stream to these limits, with ages as of `at_ms`. What the archive needs stays.
+        """Trim the cold part of one stream to these limits, with ages as of `at_ms`. Batches that the archive needs
+        stay.
 
         Gives whether it came to the end before `until_s`, a time of the event loop, and nobody changed the stream
         meanwhile.
         """
         store = CompactionStore(self._link, self._config.keys, stream)
         extent = await store.extent()
-        if extent is None or stream in await self._floors.read():
+        if extent is None:
             return True
+        up_to = _removable_up_to((await self._floors.read()).get(stream))
         try:
-            await self._remove_batches(store, extent, limits, commands.FOREVER, at_ms=at_ms, until_s=until_s)
+            await self._remove_batches(
+                store, extent, limits, commands.FOREVER, up_to=up_to, at_ms=at_ms, until_s=until_s
+            )
         except leases.LeaseExpired:
             return False
         return anyio.current_time() < until_s
 
     async def _track_streams(self, streams: list[str]) -> None:
         """Have the trimming duty look at streams with a cold part: one that is in no list would stay for ever."""
-        scores = await self._link.do("ZMSCORE", self._config.keys.streams_used(), *streams)
-        missing = [stream for stream, score in zip(streams, scores, strict=True) if score is None]
-        if missing:
-            arguments = [argument for stream in missing for argument in (now_ms(), stream)]
-            await self._link.do("ZADD", self._config.keys.streams_used(), "NX", *arguments)
+        for page in pages(streams, PAGE_SIZE):
+            scores = await self._link.do("ZMSCORE", self._config.keys.streams_used(), *page)
+            missing = [stream for stream, score in zip(page, scores, strict=True) if score is None]
+            if missing:
+                arguments = [argument for stream in missing for argument in (now_ms(), stream)]
+                await self._link.do("ZADD", self._config.keys.streams_used(), "NX", *arguments)
 
     async def _trim_stream(
         self, store: CompactionStore, extent: ColdExtent, floor: ArchiveFloor | None, until_ms: int
     ) -> None:
         """What the archive needs stays, until the stream takes more memory than it may while it waits."""
         limits = self._config.trim.limits_for(store.stream)
-        if floor is None:
-            await self._remove_batches(store, extent, limits, until_ms)
-        elif await self._floors.is_over_limit(store.stream, floor):
-            past_floor = archive_floor.limits_past_floor(limits, self._config.archive.max_bytes)
-            if count := await self._remove_batches(store, extent, past_floor, until_ms):
-                remaining = await store.extent()
-                first_id = extent.last_id if remaining is None else remaining.first_id
-                await self._floors.note_cut(store.stream, floor, count, first_id)
+        await self._remove_batches(store, extent, limits, until_ms, up_to=_removable_up_to(floor))
+        if floor is None or not await self._floors.is_over_limit(store.stream, floor):
+            return
+        past_floor = archive_floor.limits_past_floor(limits, self._config.archive.max_bytes)
+        # What the archive has goes first: no session is cut by that.
+        for up_to in (floor.position, entry_ids.MAX):
+            count, before = 0, await store.extent()
+            if before is not None:
+                count = await self._remove_batches(store, before, past_floor, until_ms, up_to=up_to)
+        if count:
+            remaining = await store.extent()
+            first_id = extent.last_id if remaining is None else remaining.first_id
+            await self._floors.note_cut(store.stream, floor, count, first_id)
 
     async def _remove_batches(
         self,
@@ -100,12 +111,14 @@ class ColdTrimmer:
         limits: settings.TrimLimits,
         until_ms: int,
         *,
+        up_to: str = entry_ids.MAX,
         at_ms: int | None = None,
         until_s: float = math.inf,
     ) -> int:
         """Remove the oldest batches while the stream is over its limits. Returns how many entries they had.
 
-        `at_ms`: the time from which ages are counted; None: now. `until_s`: when to stop, by the event loop.
+        `up_to`: batches with later entries stay. `at_ms`: the time from which ages are counted; None: now. `until_s`:
+        when to stop, by the event loop.
 
         A batch leaves the index before it is removed, so that readers find everything that the index has.
         """
@@ -128,7 +141,8 @@ class ColdTrimmer:
                 # Killed after the batch left the index: nobody counts it any more.
                 await store.remove_batch(first.id, until_ms)
                 continue
-            if not cold_limits.should_remove(header, current, usage, limits):
+            is_needed = entry_ids.is_after(header.last_id, up_to)
+            if is_needed or not cold_limits.should_remove(header, current, usage, limits):
                 break
             remaining = await _without_first(store, current, first)
             await store.replace_extent(current, remaining, until_ms)
@@ -138,6 +152,11 @@ class ColdTrimmer:
         if count:
             self._log.info("cold_trimmed", stream=store.stream, entries=count)
         return count
+
+
+def _removable_up_to(floor: ArchiveFloor | None) -> str:
+    """The last entry that may be removed: the archive needs what comes after its floor."""
+    return entry_ids.MAX if floor is None else floor.position
 
 
 async def _without_first(store: CompactionStore, extent: ColdExtent, first: StoredBatch) -> ColdExtent | None:

@@ -28,6 +28,9 @@ ACKNOWLEDGE_MAX: Final = 1000
 FUTURE_MS: Final = JUMP_MS
 """An entry id that is ahead of the server's clock by more than this was chosen by a client."""
 
+FIELD_BYTES: Final = 64
+"""What a field of an entry takes to read, besides its text: a client chooses how many there are."""
+
 FUTURE_LOG_MS: Final = 60_000
 """How often entry ids from the future are logged for one control stream."""
 
@@ -60,9 +63,9 @@ class ControlStreams:
         self._future_logged_ms: dict[str, int] = {}
         self._log = log.get(lane=kind)
 
-    def fitting(self, count: int) -> int:
-        """How many entries to read of each control stream, `count` at most: fewer while messages are large."""
-        return self._read_size.count(count)
+    def fitting(self, stream_keys: Iterable[str], count: int) -> int:
+        """How many entries to read of each of some control streams, `count` at most: fewer while those are large."""
+        return self._read_size.count(stream_keys, count)
 
     async def create_groups(self) -> None:
         """Create the consumer groups at the beginning of each stream: what was sent before counts too."""
@@ -116,13 +119,17 @@ class ControlStreams:
         else:
             replies = await self._link.do(*self._read_command(after, count, block_ms))
         at_ms = now_ms()
-        entries = [
-            ControlEntry(key, self.principals[key], id_.decode(), message_in(fields), is_first_delivery, at_ms)
-            for raw_key, rows in replies or ()
-            for key in (raw_key.decode(),)
-            for id_, fields in rows
-        ]
-        self._read_size.note([entry.size for entry in entries], self._config.control.batch)
+        entries: list[ControlEntry] = []
+        sizes: dict[str, list[int]] = {key: [] for key in after}
+        for raw_key, rows in replies or ():
+            key = raw_key.decode()
+            principal = self.principals[key]
+            sizes[key] = [_read_bytes(fields) for _, fields in rows]
+            entries += [
+                ControlEntry(key, principal, id_.decode(), message_in(fields), is_first_delivery, at_ms, size)
+                for (id_, fields), size in zip(rows, sizes[key], strict=True)
+            ]
+        self._read_size.note(sizes, self._config.control.batch)
         return entries
 
     def _read_command(self, after: Mapping[str, str], count: int, block_ms: int | None) -> commands.Command:
@@ -163,6 +170,15 @@ class ControlStreams:
                     entry=entry.id,
                     ahead_s=ahead_ms // 1000,
                 )
+
+
+def _read_bytes(fields: Sequence[bytes] | None) -> int:
+    """What it took to read the fields of an entry."""
+    if not fields:
+        return 0
+    if len(fields) == 2:
+        return len(fields[0]) + len(fields[1])
+    return sum(map(len, fields)) + FIELD_BYTES * len(fields)
 
 
 def message_in(fields: Sequence[bytes] | None) -> bytes | None:

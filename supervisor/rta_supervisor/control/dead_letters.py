@@ -13,13 +13,14 @@ from rta_supervisor.control import server_functions
 from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.diagnostics import counters, log, principal_limits
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands
+from rta_supervisor.transport import commands, paging
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import entry_ids, errors, keys, quoting
 from rta_wire.control import messages
 
 PAGE: Final = 100
+ADDED_PAGE: Final = 100
 
 MESSAGE_MAX_BYTES: Final = 4096
 """How much of a message is kept: far more than a report has, and more than most requests have."""
@@ -96,16 +97,36 @@ class DeadLetterWriter:
 
     async def add(self, entry: ControlEntry, error: errors.RtaError) -> None:
         """Keep a message with the error that says why it could not be handled."""
-        code = type(error).__name__
+        await self.add_all([(entry, error)])
+
+    async def add_all(self, refused: Sequence[tuple[ControlEntry, errors.RtaError]]) -> None:
+        """Keep messages, each with its error, some of them in each round trip: there may be as many as are read."""
+        for page in paging.pages(refused, ADDED_PAGE):
+            letters = [self._letter(entry, error) for entry, error in page]
+            await add_letters(self._link, self._config, letters)
+
+    def _letter(self, entry: ControlEntry, error: errors.RtaError) -> NewLetter:
+        code, reason = type(error).__name__, str(error)
         counters.counts.dead_letters[code] += 1
-        self._log.warning("message_refused", entry=entry.id, principal=entry.principal, reason=str(error))
-        letter = NewLetter(entry.principal, entry.key, entry.id, code, str(error), entry.raw or b"")
-        await add_letter(self._link, self._config, letter)
+        self._log.warning("message_refused", entry=entry.id, principal=entry.principal, reason=reason)
+        return NewLetter(entry.principal, entry.key, entry.id, code, reason, entry.raw or b"")
 
 
 async def add_letter(link: Link, config: settings.Settings, letter: NewLetter) -> None:
-    """Add a message to the dead letters. Long texts and messages are cut, and beyond `control.dead_letters_max` the
+    """Add a message to the dead letters."""
+    await add_letters(link, config, [letter])
+
+
+async def add_letters(link: Link, config: settings.Settings, letters: Sequence[NewLetter]) -> None:
+    """Add messages to the dead letters. Long texts and messages are cut, and beyond `control.dead_letters_max` the
     oldest letters of the same owner are removed."""
+    counts = await link.do_all([_add_command(config, letter) for letter in letters])
+    for letter, removed in zip(letters, counts, strict=True):
+        if removed:
+            principal_limits.note_reached(letter.owner, "control.dead_letters_max", count=removed)
+
+
+def _add_command(config: settings.Settings, letter: NewLetter) -> commands.Command:
     fields: dict[bytes, commands.Argument] = {
         keys.LETTER_SOURCE: letter.source,
         keys.LETTER_ENTRY: letter.entry,
@@ -115,13 +136,8 @@ async def add_letter(link: Link, config: settings.Settings, letter: NewLetter) -
     }
     if len(letter.message) > MESSAGE_MAX_BYTES:
         fields[keys.LETTER_SIZE] = len(letter.message)
-    removed = await link.do(
-        *server_functions.add_dead_letter(
-            config.keys, letter.owner, fields, max_entries=config.control.dead_letters_max
-        )
-    )
-    if removed:
-        principal_limits.note_reached(letter.owner, "control.dead_letters_max", count=removed)
+    most = config.control.dead_letters_max
+    return server_functions.add_dead_letter(config.keys, letter.owner, fields, max_entries=most)
 
 
 class DeadLetters:

@@ -25,6 +25,9 @@ class ControlEntry(msgspec.Struct, frozen=True):
     read_ms: int = entry_ids.PART_MAX
     """When it was read, by the server's clock."""
 
+    read_bytes: int = 0
+    """What it took to read it, with fields that are no message."""
+
     @property
     def size(self) -> int:
         """The bytes of its message."""

@@ -1,10 +1,10 @@
 """How many messages to read at a time, so that a read is over soon however large they are. Pure.
 
-Redis bounds a read by a number of entries and not by bytes: the size of the next ones is guessed from the last ones. A
-guess can be wrong once, when large messages follow small ones.
+Redis bounds a read by a number of entries of each stream and not by bytes: the size of the next ones is guessed from
+the last ones of that stream. A guess can be wrong once, when large entries follow small ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from rta_wire import limits
@@ -17,17 +17,18 @@ FIRST_COUNT: Final = READ_TARGET_BYTES // limits.CONTROL_MAX_BYTES
 
 
 class ReadSize:
-    """The number of entries to ask for, which doubles while they are small."""
+    """The number of entries to ask for of each stream, which doubles while they are small, or there are none."""
 
     def __init__(self) -> None:
-        self._count = FIRST_COUNT
+        self._counts: dict[str, int] = {}
 
-    def count(self, most: int) -> int:
-        """How many entries to ask for, `most` at most."""
-        return min(self._count, most)
+    def count(self, stream_keys: Iterable[str], most: int) -> int:
+        """How many entries of each of some streams to ask for, `most` at most."""
+        return min([most, *(self._counts.get(key, FIRST_COUNT) for key in stream_keys)])
 
-    def note(self, sizes: Sequence[int], most: int) -> None:
-        """Learn from a read. `sizes`: the bytes of each message."""
-        if sizes:
-            fitting = len(sizes) * READ_TARGET_BYTES // max(sum(sizes), 1)
-            self._count = max(1, min(2 * self._count, fitting, most))
+    def note(self, sizes: Mapping[str, Sequence[int]], most: int) -> None:
+        """Learn from a read of some streams. `sizes`: the bytes of each entry, by stream."""
+        busy = max(1, sum(map(bool, sizes.values())))
+        for key, own in sizes.items():
+            fitting = len(own) * READ_TARGET_BYTES // busy // max(sum(own), 1) if own else most
+            self._counts[key] = max(1, min(2 * self._counts.get(key, FIRST_COUNT), fitting, most))

@@ -90,7 +90,8 @@ class ReportConsumer:
     async def _handle_pending(self, handler: BatchHandler) -> None:
         """Handle what we or a dead supervisor read and did not acknowledge."""
         after = dict.fromkeys(self.streams.principals, entry_ids.MIN)
-        while entries := await self.streams.read_pending(after, count=self.streams.fitting(self._config.control.batch)):
+        batch = self._config.control.batch
+        while entries := await self.streams.read_pending(after, count=self.streams.fitting(after, batch)):
             after |= {entry.key: entry.id for entry in entries}
             await self._handle(entries, handler)
 
@@ -99,7 +100,7 @@ class ReportConsumer:
         entries = await self._read_page(block_ms)
         while self._is_page_full:
             self.listening_since_ms = now_ms()
-            if len(entries) >= self._gather_max or sum(entry.size for entry in entries) >= READ_TARGET_BYTES:
+            if len(entries) >= self._gather_max or sum(entry.read_bytes for entry in entries) >= READ_TARGET_BYTES:
                 break
             if len(entries) * self._seconds_per_report > GATHER_S:
                 break
@@ -107,8 +108,9 @@ class ReportConsumer:
         return entries
 
     async def _read_page(self, block_ms: int | None) -> list[ControlEntry]:
-        share = self.streams.fitting(max(1, self._config.control.batch // self._busy_streams))
-        page = await self.streams.read_new(self.streams.principals, count=share, block_ms=block_ms)
+        keys = self.streams.principals
+        share = self.streams.fitting(keys, max(1, self._config.control.batch // self._busy_streams))
+        page = await self.streams.read_new(keys, count=share, block_ms=block_ms)
         counts = Counter(entry.key for entry in page)
         self._busy_streams = max(1, len(counts))
         self._is_page_full = max(counts.values(), default=0) >= share

@@ -113,7 +113,7 @@ class RequestReader:
     def _with_room(self, stream_keys: Iterable[str]) -> tuple[list[str], int]:
         """Those of some control streams that have room, and how many entries may be read of each."""
         rooms = {key: room for key in stream_keys if (room := self._room(key)) > 0}
-        return list(rooms), self._streams.fitting(min([READ_MAX, *rooms.values()]))
+        return list(rooms), self._streams.fitting(rooms, min([READ_MAX, *rooms.values()]))
 
     async def _read_pending(self) -> list[ControlEntry]:
         """Some entries that we or a dead supervisor read and did not acknowledge, and that are not in hand."""

@@ -166,7 +166,7 @@ class RequestHandler:
     async def _call_service(self, entry: ControlEntry, request: messages.Request) -> messages.ReplyBody | Wait:
         service = self._services[type(request)]
         if payload_of(request) is not None:
-            async with self._payloads.turn:
+            async with self._payloads.turn(entry.principal):
                 return await service(entry, await self._payloads.with_text(entry.principal, request))
         outcome = await service(entry, request)
         if isinstance(outcome, _LARGE_REPLIES):

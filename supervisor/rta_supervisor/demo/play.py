@@ -10,7 +10,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import anyio
 import msgspec
@@ -42,11 +42,14 @@ class DemoFailed(errors.RtaError):
 
 
 class SupervisorFailed(errors.RtaError):
-    """The supervisor of the demo did not start. Ends the demo with the supervisor's own exit code."""
+    """The supervisor did not start and did not say why."""
 
-    def __init__(self, log_text: str, exit_code: int | None) -> None:
-        super().__init__(log_text or "The supervisor did not start and did not say why.")
-        self.exit_code = exit_code or FAILED  # type: ignore[misc]  # a class attribute of other errors
+    @classmethod
+    def with_log(cls, log_text: str, exit_code: int | None) -> Self:
+        """With what the supervisor said. Ends the demo with the supervisor's own exit code."""
+        error = cls(log_text or None)
+        error.exit_code = exit_code or FAILED  # type: ignore[misc]  # a class attribute of other errors
+        return error
 
 
 def play(*, redis_url: str | None, port: int | None, keep: bool, as_json: bool) -> int:
@@ -142,7 +145,7 @@ def _supervisor(url: str, names: cars.RunNames, work: Path) -> Iterator[None]:
     with processes.ReadySocket(ready_path) as ready, processes.running(command, log_path, environment) as process:
         if not ready.wait(process):
             log_text = log_path.read_text(errors="replace").strip().removeprefix("rta-supervisor: ")
-            raise SupervisorFailed(log_text, process.returncode)
+            raise SupervisorFailed.with_log(log_text, process.returncode)
         yield
 
 

@@ -5,12 +5,14 @@ Catalogue and archive stay in the state directory: the next run shows the sessio
 
 import contextlib
 import datetime as dt
+import fcntl
 import os
+import select
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,13 +33,26 @@ def watch(state: Path) -> int:
     """Runs until it is interrupted, and gives the exit code."""
     console = Console()
     state.mkdir(parents=True, exist_ok=True)
-    environment = _environment(state.absolute())
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        return _watch(state.absolute(), environment, console)
-    except KeyboardInterrupt:
-        console.print("interrupted: everything that was started is stopped; nothing new is in the archive")
-        return 128 + signal.SIGINT
+    with _locked(state):
+        environment = _environment(state.absolute())
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            return _watch(state.absolute(), environment, console)
+        except KeyboardInterrupt:
+            console.print("interrupted: everything that was started is stopped; nothing new is in the archive")
+            return 128 + signal.SIGINT
+
+
+@contextlib.contextmanager
+def _locked(state: Path) -> Iterator[None]:
+    """One run at a time has a catalogue: the supervisor of another one would take its open sessions for abandoned."""
+    with (state / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            reason = f"another one plays in {state}. End it first, or name another directory after --watch"
+            raise DemoFailed(reason=reason) from None
+        yield
 
 
 def _watch(state: Path, environment: Mapping[str, str], console: Console) -> int:
@@ -47,12 +62,14 @@ def _watch(state: Path, environment: Mapping[str, str], console: Console) -> int
         page = f"http://{LOOPBACK}:{environment['RTA_HTTP__PORT']}/ui"
         console.print(f"[bold]viewer[/]      {viewer}", highlight=False)
         console.print(f"[bold]operators[/]   {page}", highlight=False)
-        for command in ("run", "gateway"):
+        sockets = [
             stack.enter_context(_service(command, redis_server.url, state, environment))
+            for command in ("run", "gateway")
+        ]
         run = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
         with _recorder(redis_server.url, run, state, environment) as recorder:
             console.print("[bold]cars[/]        three of them drive; Ctrl-C ends it and archives their sessions")
-            _wait(recorder, state)
+            wait_for_cars(recorder, sockets, state)
             console.print("[bold]closing[/]     the sessions")
             _stop(recorder)
         return _archive(redis_server.url, state, environment, console)
@@ -78,8 +95,8 @@ def _port(preferred: int) -> int:
 
 
 @contextlib.contextmanager
-def _service(command: str, url: str, state: Path, environment: Mapping[str, str]) -> Iterator[None]:
-    """A supervisor or a gateway that is ready, until the block ends."""
+def _service(command: str, url: str, state: Path, environment: Mapping[str, str]) -> Iterator[processes.ReadySocket]:
+    """A supervisor or a gateway that is ready, until the block ends: the socket on which it says how it is."""
     log_path = state / f"{command}.log"
     arguments = [sys.executable, "-m", "rta_supervisor", command, "--redis-url", url]
     # The path of a unix socket is short, and that of the state directory may be long.
@@ -89,8 +106,8 @@ def _service(command: str, url: str, state: Path, environment: Mapping[str, str]
         variables = {**environment, "NOTIFY_SOCKET": str(ready_path)}
         process = stack.enter_context(processes.running(arguments, log_path, variables))
         if not ready.wait(process):
-            raise SupervisorFailed(tail(log_path), process.returncode)
-        yield
+            raise SupervisorFailed.with_log(tail(log_path), process.returncode)
+        yield ready
 
 
 @contextlib.contextmanager
@@ -104,14 +121,20 @@ def _recorder(url: str, run: str, state: Path, environment: Mapping[str, str]) -
         yield process
 
 
-def _wait(recorder: "subprocess.Popen[bytes]", state: Path) -> None:
-    """Waits for Ctrl-C. Raises where the cars end by themselves."""
+def wait_for_cars(recorder: "subprocess.Popen[bytes]", sockets: Sequence[processes.ReadySocket], state: Path) -> None:
+    """Waits for Ctrl-C, and takes what the services say meanwhile. Raises where the cars end by themselves."""
     with contextlib.suppress(KeyboardInterrupt):
         assert recorder.stdout is not None
-        for line in recorder.stdout:
-            event = msgspec.json.decode(line)["event"]
-            raise DemoFailed(reason=f"the cars stopped by themselves ({event}).\n{tail(state / 'cars.log')}")
-        raise DemoFailed(reason=f"the cars ended. The end of their log:\n{tail(state / 'cars.log')}")
+        cars = recorder.stdout.fileno()
+        services = {service.fileno(): service for service in sockets}
+        readable: list[int] = []
+        while cars not in readable:
+            readable, _, _ = select.select([cars, *services], [], [])
+            for number in services.keys() & readable:
+                services[number].take()
+        line = recorder.stdout.readline()
+        event = f" ({msgspec.json.decode(line)['event']})" if line else ""
+        raise DemoFailed(reason=f"the cars stopped by themselves{event}.\n{tail(state / 'cars.log')}")
 
 
 def _stop(recorder: "subprocess.Popen[bytes]") -> None:

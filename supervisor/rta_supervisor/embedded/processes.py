@@ -67,6 +67,15 @@ class ReadySocket:
                     return True
         return False
 
+    def fileno(self) -> int:
+        """For `select`: what a process says once it is ready has to be taken, or its messages fail."""
+        return self._socket.fileno()
+
+    def take(self) -> None:
+        """Takes one message."""
+        with contextlib.suppress(TimeoutError):
+            self._socket.recv(MESSAGE_MAX_BYTES)
+
     def __enter__(self) -> Self:
         return self
 

@@ -10,11 +10,10 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rta_supervisor.gateway.access.control import AccessMiddleware, grant_of
-from rta_supervisor.gateway.live import stream_path
 from rta_supervisor.gateway.parts import GatewayParts
 from rta_supervisor.gateway.rest import routes as rest_routes
 from rta_supervisor.gateway.viewer import routes as viewer_routes
@@ -54,16 +53,11 @@ def _basic_routes(parts: GatewayParts) -> list[BaseRoute]:
         lines = msgspec.to_builtins(parts.live.viewers.lines(grant_of(request)))
         return JSONResponse({"viewers": lines}, headers={"Cache-Control": "no-store"})
 
-    async def no_upgrade(_: Request) -> Response:
-        sentence = f"This is a WebSocket: ask for an upgrade with the sub-protocol {stream_path.SUBPROTOCOL}.\n"
-        return PlainTextResponse(sentence, 400)
-
     return [
         Route("/health", health),
         Route("/metrics", metrics),
         Route("/viewers", viewers),
         Route("/rta/v2/info", info),
-        Route(stream_path.ROUTE, no_upgrade),
     ]
 
 

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from rta_supervisor.diagnostics import counters
 from rta_supervisor.gateway.counts import GatewayCounts
 from rta_supervisor.observe.health import Health
-from rta_supervisor.observe.metric_families import counter, gauge, histogram
+from rta_supervisor.observe.metric_families import counter, gauge, histogram, histograms
 from rta_wire import __version__
 
 Gauges = Callable[[], Iterable[tuple[str, str, float]]]
@@ -76,4 +76,6 @@ class GatewayCollector(Collector):
     def _rest(self) -> Iterator[Metric]:
         requests = {(endpoint, str(status)): number for (endpoint, status), number in self._counts.requests.items()}
         yield counter("rta_gateway_requests", "Requests of REST.", requests, "endpoint", "status")
+        times_text = "How long requests of REST took until their answer began."
+        yield histograms("rta_gateway_request_seconds", times_text, self._counts.request_s, "endpoint")
         yield gauge("rta_gateway_index_bytes", "Memory of the time indexes of sessions.", self._counts.index_bytes)

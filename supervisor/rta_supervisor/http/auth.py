@@ -56,7 +56,8 @@ class AuthMiddleware:
         return response
 
 
-def location_without_token(path: str, query: str) -> str:
-    """Where to ask again without the token: on this host. A path that began with two slashes would name another one."""
+def location_without_token(path: str, query: str, *, safe: str = "/") -> str:
+    """Where to ask again without the token: on this host. A path that began with two slashes would name another one.
+    `safe`: what is not encoded in it."""
     rest = urlencode([(name, value) for name, value in parse_qsl(query) if name != QUERY])
-    return "/" + quote(path.lstrip("/\\")) + (f"?{rest}" if rest else "")
+    return "/" + quote(path.lstrip("/\\"), safe=safe) + (f"?{rest}" if rest else "")

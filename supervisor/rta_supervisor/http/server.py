@@ -42,9 +42,13 @@ def listen(config: ServerSettings) -> socket.socket:
     address = f"{config.host}:{config.port}"
     try:
         [(family, _, _, _, socket_address), *_] = socket.getaddrinfo(config.host, config.port, type=socket.SOCK_STREAM)
-        return socket.create_server(socket_address[:2], family=family, backlog=BACKLOG)
+        listener = socket.create_server(socket_address[:2], family=family, backlog=BACKLOG)
     except OSError as error:
         raise errors.AddressInUse(address=address, reason=error.strerror or str(error)) from error
+    # Accepted connections inherit it. asyncio leaves it unset on them, and a small frame would wait up to 40 ms for the
+    # acknowledgement of the one before.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def max_connections(wanted: int) -> int:

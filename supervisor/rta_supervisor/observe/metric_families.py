@@ -30,9 +30,20 @@ def gauge(name: str, text: str, value: float) -> Metric:
 
 
 def histogram(name: str, text: str, values: counters.Histogram) -> Metric:
+    return HistogramMetricFamily(name, text, buckets=_buckets(values), sum_value=values.sum)
+
+
+def histograms(name: str, text: str, series: Mapping[str, counters.Histogram], label: str) -> Metric:
+    family = HistogramMetricFamily(name, text, labels=(label,))
+    for value, values in series.items():
+        family.add_metric((value,), _buckets(values), values.sum)
+    return family
+
+
+def _buckets(values: counters.Histogram) -> list[tuple[str, float]]:
     buckets: list[tuple[str, float]] = []
     count = 0
     for bound, bucket_count in zip((*values.bounds, float("inf")), values.counts, strict=True):
         count += bucket_count
         buckets.append(("+Inf" if bound == float("inf") else str(bound), count))
-    return HistogramMetricFamily(name, text, buckets=buckets, sum_value=values.sum)
+    return buckets

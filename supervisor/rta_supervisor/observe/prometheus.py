@@ -144,7 +144,7 @@ def _publishing(counts: counters.Counts) -> Iterator[Metric]:
     status = counts.publish_status
     for name, text, field in (
         ("rta_publish_waiting_sessions", "Sessions with unpublished changes.", "waiting"),
-        ("rta_publish_oldest_seconds", "Age of the oldest unpublished change.", "oldest_s"),
+        ("rta_publish_oldest_seconds", "Age of the oldest unpublished change.", "oldest_now_s"),
         ("rta_publish_refused_sessions", "Sessions that the service refuses.", "refused"),
         ("rta_publish_period_seconds", "How often time ranges are published.", "period_s"),
     ):

@@ -28,6 +28,9 @@ from rta_wire import day_streams, entry_ids, keys
 from rta_wire.session import State
 from rta_wire.stream import cold_index, source_cursor
 
+INFOS_PER_CALL: Final = 20
+"""Streams in one round trip: Redis replies with the first and the last entry of each, which writers choose."""
+
 _SESSION_FIELDS: Final = (
     keys.STREAM_NAME,
     keys.STREAM_SESSION_ID,
@@ -132,7 +135,7 @@ class RedisQueries:
         for session in sessions:
             if not session.state.is_closed:
                 open_sessions[session.stream] = open_sessions.get(session.stream, 0) + 1
-        infos = await paging.map_pages(names, self._read_infos)
+        infos = await paging.map_pages(names, self._read_infos, size=INFOS_PER_CALL)
         memory = await stream_memory.read(self._link, [keys.stream(name) for name in names])
         cold = await self._cold_extents()
         streams = [

@@ -106,7 +106,6 @@ class Sampler:
         """Live sessions by state; the open ones are counted by principal too. Reads states and principals alone, which
         is less than their summaries need."""
         names = self._config.keys
-        self._open_sessions.begin_count()
         identities = await session_index.live_identities(self._link, names)
         counts = dict.fromkeys((state.value for state in (State.WAITING, State.OPEN)), 0)
         principals: dict[str, str] = {}
@@ -120,7 +119,7 @@ class Sampler:
                     if principal is not None and not State(state.decode()).is_closed:
                         # One text for all sessions of a principal.
                         principals[identity] = sys.intern(principal.decode())
-        self._open_sessions.finish_count(principals)
+        self._open_sessions.take_over_count(principals)
         return counts
 
     async def _read_memory(self, names: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:

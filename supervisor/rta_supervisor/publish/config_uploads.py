@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 import anyio
+import msgspec
 
 from rta_supervisor.diagnostics import log
 from rta_supervisor.publish.toolkit_client import CallFailed, CallRefused, SessionMissing, ToolkitClient
@@ -17,6 +18,17 @@ MISSING_PAUSE_S: Final = 30.0
 
 ConfigSource = Callable[[str], Awaitable[bytes | None]]
 """Gives a configuration by its identifier; None where there is none."""
+
+
+class EnsuredConfigs(msgspec.Struct, frozen=True):
+    """What came of configurations that sessions are bound to; those in none of the three are stored."""
+
+    failed: dict[str, str]
+    """Those that could not be stored now, with the reason: a session that is bound to one of them has to wait."""
+    unreached: set[str]
+    """Those for which there was no time."""
+    missing: set[str]
+    """Those that nobody has. They keep no session waiting: another program may publish them."""
 
 
 class ConfigUploads:
@@ -37,41 +49,53 @@ class ConfigUploads:
         self._known: set[str] = set()
         self._missing: dict[str, float] = {}
         self.stored = 0
+        self.problem = ""
+        """Why the service is left alone; empty while it takes calls."""
         self._log = log.get()
 
     def forget(self) -> None:
-        """Ask the service again for every configuration: it was away, and may have lost some."""
+        """Ask the service again for every configuration: it was away, and may have lost some, or take one that it
+        refused."""
         self._known.clear()
         self._missing.clear()
 
-    async def ensure(self, identifiers: Iterable[str]) -> dict[str, str]:
-        """Store what the service does not have. Gives those that could not be stored now, with the reason: a session
-        that is bound to one of them has to wait.
-
-        One that nobody has keeps no session waiting: another program may publish it.
-        """
+    async def ensure(self, identifiers: Iterable[str], until_s: float) -> EnsuredConfigs:
+        """Store what the service does not have, one after the other, until a time."""
+        outcome = EnsuredConfigs({}, set(), set())
         if not self._client.has_config_service:
-            return {}
-        failed: dict[str, str] = {}
-        now_s = anyio.current_time()
+            return outcome
         for identifier in dict.fromkeys(identifiers):
-            if identifier in self._known or self._missing.get(identifier, 0.0) > now_s:
+            now_s = anyio.current_time()
+            if identifier in self._known:
                 continue
-            if self._breaker.wait_s(now_s) > 0:
-                failed[identifier] = "the Config Service is left alone for a while"
-                continue
-            try:
-                await self._store(identifier)
-            except (CallFailed, SessionMissing) as error:
-                failed[identifier] = f"configuration {identifier!r}: {error}"
-                if self._breaker.record_failure(anyio.current_time()):
-                    self._log.warning("publish_paused", service="config", reason=str(error))
+            if self._missing.get(identifier, 0.0) > now_s:
+                outcome.missing.add(identifier)
+            elif self._breaker.wait_s(now_s) > 0:
+                outcome.failed[identifier] = f"it is left alone for a while. {self.problem}"
+            elif now_s > until_s:
+                outcome.unreached.add(identifier)
             else:
-                if self._breaker.record_success():
-                    self._log.info("publish_resumed", service="config")
-        return failed
+                await self._try_store(identifier, outcome)
+        return outcome
 
-    async def _store(self, identifier: str) -> None:
+    async def _try_store(self, identifier: str, outcome: EnsuredConfigs) -> None:
+        try:
+            is_stored = await self._store(identifier)
+        except (CallFailed, SessionMissing) as error:
+            outcome.failed[identifier] = f"configuration {identifier!r}: {error}"
+            if self._breaker.record_failure(anyio.current_time()):
+                self.problem = f"Config Service: {error}"
+                self._log.warning("publish_paused", service="config", reason=str(error))
+            return
+        if not is_stored:
+            outcome.missing.add(identifier)
+        if self._breaker.record_success():
+            self.problem = ""
+            self.forget()
+            self._log.info("publish_resumed", service="config")
+
+    async def _store(self, identifier: str) -> bool:
+        """Store a configuration where the service does not have it. Gives whether there is one."""
         try:
             if not await self._client.has_config(identifier):
                 data = await self._source(identifier)
@@ -79,7 +103,7 @@ class ConfigUploads:
                     if identifier not in self._missing:
                         self._log.warning("publish_config_missing", config=identifier)
                     self._missing[identifier] = anyio.current_time() + MISSING_PAUSE_S
-                    return
+                    return False
                 await self._client.put_config(identifier, data)
                 self.stored += 1
                 self._log.info("publish_config_stored", config=identifier, bytes=len(data))
@@ -89,3 +113,4 @@ class ConfigUploads:
         if len(self._known) >= KNOWN_MAX:
             self._known.clear()
         self._known.add(identifier)
+        return True

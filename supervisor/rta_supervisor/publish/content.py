@@ -5,13 +5,13 @@ A description is always told as a whole, with what is absent cleared: it comes o
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 from google.protobuf import empty_pb2, wrappers_pb2
 
 from rta_supervisor.catalogue.publications.model import NOTHING_DELIVERED, DuePublication
-from rta_wire import errors
+from rta_wire import errors, limits
 from rta_wire.pb import session_service_pb2 as pb
 
 DETAILS: Final = ""
@@ -26,7 +26,7 @@ _HEARTBEAT: Final = pb.SessionUpdate(update_heartbeat=_EMPTY)
 
 class _Binding(msgspec.Struct):
     identifier: str
-    channelOffset: int = 0  # noqa: N815 - a name of the wire
+    channelOffset: Annotated[int, msgspec.Meta(ge=0, le=limits.CHANNEL_ID_MAX)] = 0  # noqa: N815 - a name of the wire
 
 
 class _Document(msgspec.Struct):
@@ -74,12 +74,12 @@ def parse(json: str) -> Description:
     return Description(document, digest(json))
 
 
-def described(due: DuePublication, description: Description, sequence: int) -> pb.CreateOrUpdateSessionRequest:
+def described(due: DuePublication, description: Description) -> pb.CreateOrUpdateSessionRequest:
     """The call that tells everything of a session: in whatever state the service has it, it is as the catalogue says
     afterwards. Raises `BadSessionJson` for values that the call has no room for."""
     document = description.document
     try:
-        request = pb.CreateOrUpdateSessionRequest(
+        return pb.CreateOrUpdateSessionRequest(
             identity=due.identity,
             create_if_not_exists=pb.NewSession(
                 state=due.state.number, timestamp=document.timestamp, identifier=document.identifier
@@ -90,23 +90,19 @@ def described(due: DuePublication, description: Description, sequence: int) -> p
                 pb.SessionUpdate(set_timestamp=document.timestamp),
                 pb.SessionUpdate(set_identifier=document.identifier),
                 *_property_updates(document),
-                *_detail_updates(description, due.categories),
+                *_detail_updates(description, sorted(due.categories)),
                 _binding_update(document),
                 pb.SessionUpdate(set_state=due.state.number),
             ],
         )
     except ValueError as error:
         raise errors.BadSessionJson(where="$", reason=str(error)) from error
-    request.sequence.value = sequence
-    return request
 
 
-def refreshed(due: DuePublication, sequence: int) -> pb.CreateOrUpdateSessionRequest:
+def refreshed(due: DuePublication) -> pb.CreateOrUpdateSessionRequest:
     """The call about a session whose description the service has: its time range where that grew, else a heartbeat."""
     update = pb.SessionUpdate(extend_time_range=_range(due)) if due.has_grown else _HEARTBEAT
-    request = pb.CreateOrUpdateSessionRequest(identity=due.identity, updates=[update])
-    request.sequence.value = sequence
-    return request
+    return pb.CreateOrUpdateSessionRequest(identity=due.identity, updates=[update])
 
 
 def _range(due: DuePublication) -> pb.TimeRange:
@@ -147,7 +143,8 @@ def _property_updates(document: _Document) -> Iterator[pb.SessionUpdate]:
 def _detail_updates(description: Description, told: Iterable[str]) -> Iterator[pb.SessionUpdate]:
     """Details of every category, and none in those that the service may have and the session does not."""
     groups = description.document.extDetails or {}
-    by_category = {DETAILS: description.document.details, **groups}
+    # A group without a name would take the place of the details.
+    by_category = {**groups, DETAILS: description.document.details}
     for category in dict.fromkeys((*by_category, *told)):
         raw = bytes(by_category.get(category, msgspec.Raw(_NULL)))
         json = NO_DETAILS if raw.strip() == _NULL else raw.decode()

@@ -11,14 +11,13 @@ import anyio
 
 from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.catalogue.publications import table
-from rta_supervisor.catalogue.publications.model import Delivery, DuePublication, RefusedPublication
-from rta_supervisor.control import dead_letters
-from rta_supervisor.control.dead_letters import NewLetter
+from rta_supervisor.catalogue.publications.model import DuePublication, RefusedPublication
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import Clock, now_ms
-from rta_supervisor.publish import server_functions
 from rta_supervisor.publish.calls import RoundOutcome, SessionCall
 from rta_supervisor.publish.config_uploads import ConfigUploads
+from rta_supervisor.publish.refused_calls import RefusedCalls
+from rta_supervisor.publish.sequence import CallSequence, LastSequence
 from rta_supervisor.publish.toolkit_client import CallFailed, CallRefused, SessionMissing, ToolkitClient
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
@@ -37,9 +36,6 @@ FIRST_RETRY_S: Final = 1.0
 RETRY_MAX_S: Final = 60.0
 LOOKBACK_MS: Final = 10 * 60 * 1000
 """How long after it was read from Redis the row of a closed session may come into the catalogue."""
-
-REFUSED: Final = "PublishRefused"
-"""The code of the dead letter of a call that will never work."""
 
 
 class Publisher:
@@ -64,6 +60,8 @@ class Publisher:
         self._configs = configs
         self._catalogue_name = catalogue_name or catalogue.name
         self._clock = clock
+        self._sequence = CallSequence(link, config.keys, self._publications, self._catalogue_name)
+        self._refused = RefusedCalls(link, config)
         self.breaker = Breaker(failures=config.publish.breaker_failures, open_s=config.publish.breaker_open_s)
         self.problem = ""
         """Why the service is left alone, or was when it failed last."""
@@ -72,10 +70,15 @@ class Publisher:
         self._closed_since_ms: int | None = None
         self._log = log.get()
 
-    async def run_round(self, period_s: float) -> bool:
+    async def last_sequence(self) -> LastSequence:
+        """What a round begins with: of those that begin with the same one, the first tells something."""
+        return await self._sequence.last()
+
+    async def run_round(self, period_s: float, last_sequence: LastSequence) -> bool:
         """Note what has changed and tell what is due. Gives whether there is more to tell at once.
 
-        `period_s`: how often the time range of a session is told.
+        `period_s`: how often the time range of a session is told. `last_sequence`: as it was before the lease was
+        looked at; where another publisher has told something since, this one tells nothing.
         """
         await self._note()
         if self.breaker.wait_s(anyio.current_time()) > 0:
@@ -87,7 +90,7 @@ class Publisher:
             limit=ROUND_MAX + len(self._retry_at_s),
         )
         due = self._without_paused(found)
-        is_cut = bool(due) and await self._tell(due)
+        is_cut = bool(due) and await self._tell(due, last_sequence)
         return (is_cut or len(due) >= ROUND_MAX) and not self.breaker.is_open
 
     async def _note(self) -> None:
@@ -126,6 +129,7 @@ class Publisher:
             await self._publications.retry_refused()
         await self._publications.retry(named, at_ms=self._clock())
         self._resume()
+        self._configs.forget()
         await self._link.do("XDEL", key, *(entry_id for entry_id, _ in entries))
         self._log.info("publish_retried", sessions=sorted(named), all_refused=b"" in identities)
 
@@ -134,13 +138,21 @@ class Publisher:
         now_s = anyio.current_time()
         return [one for one in found if self._retry_at_s.get(one.identity, 0.0) <= now_s][:ROUND_MAX]
 
-    async def _tell(self, due: Sequence[DuePublication]) -> bool:
+    async def _tell(self, due: Sequence[DuePublication], last_sequence: LastSequence) -> bool:
         """Tell what is due. Gives whether something is left because the round has taken long enough."""
-        sequence = await self._next_sequence()
-        outcome = RoundOutcome(sequence)
+        outcome = RoundOutcome()
+        await self._client.reconnect_if_stuck()
         calls = await self._prepared(due, outcome)
-        categories = {call.due.identity: call.categories for call in calls if call.categories != call.due.categories}
-        await self._publications.save_categories(categories)
+        # Before the sequence is taken: whoever takes the next one knows of them.
+        await self._publications.add_categories(
+            {call.due.identity: call.new_categories for call in calls if call.new_categories}
+        )
+        sequence = await self._sequence.take_next(last_sequence, at_ms=self._clock())
+        if sequence is None:
+            self._log.debug("publish_overtaken", sessions=len(calls))
+            return False
+        for call in calls:
+            call.request.sequence.value = sequence
         try:
             await self._call_all(calls, outcome)
         finally:
@@ -149,31 +161,28 @@ class Publisher:
                 await self._save(outcome)
         return outcome.is_cut
 
-    async def _next_sequence(self) -> int:
-        """Above every sequence that Redis or the catalogue knows. The time is a floor for where both were lost."""
-        floor = max(await self._publications.mark(table.SEQUENCE) + 1, self._clock())
-        names = self._config.keys
-        reply = await self._link.do(*server_functions.next_sequence(names, floor=floor, catalogue=self._catalogue_name))
-        sequence = int(reply)
-        await self._publications.raise_mark(table.SEQUENCE, sequence)
-        return sequence
-
     async def _prepared(self, due: Sequence[DuePublication], outcome: RoundOutcome) -> list[SessionCall]:
         """The calls that can be made now: configurations are stored first."""
         calls: list[SessionCall] = []
         for one in due:
             try:
-                calls.append(SessionCall(one, outcome.sequence))
+                calls.append(SessionCall(one))
             except errors.BadSessionJson as error:
-                await self._refuse(one, str(error), one.json.encode(errors="replace"), outcome)
-        failed = await self._configs.ensure(identifier for call in calls for identifier in call.configs)
+                message = one.json.encode(errors="replace")
+                outcome.refusals.append(RefusedPublication(one, str(error), message))
+        until_s = anyio.current_time() + ROUND_S
+        configs = await self._configs.ensure((name for call in calls for name in call.configs), until_s)
         ready: list[SessionCall] = []
         for call in calls:
-            reason = next((failed[identifier] for identifier in call.configs if identifier in failed), None)
-            if reason is None:
-                ready.append(call)
+            if not configs.unreached.isdisjoint(call.configs):
+                outcome.is_cut = True
+            elif reasons := [configs.failed[name] for name in call.configs if name in configs.failed]:
+                self._postpone(call.due.identity, reasons[0])
             else:
-                self._postpone(call.due.identity, reason)
+                ready.append(call)
+                if not configs.missing.isdisjoint(call.configs):
+                    # Without a digest it is told again with the next time range or heartbeat, and they are looked for.
+                    call.digest = ""
         return ready
 
     async def _call_all(self, calls: Sequence[SessionCall], outcome: RoundOutcome) -> None:
@@ -211,7 +220,7 @@ class Publisher:
                 self._log.warning("publish_paused", service="session", reason=str(error))
             return
         except CallRefused as error:
-            await self._refuse(due, str(error), call.request.SerializeToString(), outcome)
+            outcome.refusals.append(RefusedPublication(due, str(error), call.request.SerializeToString()))
         except SessionMissing as error:
             # It has lost the session, or somebody has removed it there.
             counters.counts.publications["failed"] += 1
@@ -221,9 +230,7 @@ class Publisher:
             counters.counts.publications[call.kind] += 1
             self._attempts.pop(due.identity, None)
             self._retry_at_s.pop(due.identity, None)
-            outcome.deliveries.append(
-                Delivery(due, outcome.sequence, call.digest, call.told_categories, at_ms=self._clock())
-            )
+            outcome.deliveries.append(call.delivered(self._clock()))
         if self.breaker.record_success():
             self._log.info("publish_resumed", service="session")
             self._resume()
@@ -241,32 +248,9 @@ class Publisher:
         self._retry_at_s[identity] = anyio.current_time() + pause_s
         self._log.debug("publish_failed", session=identity, attempt=attempt, reason=reason, retry_s=round(pause_s, 1))
 
-    async def _refuse(self, due: DuePublication, reason: str, message: bytes, outcome: RoundOutcome) -> None:
-        """Keep a call that will never work among the dead letters."""
-        counters.counts.publications["refused"] += 1
-        counters.counts.dead_letters[REFUSED] += 1
-        self._log.error("publish_refused", session=due.identity, principal=due.principal, reason=reason)
-        await self._bury(
-            due.principal, due.identity, f"The Session Service refuses session {due.identity!r}: {reason}", message
-        )
-        outcome.refusals.append(RefusedPublication(due, reason))
-
-    async def refuse_config(self, identifier: str, reason: str) -> None:
-        """Keep a configuration that the Config Service will never take among the dead letters."""
-        counters.counts.publications["refused"] += 1
-        counters.counts.dead_letters[REFUSED] += 1
-        self._log.error("publish_refused", config=identifier, reason=reason)
-        await self._bury(
-            "publish", identifier, f"The Config Service refuses configuration {identifier!r}: {reason}", b""
-        )
-
-    async def _bury(self, owner: str, entry: str, reason: str, message: bytes) -> None:
-        source = self._config.keys.publishing()
-        await dead_letters.add_letter(
-            self._link, self._config, NewLetter(owner, source, entry, REFUSED, reason, message)
-        )
-
     async def _save(self, outcome: RoundOutcome) -> None:
         await self._publications.save_deliveries(outcome.deliveries)
+        for refusal in outcome.refusals:
+            await self._refused.add_session(refusal)
         await self._publications.save_refusals(outcome.refusals)
         await self._publications.forget(outcome.lost)

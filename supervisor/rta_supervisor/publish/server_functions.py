@@ -9,6 +9,9 @@ PUBLISH_TTL_S: Final = 30 * 24 * 3600
 """How long it is known what was published last, after the last supervisor that published."""
 
 
-def next_sequence(names: keys.Keys, *, floor: int, catalogue: str) -> commands.Command:
-    """A sequence above all that were given out, and not below a floor. `catalogue`: that is published from."""
-    return ("FCALL", "rtas_publish_next_1", 1, names.publishing(), floor, catalogue, PUBLISH_TTL_S)
+def next_sequence(names: keys.Keys, *, last: bytes, floor: int, catalogue: str) -> commands.Command:
+    """A sequence above all that were given out, and not below a floor; none where `last` is not the last one.
+
+    `catalogue`: that is published from.
+    """
+    return ("FCALL", "rtas_publish_next_1", 1, names.publishing(), last, floor, catalogue, PUBLISH_TTL_S)

@@ -28,11 +28,17 @@ class PublishStatus(msgspec.Struct, frozen=True):
     """How long ago the service was told last of the session that waits longest."""
     refused: int
     problem: str
-    """Why the Session Service is left alone; empty while it takes calls."""
+    """Why the Session Service, or else the Config Service, is left alone; empty while both take calls."""
 
     @property
     def is_stale(self) -> bool:
         return now_ms() - self.at_ms > STALE_S * 1000
+
+    @property
+    def oldest_now_s(self) -> float:
+        """The age of the oldest unpublished change. It goes on growing while nothing can be published, as without the
+        catalogue, and no newer status comes."""
+        return self.oldest_s + (max(0, now_ms() - self.at_ms) / 1000 if self.is_stale else 0.0)
 
 
 def write(names: keys.Keys, status: PublishStatus) -> list[commands.Command]:

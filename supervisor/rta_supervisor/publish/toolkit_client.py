@@ -25,12 +25,19 @@ PIECE_BYTES: Final = 1024 * 1024
 NEVER: Final = frozenset({"INVALID_ARGUMENT", "OUT_OF_RANGE"})
 """Status codes of a call that would fail however often it is repeated."""
 
+TOO_LATE: Final = "DEADLINE_EXCEEDED"
+"""The status code of a call without an answer."""
+
+CLOSE_ROOM_S: Final = 1.0
+
 _OPTIONS: Final = (
     # The publisher repeats calls itself; the library would keep each one for that. It takes a tenth of a call's time.
     ("grpc.enable_retries", 0),
     # A service that was away is found within a second.
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 1000),
+    # Another channel has connections of its own.
+    ("grpc.use_local_subchannel_pool", 1),
 )
 
 
@@ -53,26 +60,36 @@ class ToolkitClient:
         import grpc.aio  # noqa: PLC0415 - the extra `publish`
 
         self._error: type[grpc.aio.AioRpcError] = grpc.aio.AioRpcError
+        self._config = config
         self._timeout_s = config.timeout_s
         token = config.bearer_token()
         self._metadata = (("authorization", f"Bearer {token}"),) if token else None
-        credentials = config.root_certificates()
-        addresses = dict.fromkeys(address for address in (config.session_address, config.config_address) if address)
-        self._channels: dict[str, Any] = {
+        self._credentials = grpc.ssl_channel_credentials(config.root_certificates()) if config.tls else None
+        self.has_config_service = bool(config.config_address)
+        self._is_stuck = False
+        self._channels: dict[str, Any] = {}
+        self._connect()
+
+    def _connect(self) -> None:
+        """Make new channels, which connect at the next calls."""
+        import grpc.aio  # noqa: PLC0415 - the extra `publish`
+
+        addresses = (self._config.session_address, self._config.config_address)
+        self._channels = {
             address: grpc.aio.insecure_channel(address, options=_OPTIONS)
-            if not config.tls
-            else grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(credentials), options=_OPTIONS)
-            for address in addresses
+            if self._credentials is None
+            else grpc.aio.secure_channel(address, self._credentials, options=_OPTIONS)
+            for address in dict.fromkeys(addresses)
+            if address
         }
-        sessions = self._channels[config.session_address]
+        sessions = self._channels[self._config.session_address]
         self._update = sessions.unary_unary(
             f"/{SESSION_SERVICE}/CreateOrUpdateSession",
             request_serializer=session_service_pb2.CreateOrUpdateSessionRequest.SerializeToString,
             response_deserializer=empty_pb2.Empty.FromString,
         )
-        self.has_config_service = bool(config.config_address)
         if self.has_config_service:
-            self._prepare_config_calls(self._channels[config.config_address])
+            self._prepare_config_calls(self._channels[self._config.config_address])
 
     def _prepare_config_calls(self, channel: Any) -> None:
         self._has = channel.unary_unary(
@@ -112,7 +129,20 @@ class ToolkitClient:
         try:
             return await method(request, timeout=self._timeout_s, metadata=self._metadata)
         except self._error as error:
+            self._is_stuck |= error.code().name == TOO_LATE
             raise _meaning(error.code().name, error.details() or "") from error
+
+    async def reconnect_if_stuck(self) -> None:
+        """Connect anew where a call got no answer in time: what is between us and the service may have forgotten the
+        connection, which this host would not notice for a quarter of an hour, or ever."""
+        if not self._is_stuck:
+            return
+        self._is_stuck = False
+        old = self._channels
+        self._connect()
+        for channel in old.values():
+            # A call that another task makes meanwhile ends at its own deadline.
+            await channel.close(self._timeout_s + CLOSE_ROOM_S)
 
     async def close(self) -> None:
         for channel in self._channels.values():
@@ -120,7 +150,8 @@ class ToolkitClient:
 
 
 def _meaning(code: str, details: str) -> Exception:
-    reason = f"{code}: {quoting.cut(details)}" if details else code
+    # A database takes no NUL in a text, and a terminal should not take other control characters.
+    reason = f"{code}: {quoting.printable(quoting.cut(details))}" if details else code
     if code in NEVER:
         return CallRefused(reason)
     return SessionMissing(reason) if code == "NOT_FOUND" else CallFailed(reason)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import anyio
+import redis.exceptions
 
 from rta_supervisor.catalogue import factory
 from rta_supervisor.catalogue.interface import Catalogue
@@ -25,10 +26,13 @@ from rta_supervisor.publish import status, worker_connection
 from rta_supervisor.publish.config_uploads import ConfigSource, ConfigUploads
 from rta_supervisor.publish.pace import Pace
 from rta_supervisor.publish.publisher import Publisher
+from rta_supervisor.publish.refused_calls import RefusedCalls
+from rta_supervisor.publish.sequence import LastSequence
 from rta_supervisor.publish.status import PublishStatus
 from rta_supervisor.publish.toolkit_client import ToolkitClient
 from rta_supervisor.publish.worker_connection import WorkerJob, WorkerReports
 from rta_supervisor.settings import redaction, reload
+from rta_supervisor.transport import failures
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_supervisor.transport.link import Link
 from rta_supervisor.webhooks.breaker import Breaker
@@ -59,7 +63,7 @@ class PublishLoop:
         self._reports = reports
         self._client = ToolkitClient(config.publish)
         breaker = Breaker(failures=config.publish.breaker_failures, open_s=config.publish.breaker_open_s)
-        self._configs = ConfigUploads(self._client, source, breaker, self._refuse_config)
+        self._configs = ConfigUploads(self._client, source, breaker, RefusedCalls(link, config).add_config)
         host = "" if catalogue.is_shared else f"{socket.gethostname()}:"
         self._publisher = Publisher(
             link, catalogue, config, self._client, self._configs, catalogue_name=f"{host}{catalogue.name}"
@@ -79,11 +83,17 @@ class PublishLoop:
             while True:
                 started_s = time.monotonic()
                 try:
+                    # In this order: whoever has the lease next takes a later sequence than this one reads here.
+                    last_sequence = await self._publisher.last_sequence()
                     if not await self._has_lease():
                         return
-                    has_more = await self._round()
+                    has_more = await self._round(last_sequence)
                     # At even times, however long a round takes: pauses must not make it late without anybody noticing.
                     pause_s = 0.0 if has_more else max(0.0, started_s + self._tick_s - time.monotonic())
+                except redis.exceptions.ResponseError as error:
+                    # Somebody has put something else in place of a key of ours, or has taken rights away.
+                    self._log_failure(failures.to_rta_error(self._link.config.url, error))
+                    pause_s = OUTAGE_PAUSE_S
                 except (*RETRIABLE_ERRORS, errors.RtaError) as error:
                     self._log_failure(error)
                     pause_s = OUTAGE_PAUSE_S
@@ -98,9 +108,9 @@ class PublishLoop:
         owner = await self._link.do("GET", self._keys.lease(DUTY))
         return owner is None or owner.decode() == self._node_id
 
-    async def _round(self) -> bool:
+    async def _round(self, last_sequence: LastSequence) -> bool:
         started_s = time.monotonic()
-        has_more = await self._publisher.run_round(self._pace.period_s)
+        has_more = await self._publisher.run_round(self._pace.period_s, last_sequence)
         self._busy_s += time.monotonic() - started_s
         if self._is_failing:
             self._is_failing = False
@@ -129,7 +139,7 @@ class PublishLoop:
             waiting=backlog.waiting,
             oldest_s=0.0 if backlog.since_ms is None else max(0, at_ms - backlog.since_ms) / 1000,
             refused=backlog.refused,
-            problem=self._publisher.problem,
+            problem=self._publisher.problem or self._configs.problem,
         )
         await self._link.do_in_order(status.write(self._keys, current))
         self._reports.send_figures(counters.counts.publications, self._configs.stored, current)
@@ -140,23 +150,26 @@ class PublishLoop:
             self._is_failing = True
             self._log.warning("publish_interrupted", error=str(error))
 
-    async def _refuse_config(self, identifier: str, reason: str) -> None:
-        await self._publisher.refuse_config(identifier, reason)
-
 
 async def _run(job: WorkerJob, connection: socket.socket, reports: WorkerReports) -> None:
+    failure: errors.RtaError | None = None
     link = Link(job.settings.redis)
     catalogue = factory.create(job.settings)
     configs = ConfigStore(link, job.settings.keys, catalogue)
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(follow_supervisor, job, connection, group.cancel_scope)
-            await PublishLoop(link, catalogue, job, configs.get, reports).run()
+            try:
+                await PublishLoop(link, catalogue, job, configs.get, reports).run()
+            except errors.RtaError as error:
+                failure = error  # raised outside of the group, which would wrap it
             group.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
             await catalogue.close()
             await link.close()
+    if failure is not None:
+        raise failure
 
 
 async def follow_supervisor(job: WorkerJob, connection: socket.socket, scope: anyio.CancelScope) -> None:

@@ -26,13 +26,16 @@ from rta_supervisor.settings import settings
 from rta_supervisor.transport import function_loader, scanning
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS, classify, is_key_specific
 from rta_supervisor.transport.link import Link
-from rta_supervisor.transport.paging import PAGE_SIZE, pages
+from rta_supervisor.transport.paging import PAGE_SIZE, map_pages, pages
 from rta_wire import errors, keys, redis_url
 from rta_wire.session import State
 from rta_wire.stream import cold_index
 
 AWAY_PAUSE_S: Final = 0.2
 """Between two checks while Redis is away: a loss is found soon after Redis, or its successor, is back."""
+
+TAILS_PER_CALL: Final = 50
+"""Last entries of streams in one round trip: writers choose how large they are."""
 
 SESSION_ID_MAX_DIGITS: Final = 12
 """Of a stream session id in a stream that is believed. Writers write it, and a very high one would leave no ids."""
@@ -199,7 +202,11 @@ class Recovery:
         """Raise the counter of session ids to the highest that was ever used: ids never repeat, not even those of
         sessions of which only entries in streams are left."""
         streams = [raw.decode() for raw in await scanning.read_set(self._link, keys.STREAMS)]
-        tails = await self._link.try_all([("XREVRANGE", keys.stream(name), "+", "-", "COUNT", 1) for name in streams])
+        tails = await map_pages(
+            streams,
+            lambda page: self._link.try_all([("XREVRANGE", keys.stream(name), "+", "-", "COUNT", 1) for name in page]),
+            size=TAILS_PER_CALL,
+        )
         used = [_session_id_in(stream, tail) for stream, tail in zip(streams, tails, strict=True)]
         highest = max([floor, await self._highest_cold_session_id(), *used])
         try:

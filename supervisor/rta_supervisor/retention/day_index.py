@@ -13,6 +13,7 @@ from rta_supervisor.retention import server_functions
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import scanning
 from rta_supervisor.transport.link import Link
+from rta_supervisor.transport.paging import PAGE_SIZE, pages
 from rta_wire import day_streams, errors, keys
 
 
@@ -86,8 +87,8 @@ class DayIndex:
 
     async def track_streams(self, days: Collection[day_streams.Day]) -> None:
         """Have the trimming duty look at the streams of these days, whoever used them."""
-        if days:
-            scores = (argument for day in days for argument in (day.start_ms, day.stream))
+        for page in pages(list(days), PAGE_SIZE):
+            scores = (argument for day in page for argument in (day.start_ms, day.stream))
             await self._link.do("ZADD", self._keys.streams_used(), "NX", *scores)
 
     def _days_among(self, streams: Iterable[str]) -> list[day_streams.Day]:

@@ -84,6 +84,7 @@ class KeySweep:
         for key in facts:
             by_action.setdefault(key_sweep_rules.decide(key, self._config.session.open_ttl_s), []).append(key.name)
         await self._act(by_action)
+        await self._expire_replies([name for name in names if key_sweep_rules.is_reply(self._config.keys, name)])
         return all(cursor == b"0" for cursor in self._cursors)
 
     async def _next_names(self) -> list[str]:
@@ -134,8 +135,20 @@ class KeySweep:
             self.remove_later(name, "")
         for action in (SweepAction.EXPIRE, SweepAction.REMOVE, SweepAction.REMOVE_IN_PARTS):
             if names := by_action.get(action):
-                some = [_raw(name).decode(errors="replace")[:LOGGED_KEY_MAX_CHARS] for name in names[:LOGGED_KEYS]]
-                self._log.info("keys_swept", action=action.value, count=len(names), some=some)
+                self._log_swept(action, names)
+
+    async def _expire_replies(self, names: Sequence[str]) -> None:
+        """Give replies without a lifetime that of a reply. There are very many replies: nothing else is looked at."""
+        lifetimes_s = await self._link.do_all([("TTL", _raw(name)) for name in names])
+        endless = [name for name, ttl_s in zip(names, lifetimes_s, strict=True) if ttl_s == key_sweep_rules.NO_TTL]
+        ttl_s = self._config.control.reply_ttl_s
+        await self._link.do_all([("EXPIRE", _raw(name), ttl_s, "NX") for name in endless])
+        if endless:
+            self._log_swept(SweepAction.EXPIRE, endless)
+
+    def _log_swept(self, action: SweepAction, names: Sequence[str]) -> None:
+        some = [_raw(name).decode(errors="replace")[:LOGGED_KEY_MAX_CHARS] for name in names[:LOGGED_KEYS]]
+        self._log.info("keys_swept", action=action.value, count=len(names), some=some)
 
 
 def _raw(name: str) -> bytes:

@@ -1,4 +1,6 @@
-"""What becomes of a key that a writer made: marks, fences, staged bursts, manifests and members of groups. Pure."""
+"""What becomes of a key that a writer made: marks, fences, staged bursts, manifests, members of groups, and replies
+that it moved to another name. Pure.
+"""
 
 import enum
 import re
@@ -56,6 +58,12 @@ def is_of_writers(names: keys.Keys, name: str) -> bool:
     return name.startswith((*_stream_prefixes(names), names.members("")))
 
 
+def is_reply(names: keys.Keys, name: str) -> bool:
+    """Whether a key has the name of a reply. Supervisors write replies with a lifetime; moved to another name, as
+    readers of replies may, one has none."""
+    return name.startswith(names.reply(""))
+
+
 def gate_of(names: keys.Keys, name: str) -> str:
     """The gate of the session that a key belongs to; empty where its name does not say one."""
     for prefix in _stream_prefixes(names):
@@ -73,8 +81,10 @@ def is_fence(names: keys.Keys, name: str) -> bool:
 
 
 def scan_pattern(names: keys.Keys) -> str:
-    """A pattern for SCAN that matches every key of writers, and few others."""
-    words = [whole.removeprefix(names.prefix) for whole in (*_stream_prefixes(names), names.members(""))]
+    """A pattern for SCAN that matches every key of writers and every reply, and few others."""
+    words = [
+        whole.removeprefix(names.prefix) for whole in (*_stream_prefixes(names), names.members(""), names.reply(""))
+    ]
     letters = ["".join(dict.fromkeys(pair)) for pair in zip(*(word[:2] for word in words), strict=True)]
     return names.prefix + "".join(f"[{choice}]" for choice in letters) + "*"
 

@@ -5,17 +5,20 @@ The limits of a stream by number, bytes and age go to `rtas_trim_2` as arguments
 `session/stream.lua`, which also has `rtas_remove_2`; the other functions are in the .lua files of this package.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rta_supervisor.retention.day_sweep_rules import DayCutoff
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands
+from rta_supervisor.transport import commands, paging
 from rta_wire import day_streams, keys
 from rta_wire.pb import control_pb2
 
 CALL_MAX_ENTRIES: Final = 1000
 """Removed in one call at most: more would keep Redis from serving others for too long."""
+
+CALL_MAX_MEMBERS: Final = 100
+"""Members of a sorted set that one call looks at and takes out."""
 
 DAY_INDEX_TTL_S: Final = 30 * day_streams.DAY_S
 """How long the newest day of a source is remembered after its last stream is gone."""
@@ -66,6 +69,13 @@ def remove_if_unchanged(
 ) -> commands.Command:
     """Take members out of a sorted set whose score is still the one that was read."""
     return ("FCALL", "rtas_forget_1", 1, sorted_set, *(argument for pair in scores for argument in pair))
+
+
+def remove_unchanged(
+    sorted_set: str, scores: Sequence[tuple[commands.Argument, commands.Argument]]
+) -> list[commands.Command]:
+    """Calls of `remove_if_unchanged` for many members: Redis serves others in between."""
+    return [remove_if_unchanged(sorted_set, page) for page in paging.pages(scores, CALL_MAX_MEMBERS)]
 
 
 def choose_day(names: keys.Keys, today: day_streams.Day) -> commands.Command:

@@ -36,7 +36,7 @@ from rta_supervisor.retention.trim_requests import rules
 from rta_supervisor.retention.trim_requests.rules import Protection
 from rta_supervisor.retention.trim_snapshot import SmallEntries, TrimSnapshot
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands, paging, replies, scanning
+from rta_supervisor.transport import commands, oversized_entries, paging, replies, scanning
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, keys
 
@@ -152,7 +152,10 @@ class Trimmer:
     async def _trim_stream(self, stream: str, snapshot: TrimSnapshot, until_ms: int | None) -> int:
         """How many entries were removed: what the archive does not need, and more where the stream is too large."""
         limits = self._config.trim.limits_for(stream)
-        below = await self._retention_boundary(stream, limits, is_busy=stream in snapshot.busy)
+        info = await replies.read_stream_info(self._link, keys.stream(stream))
+        below = self._retention_boundary(stream, info, limits, is_busy=stream in snapshot.busy)
+        if until_ms is not None:
+            await oversized_entries.remove(self._link, keys.stream(stream), info)
         if below is None or until_ms is None or not self._config.trim.enabled:
             return 0
         boundary = snapshot.boundary_for_archive(stream, below)
@@ -163,13 +166,14 @@ class Trimmer:
             count += await self._trim_past_floor(stream, floor, below, until_ms)
         return count
 
-    async def _retention_boundary(self, stream: str, limits: settings.TrimLimits, *, is_busy: bool) -> str | None:
-        """Entries below this id have been there for long enough. None: no entry has."""
-        last_id = await self._last_id(stream)
-        if last_id is None:
+    def _retention_boundary(
+        self, stream: str, info: dict[bytes, Any] | None, limits: settings.TrimLimits, *, is_busy: bool
+    ) -> str | None:
+        """Entries below this id have been there for long enough. None: no entry has. `info`: XINFO of the stream."""
+        if info is None:
             return None
         seen_ids = self._seen_ids[stream]
-        seen_ids.note(self._clock_s(), last_id)
+        seen_ids.note(self._clock_s(), replies.last_generated_id(info))
         return seen_ids.last_id_at(self._clock_s() - limits.min_retention_s) if is_busy else entry_ids.MAX
 
     async def _trim_to(
@@ -212,18 +216,19 @@ class Trimmer:
     async def _trim_past_floor(self, stream: str, floor: ArchiveFloor, below: str, until_ms: int) -> int:
         """Remove entries that the archive still needs, from a stream that takes too much memory to wait for it."""
         limits = archive_floor.limits_past_floor(self._config.trim.limits_for(stream), self._config.archive.max_bytes)
+        # What the archive has goes first: no session is cut by that.
+        archived = await self._trim(stream, limits, min(below, floor.position, key=entry_ids.parse), until_ms)
         count = await self._trim(stream, limits, below, until_ms)
         if count:
             await self._floors.note_cut(stream, floor, count, await self._first_id(stream))
-        return count
+        return archived + count
 
     async def _list_missing(self, busy: Collection[str]) -> None:
         """List busy streams again: a supervisor that was killed while it removed one may have left it unlisted."""
-        if not busy:
-            return
-        listed = await self._link.do("SMISMEMBER", keys.STREAMS, *busy)
-        if missing := [stream for stream, is_listed in zip(busy, listed, strict=True) if not is_listed]:
-            await self._link.do("SADD", keys.STREAMS, *missing)
+        for page in paging.pages(list(busy), paging.PAGE_SIZE):
+            listed = await self._link.do("SMISMEMBER", keys.STREAMS, *page)
+            if missing := [stream for stream, is_listed in zip(page, listed, strict=True) if not is_listed]:
+                await self._link.do("SADD", keys.STREAMS, *missing)
 
     async def _busy_streams(self) -> frozenset[str]:
         """Streams with an open session."""

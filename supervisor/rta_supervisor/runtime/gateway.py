@@ -3,7 +3,9 @@
 Builds the parts of `rta_supervisor.gateway`, which do the work.
 """
 
+import contextlib
 import gc
+import os
 import signal
 import ssl
 import sys
@@ -32,6 +34,10 @@ from rta_wire import __version__, redis_url
 
 STOP_S: Final = 2.0
 """How long viewers may take to answer that the gateway ends."""
+
+
+NICENESS: Final = 10
+"""The gateway gives way to the supervisor and to Redis: viewers may wait for some milliseconds, an open may not."""
 
 
 class Gateway:
@@ -110,6 +116,15 @@ class Gateway:
         if not readiness.is_ready:
             return readiness.reason[0].upper() + readiness.reason[1:]
         return "Serving"
+
+
+def give_way() -> None:
+    """Lower the priority of this process, before it has other threads. The unit has done so already."""
+    missing = NICENESS - os.getpriority(os.PRIO_PROCESS, 0)
+    if missing > 0:
+        # The system calls of a unit can be restricted: then its settings decide.
+        with contextlib.suppress(PermissionError):
+            os.nice(missing)
 
 
 def build(config: settings.Settings, loops: LoopWatch) -> GatewayParts:

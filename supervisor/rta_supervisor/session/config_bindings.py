@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rta_wire import keys, name_checks, session
+from rta_wire import errors, keys, limits, name_checks, session
 
 PROPERTY: Final = "configBindings"
 IDENTIFIER: Final = "identifier"
@@ -21,6 +21,14 @@ class ConfigBinding(msgspec.Struct, frozen=True):
 
 class _BoundSession(msgspec.Struct):
     configBindings: list[ConfigBinding] | None = None  # noqa: N815 - a name of the wire
+
+
+def check_count(properties: session.Json) -> None:
+    """Raise where properties that a client sent bind a session to too many configurations."""
+    bindings = properties.get(PROPERTY)
+    if isinstance(bindings, list) and len(bindings) > limits.SESSION_MAX_CONFIGS:
+        reason = f"it has {len(bindings)} bindings, more than {limits.SESSION_MAX_CONFIGS}"
+        raise errors.BadSessionJson(where=f"$.{PROPERTY}", reason=reason)
 
 
 def bindings_in(document: bytes | str) -> list[ConfigBinding]:

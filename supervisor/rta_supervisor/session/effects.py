@@ -20,7 +20,7 @@ from rta_supervisor.session.records.totals_store import MarksResult
 from rta_supervisor.session.state_machine import Effect, Transition
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import commands, replies
+from rta_supervisor.transport import commands, oversized_entries, replies
 from rta_supervisor.transport.failures import classify, is_key_specific
 from rta_supervisor.transport.link import Link
 from rta_wire import errors, keys, redis_errors, session
@@ -73,14 +73,16 @@ class SessionEffects:
 
     async def allocate_id(self, stream: str) -> tuple[int, str]:
         """A stream session id that no session has, and the entry id at which the stream ends now."""
-        stream_session_id, info = await self._link.try_all(
+        stream_session_id, raw_info = await self._link.try_all(
             [("INCRBY", keys.LAST_STREAM_SESSION_ID, 1), replies.stream_info_command(keys.stream(stream))]
         )
         if isinstance(stream_session_id, Exception):
             if is_key_specific(stream_session_id):
                 await id_counter.read_last_id(self._link)
             raise classify(stream_session_id)
-        return stream_session_id, replies.last_generated_id(replies.parse_stream_info(info))
+        info = replies.parse_stream_info(raw_info)
+        await oversized_entries.remove(self._link, keys.stream(stream), info)
+        return stream_session_id, replies.last_generated_id(info)
 
     async def create(self, record: SessionRecord, *, position: str, at_ms: int) -> SessionRecord | None:
         """Write a new session. Gives it as it stands then; None where there is a session of that identity.

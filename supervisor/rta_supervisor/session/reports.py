@@ -1,6 +1,6 @@
 """Folds reports of writers into sessions, a batch at a time: those of one unit are merged before Redis gets them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from rta_supervisor.control import expiry
@@ -15,6 +15,7 @@ from rta_supervisor.session.recent_reports import RecentReports
 from rta_supervisor.session.refresher import Refresher
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import paging
 from rta_wire import errors
 from rta_wire.control import report_merge
 
@@ -23,6 +24,13 @@ YIELD_EVERY_REPORTS: Final = 50
 
 YIELD_PER_REPORT_S: Final = 10e-6
 """How long a report may wait for requests, about what it costs: reports lose at most half of the time."""
+
+
+YIELD_PER_LETTER_S: Final = 100e-6
+"""How long a report that becomes a dead letter may wait for requests, about what it costs."""
+
+Refused = tuple[ControlEntry, errors.RtaError]
+"""A report that can't be folded, and why."""
 
 
 class ReportHandler:
@@ -57,6 +65,7 @@ class ReportHandler:
         at_ms = now_ms()
         earliest_ns, latest_ns = time_limits.plausible_ns(at_ms, self._config.session)
         batches = _ReportsByPrincipal(earliest_ns, latest_ns)
+        refused: list[Refused] = []
         yield_s = len(entries) * YIELD_PER_REPORT_S
         for number, entry in enumerate(entries, 1):
             if number % YIELD_EVERY_REPORTS == 0:
@@ -67,17 +76,21 @@ class ReportHandler:
                 batch = batches[entry.principal]
                 batch.entries[batch.merged.add(entry.raw)] = entry
             except errors.RtaError as error:
-                await self._dead_letters.add(entry, error)
+                refused.append((entry, error))
         # Those of few reports first: they do not wait for a flood of another principal.
         for batch in sorted(batches.values(), key=lambda batch: len(batch.merged.sessions)):
-            await self._fold(batch)
+            refused += await self._fold(batch)
+        for page in paging.pages(refused, YIELD_EVERY_REPORTS):
+            await self._request_priority.yield_to_requests(len(page) * YIELD_PER_LETTER_S)
+            await self._dead_letters.add_all(page)
         counters.counts.reports += len(entries)
 
     def _check_age(self, entry: ControlEntry, at_ms: int) -> None:
         if (error := expiry.expired_report(entry.sent_ms, at_ms, self._config.control)) is not None:
             raise error
 
-    async def _fold(self, batch: "_PrincipalReports") -> None:
+    async def _fold(self, batch: "_PrincipalReports") -> list[Refused]:
+        """Fold the reports of a principal. Gives those that can't be folded, with the reason of each."""
         results = await self._sessions.fold(batch.merged.sessions, principal=batch.principal)
         accepted = [
             (result, units)
@@ -96,31 +109,27 @@ class ReportHandler:
             if result.outcome is FoldOutcome.CHANGED:
                 self._refresher.mark_changed(result.ref)
                 self._on_changed(result.ref.identity)
-            await self._dead_letter_refused(result, batch)
+        return [refused for result in results for refused in self._refused(result, batch)]
 
-    async def _dead_letter_refused(self, result: FoldResult, batch: "_PrincipalReports") -> None:
-        """Add an entry to the dead letters for each thing that Redis refused of a session."""
+    def _refused(self, result: FoldResult, batch: "_PrincipalReports") -> Iterator[Refused]:
+        """The last entry about a session, once for each thing that Redis refused of it."""
         ref = result.ref
         entry = batch.entries[ref.identity, ref.stream_session_id]
         if result.outcome is FoldOutcome.UNKNOWN:
-            await self._dead_letters.add(entry, errors.UnknownSession(identity=ref.identity))
+            yield entry, errors.UnknownSession(identity=ref.identity)
         if result.outcome is FoldOutcome.FOREIGN:
             principals = {"theirs": result.owner, "ours": batch.principal}
-            await self._dead_letters.add(
-                entry, errors.SessionConflict(identity=ref.identity, what="the principal", **principals)
-            )
+            yield entry, errors.SessionConflict(identity=ref.identity, what="the principal", **principals)
         if result.outcome is FoldOutcome.SPOILT:
             key, reason = self._config.keys.session_state(ref.identity), "something else stands in place of the state"
-            await self._dead_letters.add(entry, errors.SpoiltKey(key=key, reason=reason))
+            yield entry, errors.SpoiltKey(key=key, reason=reason)
         if result.surplus_units:
-            await self._dead_letters.add(entry, self._too_many_units(result, batch.principal))
+            yield entry, self._too_many_units(result, batch.principal)
         for unit in result.implausible_units:
             reason = (
                 "some of its totals are ahead of an earlier report and some are behind, or they are impossibly high"
             )
-            await self._dead_letters.add(
-                entry, errors.ImplausibleReport(unit=unit, identity=ref.identity, reason=reason)
-            )
+            yield entry, errors.ImplausibleReport(unit=unit, identity=ref.identity, reason=reason)
 
     def _too_many_units(self, result: FoldResult, principal: str) -> errors.LimitReached:
         principal_limits.note_reached(principal, "session_units", count=len(result.surplus_units))

@@ -93,6 +93,7 @@ class SessionService:
     def _check_open(self, principal: str, request: control_pb2.OpenSession) -> session.Json:
         """The Session JSON of a valid request."""
         document = session.parse(request.session_json)
+        config_bindings.check_count(document)
         if document["identity"] != request.identity:
             raise errors.BadSessionJson(where="$.identity", reason=f"it is not {request.identity!r}")
         state_machine.check_initial(State(document["state"]))
@@ -149,6 +150,7 @@ class SessionService:
     async def update(self, entry: ControlEntry, request: control_pb2.UpdateSession) -> control_pb2.SessionReply:
         """Change properties, pause or resume. Updates are ordered by entry id: a late one changes nothing newer."""
         properties = session.parse_properties(request.properties_json or "{}")
+        config_bindings.check_count(properties)
         update = patch.Patch(properties, entry.id, request.config_identifier)
         identity = request.identity
         if request.external_id:

@@ -18,12 +18,13 @@ from rta_supervisor.settings import settings
 from rta_supervisor.transport import replies, scanning
 from rta_supervisor.transport.failures import TemporaryRefusal
 from rta_supervisor.transport.link import Link
-from rta_supervisor.transport.paging import map_pages, pages
+from rta_supervisor.transport.paging import PAGE_SIZE, map_pages, pages
 from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import keys
 from rta_wire.session import State
 
 SILENT_PAGE: Final = 2000
+LOGGED_SESSIONS: Final = 10
 
 NO_TIME_RANGE: Final = b" -"
 """How the totals of a session without data end."""
@@ -39,11 +40,12 @@ class SessionStore(TotalsStore):
     async def note_heartbeat(self, refs: Iterable[SessionRef]) -> None:
         """Note that the writers of sessions are alive."""
         at_ms = self._clock()
-        scores = [argument for ref in refs for argument in (at_ms, ref.identity)]
-        if not scores:
-            return
+        calls = [
+            ("ZADD", self._keys.session_index(), "XX", "GT", *(part for ref in page for part in (at_ms, ref.identity)))
+            for page in pages(list(refs), PAGE_SIZE)
+        ]
         try:
-            await self._link.do("ZADD", self._keys.session_index(), "XX", "GT", *scores)
+            await self._link.do_all(calls)
         except TemporaryRefusal as error:
             # A full Redis refuses it, and messages have to go to make room. No writer counts as silent meanwhile.
             self.outage_log.log_failure(error)
@@ -132,9 +134,9 @@ class SessionStore(TotalsStore):
             refs = closed_refs if State(state.decode()).is_closed else open_refs
             refs.append(SessionRef(identity, stream.decode(), int(stream_session_id)))
         if expired:
-            self._log.warning("sessions_expired", sessions=expired)
+            self._log.warning("sessions_expired", count=len(expired), sessions=expired[:LOGGED_SESSIONS])
             unchanged = [(identity, scores[identity.encode()]) for identity in expired]
-            await self._link.do(*retention_functions.remove_if_unchanged(self._keys.session_index(), unchanged))
+            await self._link.do_all(retention_functions.remove_unchanged(self._keys.session_index(), unchanged))
         return open_refs, closed_refs
 
     async def are_registered(self, refs: Sequence[SessionRef]) -> list[bool]:

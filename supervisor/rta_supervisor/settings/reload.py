@@ -8,7 +8,9 @@ import msgspec
 from rta_supervisor.settings import settings as settings_
 
 RELOADABLE: Final = (
-    *("log", "limits", "trim", "other_producers", "days", "compact", "archive", "session", "node.drain_s"),
+    *("log", "limits", "trim", "other_producers", "days", "compact", "session", "node.drain_s"),
+    *("archive.path", "archive.required", "archive.max_bytes", "archive.alarm_at"),
+    *("archive.level", "archive.split_bytes", "archive.sources"),
     *("catalogue.flush_s", "catalogue.progress_flush_s"),
     *("control.retry_s", "control.pickup_s", "control.expire_s"),
     *("control.max_unacknowledged", "control.reply_ttl_s", "control.dead_letters_max"),

@@ -19,9 +19,13 @@ def pages(items: Sequence[In], size: int) -> list[Sequence[In]]:
 
 
 async def map_pages(
-    items: Sequence[In], work: Callable[[Sequence[In]], Awaitable[list[Out]]], *, size: int = PAGE_SIZE
+    items: Sequence[In],
+    work: Callable[[Sequence[In]], Awaitable[list[Out]]],
+    *,
+    size: int = PAGE_SIZE,
+    at_a_time: int = WORKERS,
 ) -> list[Out]:
-    """The results of `work` for all pages in order. Two pages are worked on at a time; the first error is raised."""
+    """The results of `work` for all pages in order. `at_a_time` pages are worked on; the first error is raised."""
     all_pages = pages(items, size)
     if len(all_pages) == 1:
         return await work(all_pages[0])
@@ -34,7 +38,7 @@ async def map_pages(
 
     try:
         async with anyio.create_task_group() as workers:
-            for number in range(WORKERS):
+            for number in range(at_a_time):
                 workers.start_soon(worker, name=f"pages-{number}")
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from group

@@ -18,7 +18,7 @@ import redis
 import rta_writers
 from rta_wire import entry_ids, errors
 from rta_wire import session as session_json
-from rta_wire.control import messages
+from rta_wire.control import messages, payload
 from rta_wire.control.totals import Mark, Totals
 from rta_wire.pb import control_pb2
 from rta_writers.connection import redis_client
@@ -29,6 +29,7 @@ HOUR_MS: Final = 3_600_000
 DAY_NS: Final = 86_400 * 10**9
 NEVER: Final = Totals(bursts=1 << 40)
 REQUEST_ID_BYTES: Final = 200_000
+JUNK_BYTES: Final = 1_000_000
 UPDATES: Final = 40
 HELD_S: Final = 10.0
 POLL_S: Final = 0.2
@@ -42,6 +43,9 @@ FIELDS: Final[Mapping[type, str]] = {
     control_pb2.CloseSession: "close",
     control_pb2.CancelRequest: "cancel",
     control_pb2.Progress: "progress",
+    control_pb2.Heartbeat: "heartbeat",
+    control_pb2.StorePiece: "piece",
+    control_pb2.ListSessions: "list",
 }
 
 
@@ -231,6 +235,56 @@ def highest_request_id(attacker: Attacker, count: int) -> None:
         client.xadd(f"rtas:req:{attacker.principal}", {b"m": _packed(_close(session.identity))}, id=entry_ids.MAX)
 
 
+def entries_without_message(attacker: Attacker, count: int) -> None:
+    """Large entries in both of its control streams that have no message at all."""
+    with attacker.redis() as client:
+        for _ in range(count):
+            for kind in ("req", "ctl"):
+                client.xadd(f"rtas:{kind}:{attacker.principal}", {"x": b"x" * JUNK_BYTES})
+
+
+def unknown_sessions(attacker: Attacker, count: int) -> None:
+    """Heartbeats, each about another session that there is not."""
+    attacker.send(
+        (("*", control_pb2.Heartbeat(identity=f"nothing-{n}", stream_session_id=1)) for n in range(count)), kind="ctl"
+    )
+
+
+def many_streams(attacker: Attacker, count: int) -> None:
+    """Opens of new sessions, each in a stream of its own with an external id, then a close of each."""
+    batch = messages.new_request_id()[:8]
+    names = [f"{attacker.principal}.{batch}-{n}" for n in range(count)]
+    opens = (_open(name.replace(".", "-", 1), name) for name in names)
+    attacker.send(("*", _with_external_id(request)) for request in opens)
+    attacker.send(("*", _close(name.replace(".", "-", 1), None)) for name in names)
+
+
+def _with_external_id(request: control_pb2.OpenSession) -> control_pb2.OpenSession:
+    request.external_id = request.identity
+    return request
+
+
+def unfinished_payloads(attacker: Attacker, count: int) -> None:
+    """Pieces of payloads, each of another one, that no request ever names."""
+    _, [piece] = payload.split(messages.new_request_id(), b"x")
+    attacker.send(("*", _piece(piece)) for _ in range(count))
+
+
+def _piece(piece: control_pb2.StorePiece) -> control_pb2.StorePiece:
+    other = control_pb2.StorePiece()
+    other.CopyFrom(piece)
+    other.request_id = other.payload_id = messages.new_request_id()
+    return other
+
+
+def many_searches(attacker: Attacker, count: int) -> None:
+    """Searches for what no session has."""
+    attacker.send(
+        ("*", control_pb2.ListSessions(request_id=messages.new_request_id(), text="nothing like this"))
+        for _ in range(count)
+    )
+
+
 def wrong_times(attacker: Attacker, count: int) -> None:
     """Samples of 30 days ahead and of 1938, and closes that have to look at their marks."""
     for n in range(count):
@@ -301,6 +355,11 @@ ATTACKS: Final[Mapping[str, Kind]] = {
     "spoilt keys": Kind("attacker-8", spoilt_keys, 20),
     "highest id": Kind("attacker-8", highest_request_id, 1),
     "wrong times": Kind("attacker-10", wrong_times, 20),
+    "entries without message": Kind("attacker-9", entries_without_message, 200),
+    "unknown sessions": Kind("attacker-9", unknown_sessions, 100_000),
+    "many streams": Kind("attacker-9", many_streams, 10_000),
+    "payloads": Kind("attacker-9", unfinished_payloads, 20_000),
+    "searches": Kind("attacker-9", many_searches, 5000),
     "half requests": Kind("attacker-12", half_requests, 1000),
 }
 """By name. Attacks of one kind have one principal."""

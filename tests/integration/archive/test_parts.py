@@ -63,36 +63,59 @@ def closed_and_listed(client: redis.Redis, session: rta_writers.Session) -> None
 
 
 @pytest.mark.usefixtures("without_spark")
-def test_an_open_session_is_archived_in_parts(client: redis.Redis, url: str, tmp_path: Path) -> None:
+def test_an_open_session_is_archived_in_parts(
+    client: redis.Redis, url: str, session: rta_writers.Session, tmp_path: Path
+) -> None:
     """Parts follow each other without overlap or hole and are never rewritten; the close adds the last one and a
     manifest of the whole, with the checksum of a session that was archived at once."""
-    with sessions_of(url) as sessions:
-        session = sessions.open("run-1", stream="rig")
-        files: dict[Path, int] = {}
-        for number in (1, 2, 3):
-            write(client, session, 5)
-            [done] = archive(url, tmp_path / "parts", "--json").json()["sessions"]
-            assert (done["outcome"], done["part"], done["samples"], done["complete"]) == ("part", number, 5, True)
-            assert archive(url, tmp_path / "parts", "--json").json() == {"sessions": []}
-            assert all(path.stat().st_mtime_ns == changed for path, changed in files.items())
-            files = {path: path.stat().st_mtime_ns for path in folder_of(tmp_path / "parts").glob("*-*")}
-            parts = stored(tmp_path / "parts").parts
-            assert [part.number for part in parts] == list(range(1, number + 1))
-            assert [part.after for part in parts[1:]] == [part.until for part in parts[:-1]]
-            assert state(client)["archivedUntil"].split()[0] == parts[-1].until
-        assert len(values(tmp_path / "parts")) == 15
-        write(client, session, 2)
-        closed_and_listed(client, session)
+    files: dict[Path, int] = {}
+    for number in (1, 2, 3):
+        write(client, session, 5)
         [done] = archive(url, tmp_path / "parts", "--json").json()["sessions"]
-        assert (done["outcome"], done["samples"], done["complete"]) == ("archived", 17, True)
+        assert (done["outcome"], done["part"], done["samples"], done["complete"]) == ("part", number, 5, True)
+        assert archive(url, tmp_path / "parts", "--json").json() == {"sessions": []}
         assert all(path.stat().st_mtime_ns == changed for path, changed in files.items())
-        assert waiting(client) == []
-        whole = manifest.read(folder_of(tmp_path / "parts"), "run-1")
-        assert whole is not None
-        assert (whole.parts, whole.rows["samples"]) == (4, 17)
-        [at_once] = archive(url, tmp_path / "once", "--session", "run-1", "--json").json()["sessions"]
-        assert at_once["checksum"] == whole.checksum
-        assert rows_in(folder_of(tmp_path / "once")) == rows_in(folder_of(tmp_path / "parts"))
+        files = {path: path.stat().st_mtime_ns for path in folder_of(tmp_path / "parts").glob("*-*")}
+        parts = stored(tmp_path / "parts").parts
+        assert [part.number for part in parts] == list(range(1, number + 1))
+        assert [part.after for part in parts[1:]] == [part.until for part in parts[:-1]]
+        assert state(client)["archivedUntil"].split()[0] == parts[-1].until
+    assert len(values(tmp_path / "parts")) == 15
+    write(client, session, 2)
+    closed_and_listed(client, session)
+    [done] = archive(url, tmp_path / "parts", "--json").json()["sessions"]
+    assert (done["outcome"], done["samples"], done["complete"]) == ("archived", 17, True)
+    assert all(path.stat().st_mtime_ns == changed for path, changed in files.items())
+    assert waiting(client) == []
+    whole = manifest.read(folder_of(tmp_path / "parts"), "run-1")
+    assert whole is not None
+    assert (whole.parts, whole.rows["samples"]) == (4, 17)
+    [at_once] = archive(url, tmp_path / "once", "--session", "run-1", "--json").json()["sessions"]
+    assert at_once["checksum"] == whole.checksum
+    assert rows_in(folder_of(tmp_path / "once")) == rows_in(folder_of(tmp_path / "parts"))
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_a_dry_run_says_what_is_new(
+    client: redis.Redis, url: str, session: rta_writers.Session, sessions: rta_writers.SessionClient, tmp_path: Path
+) -> None:
+    """Samples that no part has; a session without anything new is not listed. It writes nothing."""
+
+    def planned() -> list[tuple[str, int]]:
+        found = archive(url, tmp_path, "--dry-run", "--json").json()["sessions"]
+        return [(one["state"], one["samples"]) for one in found]
+
+    write(client, session, 5)
+    wait_until(lambda: reported(sessions, 5), what="the report")
+    assert planned() == [("open", 5)]
+    assert stored_nothing(tmp_path)
+    archive(url, tmp_path)
+    assert planned() == []
+    write(client, session, 2)
+    wait_until(lambda: reported(sessions, 7), what="the report")
+    assert planned() == [("open", 2)]
+    closed_and_listed(client, session)
+    assert planned() == [("closed", 2)]
 
 
 def test_a_run_that_is_killed_at_any_step_leaves_no_hole(client: redis.Redis, url: str, tmp_path: Path) -> None:
@@ -159,90 +182,118 @@ def test_what_a_part_has_may_be_trimmed(client: redis.Redis, url: str, tmp_path:
 
 
 @pytest.mark.usefixtures("without_spark")
-def test_a_damaged_part_is_named_and_archived_anew(client: redis.Redis, url: str, tmp_path: Path) -> None:
+def test_a_damaged_part_is_named_and_archived_anew(
+    client: redis.Redis, url: str, session: rta_writers.Session, tmp_path: Path
+) -> None:
     """While the stream has its entries. Afterwards the run says which file is damaged, and adds no part behind it."""
-    with sessions_of(url) as sessions:
-        session = sessions.open("run-1", stream="rig")
-        for _ in range(3):
-            write(client, session, 4)
-            archive(url, tmp_path)
-        before = stored(tmp_path)
-        folder = folder_of(tmp_path)
-        damaged = folder / before.parts[1].files_of("samples")[0].name
-        damaged.write_bytes(damaged.read_bytes()[:-1])
-        assert list(stored(tmp_path).damaged) == [2]
+    for _ in range(3):
         write(client, session, 4)
-        ran = archive(url, tmp_path)
-        assert ran.code == 0, ran
-        after = stored(tmp_path)
-        assert after.damaged == {}
-        assert [part.content for part in after.parts[:3]] == [part.content for part in before.parts]
-        assert [part.checksum for part in after.parts][0::2][:1] == [before.parts[0].checksum]
-        assert len(values(tmp_path)) == 16
-        assert not damaged.exists()
-        (folder / "part-00001.json").write_text("{")
-        assert archive(url, tmp_path).code == 0
-        assert stored(tmp_path).damaged == {}
-        assert stored(tmp_path).parts[0].content == before.parts[0].content
-        client.xtrim("stream:rig", maxlen=1, approximate=False)
-        lost = folder / after.parts[2].files_of("samples")[0].name
-        lost.unlink()
-        write(client, session, 4)
-        commands.refused(archive(url, tmp_path), 65, f"{lost.name} is gone")
-        assert len(stored(tmp_path).parts) == 4
+        archive(url, tmp_path)
+    before = stored(tmp_path)
+    folder = folder_of(tmp_path)
+    damaged = folder / before.parts[1].files_of("samples")[0].name
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    assert list(stored(tmp_path).damaged) == [2]
+    write(client, session, 4)
+    ran = archive(url, tmp_path)
+    assert ran.code == 0, ran
+    after = stored(tmp_path)
+    assert after.damaged == {}
+    assert [part.content for part in after.parts[:3]] == [part.content for part in before.parts]
+    assert [part.checksum for part in after.parts][0::2][:1] == [before.parts[0].checksum]
+    assert len(values(tmp_path)) == 16
+    assert not damaged.exists()
+    (folder / "part-00001.json").write_text("{")
+    assert archive(url, tmp_path).code == 0
+    assert stored(tmp_path).damaged == {}
+    assert stored(tmp_path).parts[0].content == before.parts[0].content
+    client.xtrim("stream:rig", maxlen=1, approximate=False)
+    lost = folder / after.parts[2].files_of("samples")[0].name
+    lost.unlink()
+    write(client, session, 4)
+    commands.refused(archive(url, tmp_path), 65, f"{lost.name} is gone")
+    assert len(stored(tmp_path).parts) == 4
 
 
 @pytest.mark.usefixtures("without_spark")
 @pytest.mark.parametrize("state_of_end", ["closed", "abandoned"])
 def test_a_session_that_ends_during_a_run(
-    client: redis.Redis, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state_of_end: str
+    client: redis.Redis,
+    url: str,
+    session: rta_writers.Session,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    state_of_end: str,
 ) -> None:
     """Its part stays, and the next run adds the rest and the manifest of the whole."""
-    with sessions_of(url) as sessions:
-        session = sessions.open("run-1", stream="rig")
-        write(client, session, 5)
+    write(client, session, 5)
 
-        def run_job_and_close(spec: Any, staging: Path) -> Iterator[Any]:
-            for event in archive_job_without_spark.run_job(spec, staging):
-                if isinstance(event, archive_spec.PassDone):
-                    write(client, session, 3)
-                    session.close(state=state_of_end)
-                yield event
+    def run_job_and_close(spec: Any, staging: Path) -> Iterator[Any]:
+        for event in archive_job_without_spark.run_job(spec, staging):
+            if isinstance(event, archive_spec.PassDone):
+                write(client, session, 3)
+                session.close(state=state_of_end)
+            yield event
 
-        monkeypatch.setattr(spark_process, "run_job", run_job_and_close)
-        [done] = archive(url, tmp_path, "--json").json()["sessions"]
-        assert (done["outcome"], done["samples"]) == ("part", 5)
-        assert "closed meanwhile" in done["problem"]
-        wait_until(lambda: waiting(client), what="the session on the list")
-        monkeypatch.setattr(spark_process, "run_job", archive_job_without_spark.run_job)
-        [done] = archive(url, tmp_path, "--json").json()["sessions"]
-        assert (done["outcome"], done["samples"], done["complete"]) == ("archived", 8, True)
-        whole = json.loads((folder_of(tmp_path) / "manifest.json").read_text())
-        assert (whole["state"], whole["parts"]) == (state_of_end, 2)
+    monkeypatch.setattr(spark_process, "run_job", run_job_and_close)
+    [done] = archive(url, tmp_path, "--json").json()["sessions"]
+    assert (done["outcome"], done["samples"]) == ("part", 5)
+    assert "closed meanwhile" in done["problem"]
+    wait_until(lambda: waiting(client), what="the session on the list")
+    monkeypatch.setattr(spark_process, "run_job", archive_job_without_spark.run_job)
+    [done] = archive(url, tmp_path, "--json").json()["sessions"]
+    assert (done["outcome"], done["samples"], done["complete"]) == ("archived", 8, True)
+    whole = json.loads((folder_of(tmp_path) / "manifest.json").read_text())
+    assert (whole["state"], whole["parts"]) == (state_of_end, 2)
 
 
 @pytest.mark.usefixtures("without_spark")
-def test_known_gaps_are_in_the_manifest(client: redis.Redis, url: str, tmp_path: Path) -> None:
+def test_known_gaps_are_in_the_manifest(
+    client: redis.Redis, url: str, session: rta_writers.Session, sessions: rta_writers.SessionClient, tmp_path: Path
+) -> None:
     """Entries that are trimmed between two parts are a gap of the second one, with their number."""
-    with sessions_of(url) as sessions:
-        session = sessions.open("run-1", stream="rig")
-        write(client, session, 5)
-        archive(url, tmp_path)
-        write(client, session, 10)
-        wait_until(lambda: reported(sessions, 15), what="the report")
-        client.xtrim("stream:rig", maxlen=4, approximate=False)
-        ran = archive(url, tmp_path)
-        assert "it lacks entries between" in ran.err
-        part = stored(tmp_path).parts[1]
-        [gap] = part.gaps
-        assert gap.after == part.after
-        assert gap.entries is not None
-        assert gap.entries >= 15 - 5 - part.rows["samples"] > 0
-        closed_and_listed(client, session)
-        archive(url, tmp_path)
-        whole = manifest.read(folder_of(tmp_path), "run-1")
-        assert whole is not None
-        assert (whole.complete, whole.gaps) == (False, (gap,))
+    write(client, session, 5)
+    archive(url, tmp_path)
+    write(client, session, 10)
+    wait_until(lambda: reported(sessions, 15), what="the report")
+    client.xtrim("stream:rig", maxlen=4, approximate=False)
+    ran = archive(url, tmp_path)
+    assert "it lacks entries between" in ran.err
+    part = stored(tmp_path).parts[1]
+    [gap] = part.gaps
+    assert gap.after == part.after
+    assert gap.entries is not None
+    assert gap.entries >= 15 - 5 - part.rows["samples"] > 0
+    write(client, session, 2)
+    wait_until(lambda: reported(sessions, 17), what="the report")
+    commands.refused(archive(url, tmp_path, "--refuse-incomplete"), 65, "it lacks entries between")
+    [done] = archive(url, tmp_path, "--json").json()["sessions"]
+    assert (done["part"], done["complete"], done["problem"]) == (3, True, ""), "what is said once is not said again"
+    write(client, session, 5)
+    wait_until(lambda: reported(sessions, 22), what="the report")
+    client.xtrim("stream:rig", maxlen=2, approximate=False)
+    assert "it lacks entries between" in archive(url, tmp_path).err
+    further = stored(tmp_path).parts[3].gaps
+    closed_and_listed(client, session)
+    archive(url, tmp_path)
+    whole = manifest.read(folder_of(tmp_path), "run-1")
+    assert whole is not None
+    assert (whole.complete, whole.gaps) == (False, (gap, *further))
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_a_run_before_the_first_sample(
+    client: redis.Redis, url: str, session: rta_writers.Session, tmp_path: Path
+) -> None:
+    """It adds no part, and the first part misses nothing, though the opening was seen by the run before it."""
+    assert archive(url, tmp_path, "--json").json() == {"sessions": []}
+    assert state(client)["archivedUntil"]
+    write(client, session, 5)
+    [done] = archive(url, tmp_path, "--json").json()["sessions"]
+    assert (done["part"], done["samples"], done["complete"]) == (1, 5, True)
+    closed_and_listed(client, session)
+    [done] = archive(url, tmp_path, "--json").json()["sessions"]
+    assert (done["outcome"], done["samples"], done["complete"]) == ("archived", 5, True)
 
 
 def run_job_between(change: Callable[[], object]) -> Callable[[Any, Path], Iterator[Any]]:
@@ -264,7 +315,7 @@ def run_job_between(change: Callable[[], object]) -> Callable[[Any, Path], Itera
 
 
 def test_a_stream_that_is_trimmed_all_the_time_is_archived(
-    client: redis.Redis, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: redis.Redis, url: str, session: rta_writers.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Entries that go between the two reads of a run are in its part, all of them or some. Where others are missing or
     changed, or the stream is gone, nothing is put into the archive."""
@@ -273,64 +324,65 @@ def test_a_stream_that_is_trimmed_all_the_time_is_archived(
         entries: Any = client.xrange("stream:rig")
         client.xdel("stream:rig", entries[len(entries) // 2][0])
 
-    with sessions_of(url) as sessions:
-        session = sessions.open("run-1", stream="rig")
-        for number, kept in enumerate((4, 1, 0), 1):
-            write(client, session, 10)
-            trim = functools.partial(client.xtrim, "stream:rig", maxlen=kept, approximate=False)
-            monkeypatch.setattr(spark_process, "run_job", run_job_between(trim))
-            [done] = archive(url, tmp_path, "--json").json()["sessions"]
-            assert (done["outcome"], done["part"], done["samples"], done["complete"]) == ("part", number, 10, True)
+    for number, kept in enumerate((4, 1, 0), 1):
         write(client, session, 10)
-        lose = functools.partial(client.delete, "stream:rig")
-        for change in (delete_in_the_middle, lose):
-            monkeypatch.setattr(spark_process, "run_job", run_job_between(change))
-            commands.refused(archive(url, tmp_path), 65, "they were made of")
-        assert len(stored(tmp_path).parts) == 3
-        assert len(values(tmp_path)) == 30
+        trim = functools.partial(client.xtrim, "stream:rig", maxlen=kept, approximate=False)
+        monkeypatch.setattr(spark_process, "run_job", run_job_between(trim))
+        [done] = archive(url, tmp_path, "--json").json()["sessions"]
+        assert (done["outcome"], done["part"], done["samples"], done["complete"]) == ("part", number, 10, True)
+    write(client, session, 10)
+    lose = functools.partial(client.delete, "stream:rig")
+    for change in (delete_in_the_middle, lose):
+        monkeypatch.setattr(spark_process, "run_job", run_job_between(change))
+        commands.refused(archive(url, tmp_path), 65, "they were made of")
+    assert len(stored(tmp_path).parts) == 3
+    assert len(values(tmp_path)) == 30
 
 
 @pytest.mark.usefixtures("without_spark")
-def test_a_folder_that_can_not_be_written_changes_nothing(client: redis.Redis, url: str, tmp_path: Path) -> None:
+def test_a_folder_that_can_not_be_written_changes_nothing(
+    client: redis.Redis, url: str, session: rta_writers.Session, tmp_path: Path
+) -> None:
     """The session folder is a file: exit code 73, and nothing is noted. The same command goes on once it is mended."""
-    with sessions_of(url) as sessions:
-        session = sessions.open("run-1", stream="rig")
-        write(client, session, 5)
-        archive(url, tmp_path)
-        write(client, session, 5)
-        noted = state(client)["archivedUntil"]
-        folder = folder_of(tmp_path)
-        kept = folder.rename(tmp_path / "kept")
-        folder.symlink_to(tmp_path / "nowhere" / "else")
-        commands.refused(archive(url, tmp_path), 73, "can't be written")
-        assert state(client)["archivedUntil"] == noted
-        folder.unlink()
-        kept.rename(folder)
-        assert archive(url, tmp_path).code == 0
-        assert [part.rows["samples"] for part in stored(tmp_path).parts] == [5, 5]
+    write(client, session, 5)
+    archive(url, tmp_path)
+    write(client, session, 5)
+    noted = state(client)["archivedUntil"]
+    folder = folder_of(tmp_path)
+    kept = folder.rename(tmp_path / "kept")
+    folder.symlink_to(tmp_path / "nowhere" / "else")
+    commands.refused(archive(url, tmp_path), 73, "can't be written")
+    assert state(client)["archivedUntil"] == noted
+    folder.unlink()
+    kept.rename(folder)
+    assert archive(url, tmp_path).code == 0
+    assert [part.rows["samples"] for part in stored(tmp_path).parts] == [5, 5]
 
 
 @pytest.mark.usefixtures("without_spark")
-def test_files_of_parts_hold_what_belongs_to_the_samples(client: redis.Redis, url: str, tmp_path: Path) -> None:
+def test_files_of_parts_hold_what_belongs_to_the_samples(
+    client: redis.Redis, url: str, session: rta_writers.Session, tmp_path: Path
+) -> None:
     """A table of messages stands beside the samples, and a glob of today finds the samples of all parts."""
-    with sessions_of(url) as sessions:
-        session = sessions.open("run-1", stream="rig")
-        for _ in range(2):
-            write(client, session, 2)
-            archive(url, tmp_path)
-        folder = folder_of(tmp_path)
-        assert len(list(folder.glob("part-*.parquet"))) == 2
-        [first, _] = sorted(folder.glob("messages-*.parquet"))
-        rows = pq.read_table(first).to_pylist()
-        assert [(row["kind"], row["samples"], row["sample_type"]) for row in rows] == [("timestamped", 1, "double")] * 2
-        assert all(entry_ids.is_after(f"{row['entry_ms']}-{row['entry_seq']}", "0-0") for row in rows)
+    for _ in range(2):
+        write(client, session, 2)
+        archive(url, tmp_path)
+    folder = folder_of(tmp_path)
+    assert len(list(folder.glob("part-*.parquet"))) == 2
+    [first, _] = sorted(folder.glob("messages-*.parquet"))
+    rows = pq.read_table(first).to_pylist()
+    assert [(row["kind"], row["samples"], row["sample_type"]) for row in rows] == [("timestamped", 1, "double")] * 2
+    assert all(entry_ids.is_after(f"{row['entry_ms']}-{row['entry_seq']}", "0-0") for row in rows)
 
 
 @pytest.mark.usefixtures("without_spark")
 def test_sessions_show_says_where_each_part_is(
-    client: redis.Redis, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: redis.Redis,
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The folder, and below it a line for each part with its entries."""
+    """The folder, and below it a line for each part with its entries. A part that is damaged is called so."""
     monkeypatch.setenv("RTA_CATALOGUE__PATH", str(tmp_path / "catalogue.sqlite"))
     with sessions_of(url) as sessions:
         session = sessions.open("run-1", stream="rig")
@@ -344,6 +396,15 @@ def test_sessions_show_says_where_each_part_is(
             ("part", f"part-0000{part.number}.json", part.first_id) for part in parts
         ]
         assert [kind for kind, _, _ in places].count("files") == 1
+        (folder_of(tmp_path / "archive") / parts[0].files[0].name).unlink()
+        (folder_of(tmp_path / "archive") / "part-00002.json").write_text("{")
+        shown = commands.run(url, "sessions", "show", "run-1", "--json").json()
+        damaged = [
+            (Path(place["location"]).name, place["entries"])
+            for place in shown["places"]
+            if place["kind"] == "damaged part"
+        ]
+        assert damaged == [("part-00001.json", parts[0].entries), ("part-00002.json", 0)]
 
 
 IN_THIS_PROCESS = """
@@ -355,24 +416,22 @@ raise SystemExit(scheduled_run.main())
 
 
 async def test_a_supervisor_starts_runs_itself(
-    client: redis.Redis, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: redis.Redis, url: str, session: rta_writers.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is a process of its own with the settings of the supervisor; without our turn there is none."""
     monkeypatch.setattr(scheduled_run, "COMMAND", (sys.executable, "-c", IN_THIS_PROCESS))
     environment = {"RTA_ARCHIVE__PATH": str(tmp_path), "RTA_ARCHIVE__EVERY_S": "60"}
     config = settings.load(None, environment, {"redis.url": url})
-    with sessions_of(url) as sessions:
-        session = sessions.open("run-1", stream="rig")
-        write(client, session, 5)
-        link = Link(config.redis)
-        duty = scheduled_run.ScheduledArchive(link, config)
-        await duty.run_once(None)
-        assert stored_nothing(tmp_path)
-        with structlog.testing.capture_logs() as events:
-            await duty.run_once(commands_module.FOREVER)
-        assert [(event["event"], event["samples"]) for event in events] == [("archive_done", 5)]
-        assert stored(tmp_path).parts[0].rows["samples"] == 5
-        with folders.staging_folder(tmp_path), structlog.testing.capture_logs() as events:
-            await duty.run_once(commands_module.FOREVER)
-        assert [event["event"] for event in events] == ["archive_busy"]
-        await link.close()
+    write(client, session, 5)
+    link = Link(config.redis)
+    duty = scheduled_run.ScheduledArchive(link, config)
+    await duty.run_once(None)
+    assert stored_nothing(tmp_path)
+    with structlog.testing.capture_logs() as events:
+        await duty.run_once(commands_module.FOREVER)
+    assert [(event["event"], event["samples"]) for event in events] == [("archive_done", 5)]
+    assert stored(tmp_path).parts[0].rows["samples"] == 5
+    with folders.staging_folder(tmp_path), structlog.testing.capture_logs() as events:
+        await duty.run_once(commands_module.FOREVER)
+    assert [event["event"] for event in events] == ["archive_busy"]
+    await link.close()

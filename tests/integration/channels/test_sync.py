@@ -1,10 +1,13 @@
 """Configurations live with the sessions that are bound to them, and come back with them."""
 
+import pytest
+
 from rta_supervisor.channels import sync
+from rta_supervisor.channels.binding import ConfigBinder
 from rta_supervisor.diagnostics import counters
 from rta_supervisor.recovery.recovery import Recovery, RecoverySteps
 from rta_supervisor.session.state_machine import SessionEvent
-from rta_wire import session
+from rta_wire import errors, limits, session
 from rta_wire.channels import config_json
 from rta_wire.pb import control_pb2
 from tests.integration.channels.conftest import ConfigWorld
@@ -34,6 +37,18 @@ async def test_a_bound_configuration_lives_as_long_as_its_sessions(configs: Conf
     await configs.world.link.do("EXPIRE", configs.config.keys.config(ENGINE_ID), 10)
     await configs.sync.sync()
     assert await configs.ttl_s(ENGINE_ID) <= 10
+
+
+async def test_it_outlives_a_session_that_ends_before_any_renewal(configs: ConfigWorld) -> None:
+    """Also one that was published long before the session was opened."""
+    configs.world.service.choose_config = ConfigBinder(configs.store, configs.config).choose
+    await configs.publish(ENGINE)
+    await configs.world.link.do("EXPIRE", configs.config.keys.config(ENGINE_ID), 10)
+    await configs.open("run-1", ENGINE_ID)
+    await configs.world.service.end(await configs.world.record(), SessionEvent.CLOSE)
+    await configs.world.catalogue_writer.flush()
+    session_ttl_s = await configs.world.link.do("TTL", configs.config.keys.session("run-1"))
+    assert await configs.ttl_s(ENGINE_ID) > session_ttl_s
 
 
 async def test_after_redis_lost_its_data_it_is_back_with_its_sessions(configs: ConfigWorld) -> None:
@@ -107,6 +122,18 @@ async def test_bindings_that_are_set_as_a_property(configs: ConfigWorld) -> None
     await configs.world.service.update(control_entry(entry_id="4-0"), _update(configBindings=None))
     assert await configs.bindings("run-1") == []
     assert await sync.bound_configs(configs.world.link, configs.config.keys) == {}
+
+
+async def test_a_session_is_bound_to_so_many_configurations_only(configs: ConfigWorld) -> None:
+    """Each is kept and looked for: a client that makes up more is refused, in an open and in an update."""
+    made_up = [{"identifier": f"{number:040x}", "channelOffset": 0} for number in range(limits.SESSION_MAX_CONFIGS + 1)]
+    with pytest.raises(errors.BadSessionJson, match="more than 256"):
+        await configs.open("run-1", "", configBindings=made_up)
+    await configs.open("run-1", "", configBindings=made_up[:-1])
+    with pytest.raises(errors.BadSessionJson, match="more than 256"):
+        await configs.world.service.update(control_entry(entry_id="2-0"), _update(configBindings=made_up))
+    await configs.sync.sync()
+    assert counters.counts.configs_missing == limits.SESSION_MAX_CONFIGS
 
 
 def _update(config: str = "", **properties: object) -> control_pb2.UpdateSession:

@@ -129,6 +129,28 @@ async def test_cold_batches_wait_for_the_archive(
     assert len(read_all(client, "rig")) == min(remaining, 5)
 
 
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(("archived", "remaining"), [(9, 25), (12, 15), (22, 5)])
+async def test_cold_batches_that_the_archive_has_go(
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue, archived: int, remaining: int
+) -> None:
+    """Also while their session is open: whole batches up to the last entry of its parts, and that cuts no session."""
+    entries = sample_entries(25)
+    fill(client, "rig", entries)
+    plain = cold_streams.config(trim=settings.TrimSettings(max_entries=5, entry_s=0))
+    await compactor(link, catalogue, cold_streams.config()).sweep()
+    state, session = NAMES.session_state("run-1"), NAMES.session("run-1")
+    client.hset(state, mapping={"streamSessionId": 7, "archivedUntil": f"{entries[archived - 1].id} {archived} sum"})
+    client.hset(session, mapping={"streamSessionId": 7, "streamName": "rig", "streamPosition": "0-0"})
+    client.zadd(NAMES.session_index(), {"run-1": cold_streams.now_ms()})
+    for key in (state, session):
+        client.expire(key, 60)
+    archive = ArchiveSettings(path="archive", required=True, max_bytes=10**9)
+    await compactor(link, catalogue, msgspec.structs.replace(plain, archive=archive)).sweep()
+    assert read_all(client, "rig") == as_read(entries[25 - remaining :])
+    assert not client.hexists(state, "cut")
+
+
 async def test_a_stream_with_a_cold_part_is_tracked(
     client: redis.Redis, link: Link, catalogue: SqliteCatalogue
 ) -> None:

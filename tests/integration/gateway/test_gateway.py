@@ -1,6 +1,8 @@
 """The gateway as a process: metrics as documented, under its ACL, with TLS, beside a supervisor, seen by operators."""
 
+import contextlib
 import json
+import os
 import re
 import signal
 import socket
@@ -8,7 +10,9 @@ import ssl
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 import redis
@@ -104,36 +108,45 @@ def test_operators_see_viewers(client: redis.Redis, url: str, monkeypatch: pytes
     assert run(url, "viewers").code == 69
 
 
-def test_beside_a_supervisor(url: str, tmp_path: Path) -> None:
-    """`run --with-gateway` starts one, and both end with the signal."""
-    command = [
-        sys.executable,
-        "-m",
-        "rta_supervisor",
-        "run",
-        "--redis-url",
-        url,
-        "--with-gateway",
-        "--log-format",
-        "json",
-    ]
+@contextlib.contextmanager
+def run_both(url: str, folder: Path, log: BinaryIO) -> Iterator[subprocess.Popen[bytes]]:
+    """A supervisor that has a gateway beside it, ended by SIGTERM."""
+    arguments = ["run", "--redis-url", url, "--with-gateway", "--log-format", "json"]
     environment = {
         "RTA_HTTP__PORT": "0",
         "RTA_GATEWAY__PORT": "0",
         "RTA_LOG__FORMAT": "json",
-        "XDG_STATE_HOME": str(tmp_path),
+        "XDG_STATE_HOME": str(folder),
         "PATH": "/usr/bin",
         "PYTHONPATH": ":".join(sys.path),
     }
-    log_path = tmp_path / "log"
-    with log_path.open("wb") as log:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+    command = [sys.executable, "-m", "rta_supervisor", *arguments]
+    process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:
-        wait_until(lambda: "gateway_started" in log_path.read_text() and "supervisor_started" in log_path.read_text())
+        yield process
     finally:
         process.terminate()
         assert process.wait(30) == 0
+
+
+def test_beside_a_supervisor(url: str, tmp_path: Path) -> None:
+    """`run --with-gateway` starts one, and both end with the signal. One that ends before is in the log."""
+    log_path = tmp_path / "log"
+    with log_path.open("wb") as log, run_both(url, tmp_path, log):
+        wait_until(lambda: "gateway_started" in log_path.read_text() and "supervisor_started" in log_path.read_text())
     assert "gateway_stopped" in log_path.read_text()
+    assert "gateway_ended" not in log_path.read_text()
+
+
+def test_a_gateway_beside_a_supervisor_that_is_killed(url: str, tmp_path: Path) -> None:
+    """The supervisor does its work on, and says that nobody serves viewers."""
+    log_path = tmp_path / "log"
+    with log_path.open("wb") as log, run_both(url, tmp_path, log) as process:
+        wait_until(lambda: "gateway_started" in log_path.read_text() and "supervisor_started" in log_path.read_text())
+        [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(child), signal.SIGKILL)
+        wait_until(lambda: '"gateway_ended"' in log_path.read_text(), what="the line in the log")
+        assert process.poll() is None
 
 
 def test_settings_are_reloaded(client: redis.Redis, url: str, tmp_path: Path) -> None:

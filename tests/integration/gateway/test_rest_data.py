@@ -1,10 +1,15 @@
 """Samples and events over REST, against what was written; chunks are read by a reader that shares no code with ours."""
 
+import contextlib
 import csv
+import gc
+import http.client
 import io
 import itertools
 import json
+import socket
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +18,10 @@ import redis
 
 import rta_writers
 from rta_supervisor.archive import spark_process
+from rta_supervisor.gateway.rest.data import time_index
 from rta_wire import keys
 from rta_wire.codec import encode, event_messages
+from rta_wire.codec.sample_columns import SampleColumns
 from tests.integration.archive.archive_runs import archive
 from tests.support import archive_job_without_spark, chunk_reader
 from tests.support.archives import waiting
@@ -178,6 +185,56 @@ def test_events_are_chunks_and_rows(
     assert len(lines) == 2
 
 
+def test_a_stream_that_can_t_be_read(
+    gateway: RestGateway,
+    sessions: rta_writers.SessionClient,
+    client: redis.Redis,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An answer that has begun is cut off, so that nobody takes it for whole; later ones say that it can't be read."""
+    monkeypatch.setattr(time_index, "STEP_SAMPLES", 10_000)
+    with sessions.session("run", stream="rig") as session:
+        write(session, make_samples(count=300_000))
+    port = urlsplit(gateway.address).port
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", "/rta/v2/sessions/run/data")
+    with contextlib.closing(connection.getresponse()) as answer:
+        assert answer.status == 200
+        client.delete(keys.stream("rig"))
+        client.set(keys.stream("rig"), "no stream", ex=600)
+        with pytest.raises(http.client.IncompleteRead):
+            answer.read()
+    connection.close()
+    later = gateway.get("/sessions/run/data")
+    assert (later.status, later.headers["content-type"]) == (500, "application/problem+json")
+
+
+def test_clients_that_do_not_read_leave_nothing_behind(
+    gateway: RestGateway, sessions: rta_writers.SessionClient
+) -> None:
+    """What was read for them is free when they are gone, without the collector of cycles, which hardly ever runs."""
+
+    def is_held() -> bool:
+        return any(isinstance(held, SampleColumns) for held in gc.get_objects())
+
+    with sessions.session("run", stream="rig") as session:
+        write(session, make_samples(count=300_000))
+    gc.collect()
+    gc.disable()
+    try:
+        with contextlib.ExitStack() as stack:
+            for accept in ("text/csv", "text/csv\r\nAccept-Encoding: gzip", "application/x-ndjson"):
+                address = ("127.0.0.1", urlsplit(gateway.address).port or 0)
+                client = stack.enter_context(socket.create_connection(address))
+                head = f"GET /rta/v2/sessions/run/data HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n"
+                client.sendall(head.encode())
+                assert client.recv(16) == b"HTTP/1.1 200 OK\r"
+            wait_until(is_held, what="samples that were read")
+        wait_until(lambda: not is_held(), what="them to be free")
+    finally:
+        gc.enable()
+
+
 @pytest.mark.usefixtures("written")
 def test_data_of_a_closed_session_is_conditional(gateway: RestGateway) -> None:
     """Its ETag stays; HEAD makes no body; gzip comes where it is asked for, but not around chunks."""
@@ -190,7 +247,7 @@ def test_data_of_a_closed_session_is_conditional(gateway: RestGateway) -> None:
     packed = gateway.get("/sessions/run/data?format=csv", Accept_Encoding="gzip")
     assert packed.headers["content-encoding"] == "gzip"
     assert gateway.get("/sessions/run/data", Accept="image/png").status == 406
-    for path in ("data/timestamped/xyz", "data/timestamped/5-3", "data?start=b", "data?resolution=x", "data?names=a"):
+    for path in ("data/timestamped/xyz", "data/timestamped/5-3", "data?start=b", "data?resolution=0", "data?names=a"):
         assert gateway.get(f"/sessions/run/{path}").status == 400, path
     assert gateway.get("/sessions/nobody/data").status == 404
 

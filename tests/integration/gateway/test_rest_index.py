@@ -13,6 +13,7 @@ from rta_supervisor.settings import settings
 from rta_wire import keys
 from rta_wire.codec import encode
 from tests.support import rest_gateway
+from tests.support.gateways import HandmadeSession
 from tests.support.rest_gateway import RestAnswer, RestGateway
 from tests.support.waiting import wait_until
 
@@ -110,6 +111,29 @@ def test_what_was_trimmed_is_not_in_an_envelope(config: settings.Settings, clien
         steps = overview(gateway)
         assert sum(row[-1] for row in steps) == 20 * (ENTRIES - 5000)
         assert min(low for channel, low, _, _ in steps if channel == 1) == 5000
+
+
+@pytest.mark.parametrize("is_later", [True, False])
+def test_a_session_that_is_made_again(config: settings.Settings, client: redis.Redis, is_later: bool) -> None:
+    """In a Redis that was emptied, under the same name and number: what was known of the first one does not count."""
+
+    def write(bursts: int, first_ms: int) -> None:
+        session = HandmadeSession(client, "again", "rig", 1)
+        session.next_id_ms = first_ms
+        session.open()
+        session.time_range(session.time_ns, session.time_ns + bursts * 1_000_000)
+        for _ in range(bursts):
+            session.data([1], samples=1)
+        session.close()
+
+    with rest_gateway.running(config) as gateway:
+        write(bursts=40, first_ms=1000)
+        first = gateway.get("/sessions/again/data?format=csv")
+        assert len(first.body.splitlines()) == 41
+        client.delete(keys.stream("rig"), keys.Keys().session("again"))
+        write(bursts=30, first_ms=5000 if is_later else 10)
+        second = gateway.get("/sessions/again/data?format=csv", If_None_Match=first.headers["etag"])
+        assert (second.status, len(second.body.splitlines())) == (200, 31)
 
 
 @pytest.mark.usefixtures("written")

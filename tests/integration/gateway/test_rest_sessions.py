@@ -113,6 +113,54 @@ def test_an_identity_may_be_anything(gateway: RestGateway, sessions: rta_writers
     assert gateway.get("/sessions/%FF").status == 404
 
 
+@pytest.mark.parametrize("identity", ["a/stream", "a/data", "a/data/events", "two\nlines"])
+def test_an_identity_may_end_as_an_endpoint_does(gateway: RestGateway, client: redis.Redis, identity: str) -> None:
+    """And has line breaks where another producer wrote it."""
+    fields: Any = {"json": json.dumps({"identity": identity}), "streamName": "rig", "streamSessionId": 1}
+    client.hset(NAMES.session(identity), mapping=fields)
+    client.expire(NAMES.session(identity), 600)
+    path = f"/sessions/{quote(identity, safe='')}"
+    answer = gateway.get(path)
+    assert (answer.status, answer.json()["identity"]) == (200, identity)
+    assert gateway.get(f"{path}/data").status == 200
+    assert gateway.get(f"{path}/stream").status == 400
+
+
+SPOILT: dict[str, dict[str, Any]] = {
+    "time ranges": {"tStart": "soon", "tEnd": "9"},
+    "long numbers": {"tStart": "1" * 5000, "tEnd": "1" * 5000, "streamPosition": "1" * 5000 + "-0"},
+    "far times": {"tStart": "9" * 20, "tEnd": "9" * 20},
+    "positions": {"streamPosition": "here"},
+    "high positions": {"streamPosition": "9" * 20 + "-0"},
+    "deep documents": {"json": '{"details": ' + "[" * 2000 + "]" * 2000 + "}"},
+    "lists": {"json": "[]"},
+    "states": {"json": '{"identity": "states", "state": {}, "timestamp": []}'},
+    "bytes": {"json": b"\xff", "streamName": b"\xff"},
+    "numbers": {"streamSessionId": "1" * 5000},
+}
+"""Hashes that somebody has spoilt."""
+
+
+def test_a_spoilt_session_hides_no_other(
+    gateway: RestGateway, sessions: rta_writers.SessionClient, client: redis.Redis
+) -> None:
+    """What of it can be shown is, and all other sessions are listed, searched and sorted as ever."""
+    sessions.open("ours", stream="rig")
+    for identity, fields in SPOILT.items():
+        document = json.dumps({"identity": identity, "state": "open"})
+        spoilt: Any = {"json": document, "streamName": "lab", "streamSessionId": 1} | fields
+        client.hset(NAMES.session(identity), mapping=spoilt)
+        client.expire(NAMES.session(identity), 600)
+    wait_until(lambda: len(identities(gateway)) == len(SPOILT), what="all but the one without a number")
+    for sort in ("state", "timeRange.startTime", "timestamp", "details"):
+        assert "ours" in [found["identity"] for found in gateway.search(urlencode({"sort": sort}))]
+    assert gateway.get("/session-metamodel").status == 200
+    for identity in SPOILT:
+        status = 404 if identity == "numbers" else 200
+        for path in ("", "/data", "/data/events", "/data/timestamped/-"):
+            assert gateway.get(f"/sessions/{quote(identity)}{path}").status == status, (identity, path)
+
+
 def test_children_and_alternates_are_not_in_the_list(gateway: RestGateway, sessions: rta_writers.SessionClient) -> None:
     """They are found by their identity."""
     for identity in ("child", "other"):
@@ -159,7 +207,8 @@ def test_a_token_sees_its_streams_only(
 ) -> None:
     """A session of another stream is like one that does not exist."""
     sessions.open("mine", stream="rig-1")
-    sessions.open("theirs", stream="lab-1")
+    # Were its child missing in a list of rigs alone, that would tell of it.
+    sessions.open("theirs", stream="lab-1", children=["mine"])
     tokens = tmp_path / "tokens"
     tokens.write_text(f"rigs {'r' * 40} rig-\nall {'a' * 40} *\n")
     config = settings.Settings(
@@ -171,7 +220,7 @@ def test_a_token_sees_its_streams_only(
         rigs, everything = ({"Authorization": f"Bearer {letter * 40}"} for letter in "ra")
         assert gateway.get("/sessions").status == 401
         assert [s["identity"] for s in gateway.get("/sessions", **rigs).json()["sessions"]] == ["mine"]
-        assert len(gateway.get("/sessions", **everything).json()["sessions"]) == 2
+        assert [s["identity"] for s in gateway.get("/sessions", **everything).json()["sessions"]] == ["theirs"]
         hidden, unknown = (gateway.get(f"/sessions/{name}", **rigs) for name in ("theirs", "nobody"))
         assert (hidden.status, unknown.status) == (404, 404)
         assert hidden.body.replace(b"theirs", b"nobody") == unknown.body

@@ -7,6 +7,8 @@ import socket
 from urllib.parse import urlsplit
 
 from rta_supervisor.embedded import server
+from rta_supervisor.http import server as http_server
+from rta_supervisor.settings.sections.servers.gateway import GatewaySettings
 from rta_wire import __version__
 from tests.support import http_client as web
 from tests.support import supervisors
@@ -27,6 +29,16 @@ def test_basic_routes(supervisor: Supervisor) -> None:
     metrics = web.get(base, "/metrics")
     assert metrics.headers["content-type"].startswith("text/plain; version=")
     assert web.get(base, "/nothing").status == 404
+
+
+def test_small_frames_are_sent_at_once() -> None:
+    """A connection that was accepted does not wait for the acknowledgement of what was sent before."""
+    with (
+        http_server.listen(GatewaySettings(port=server.free_port())) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_without_a_token_the_host_name_has_to_be_loopback(supervisor: Supervisor) -> None:

@@ -102,7 +102,7 @@ def publication(url: str, *, told: bool) -> dict[str, Any] | None:
 def refuse_and_retry(url: str, services: ToolkitServices) -> None:
     """A session that the service refuses is named by `publish status` and `doctor`, until it is tried again."""
     services.fault = lambda _method, _request: Fault(grpc.StatusCode.INVALID_ARGUMENT, details="not like this")
-    rta_writers.SessionClient(url).open("run-2", stream="rig")
+    rta_writers.SessionClient(url).open("run-2", stream="rig", external_id="job-2")
 
     def status() -> Any:
         return commands.run(url, "publish", "status", "--json").json()
@@ -111,10 +111,17 @@ def refuse_and_retry(url: str, services: ToolkitServices) -> None:
     assert status()["refused"] == [{"identity": "run-2", "reason": "INVALID_ARGUMENT: not like this"}]
     assert "not like this" in commands.run(url, "publish", "status").out
     assert "the service refuses 1" in commands.run(url, "doctor").out
+    shown = commands.run(url, "sessions", "show", "run-2").out
+    assert "not like this" in shown
+    assert "not yet" in shown
     services.fault = lambda _method, _request: None
-    assert commands.run(url, "publish", "retry", "--all").code == 0
+    for wrong in ((), ("--all", "--external-id", "job-2"), ("run-2", "--principal", "default")):
+        assert commands.run(url, "publish", "retry", *wrong).code == 64
+    commands.refused(commands.run(url, "publish", "retry", "--external-id", "run-2"), 66, "external id 'run-2'")
+    assert commands.run(url, "publish", "retry", "--external-id", "job-2").out == "1 to be published again\n"
     wait_for(services, "run-2", State.OPEN)
     wait_until(lambda: status()["status"]["refused"] == 0, what="no refusal")
+    assert commands.run(url, "publish", "retry", "--all").out == "whoever publishes tries again\n"
 
 
 def test_death_of_the_publisher_and_of_its_supervisor(

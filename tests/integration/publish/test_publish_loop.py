@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -23,7 +24,7 @@ from rta_supervisor.publish.worker import PublishLoop
 from rta_supervisor.publish.worker_connection import WorkerJob, WorkerReports
 from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
-from rta_wire import keys, session
+from rta_wire import errors, keys, session
 from rta_wire.control.totals import Totals
 from rta_wire.session import State
 from tests.support.toolkit_services import Fault, ToolkitServices
@@ -122,6 +123,77 @@ async def test_a_slow_service_stretches_the_period_for_a_while(
             group.cancel_scope.cancel()
     names = [event["event"] for event in events if event["event"] in ("publish_slowed", "publish_on_pace")]
     assert names == ["publish_slowed", "publish_on_pace"]
+
+
+async def test_one_whose_lease_is_over_tells_nothing(
+    url: str, link: Link, catalogue: SqliteCatalogue, services: ToolkitServices, reports: WorkerReports, tmp_path: Path
+) -> None:
+    """Another supervisor takes the lease right after this one has looked at it, and publishes from a catalogue that is
+    ahead of this one. What is older does not come after it."""
+    config = settings.Settings(
+        redis=settings.RedisSettings(url=url),
+        publish=settings.PublishSettings(session_address=services.address, every_s=EVERY_S),
+    )
+    newer = SqliteCatalogue(tmp_path / "newer.sqlite")
+    await catalogue.save(rows(1))
+    await newer.save([msgspec.structs.replace(row, version=2) for row in rows(9)])
+    loop, other = (
+        PublishLoop(link, saved, WorkerJob(config, node), no_config, reports)
+        for saved, node in ((catalogue, "node-1"), (newer, "node-2"))
+    )
+    looks = loop._has_lease
+
+    async def look_and_lose_it() -> bool:
+        has_lease = await looks()
+        await link.do("SET", config.keys.lease(worker.DUTY), "node-2", "EX", 60)
+        await other._publisher.run_round(EVERY_S, await other._publisher.last_sequence())
+        return has_lease
+
+    loop._has_lease = look_and_lose_it  # type: ignore[method-assign]
+    with anyio.fail_after(20):
+        await loop.run()
+    await other._client.close()
+    await newer.close()
+    assert {stored.time_range for stored in services.sessions.values()} == {(1, 9)}
+    assert {len(states) for states in services.history.values()} == {1}
+
+
+async def test_a_key_that_somebody_has_spoilt(
+    url: str, link: Link, catalogue: SqliteCatalogue, services: ToolkitServices, reports: WorkerReports
+) -> None:
+    """The log says why nothing is published, once, and publishing goes on when the key is removed."""
+    config = settings.Settings(
+        redis=settings.RedisSettings(url=url),
+        publish=settings.PublishSettings(session_address=services.address, every_s=EVERY_S),
+    )
+    key = config.keys.publishing()
+    await link.do("SET", key, "somebody's", "EX", 60)
+    await catalogue.save(rows(1))
+    loop = PublishLoop(link, catalogue, WorkerJob(config, "node-1"), no_config, reports)
+    with structlog.testing.capture_logs() as events, anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(loop.run)
+            while not events:
+                await link.do("PING")
+            await link.do("DEL", key)
+            while len(services.sessions) < SESSIONS:
+                await link.do("PING")
+            group.cancel_scope.cancel()
+    [interrupted] = [event for event in events if event["event"] == "publish_interrupted"]
+    assert "a key holds something else than it should" in interrupted["error"]
+
+
+async def test_a_catalogue_that_is_too_new(url: str, catalogue: SqliteCatalogue, services: ToolkitServices) -> None:
+    """The process ends with a sentence, and not with a traceback."""
+    await catalogue.publications.raise_mark("schema", 99)
+    config = settings.Settings(
+        redis=settings.RedisSettings(url=url),
+        catalogue=settings.CatalogueSettings(path=catalogue.name),
+        publish=settings.PublishSettings(session_address=services.address),
+    )
+    ours, theirs = socket.socketpair()
+    with ours, theirs, anyio.fail_after(10), pytest.raises(errors.CatalogueTooNew, match="99"):
+        await worker._run(WorkerJob(config, "node-1"), theirs, WorkerReports(theirs))
 
 
 async def test_the_process_ends_with_its_supervisor(url: str) -> None:

@@ -1,118 +1,28 @@
 """The publisher against a real Session Service, with catalogues of both kinds."""
 
-import json
 import threading
-from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
 import grpc
 import pytest
+import redis
 
-from rta_supervisor.catalogue import factory
-from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.catalogue.model import CatalogueRow
-from rta_supervisor.catalogue.publications.model import Delivery
+from rta_supervisor.control import dead_letters
 from rta_supervisor.control.dead_letters import DeadLetters
 from rta_supervisor.nodes.server_clock import now_ms
-from rta_supervisor.publish import content
 from rta_supervisor.publish import publisher as publisher_module
-from rta_supervisor.publish.config_uploads import ConfigUploads
-from rta_supervisor.publish.publisher import Publisher
 from rta_supervisor.publish.toolkit_client import ToolkitClient
 from rta_supervisor.settings import settings
-from rta_supervisor.transport.link import Link
-from rta_supervisor.webhooks.breaker import Breaker
-from rta_wire import keys, session
+from rta_wire import keys
 from rta_wire.control.totals import Totals
 from rta_wire.session import State
-from tests.support.toolkit_services import CONFIG_LIMIT_BYTES, Fault, ToolkitServices
+from tests.integration.publish.publishing_scene import LONG_AGO_S, Scene
+from tests.support import proxy
+from tests.support.toolkit_services import Fault
 
-LONG_AGO_S = 0.0
-"""A period after which everything is told at each round."""
-
-ONCE_S = 3600.0
-
-
-class Scene:
-    """A catalogue, a service, and publishers between them."""
-
-    def __init__(self, link: Link, catalogue: Catalogue, services: ToolkitServices, config: settings.Settings) -> None:
-        self.link = link
-        self.catalogue = catalogue
-        self.services = services
-        self.config = config
-        self.configs: dict[str, bytes] = {}
-        self.client = ToolkitClient(config.publish)
-        self.publisher = self.new_publisher()
-
-    def new_publisher(self, name: str = "") -> Publisher:
-        """One that knows nothing but what is stored."""
-        publisher: Publisher
-
-        async def source(identifier: str) -> bytes | None:
-            return self.configs.get(identifier)
-
-        async def refuse(identifier: str, reason: str) -> None:
-            await publisher.refuse_config(identifier, reason)
-
-        uploads = ConfigUploads(self.client, source, Breaker(failures=5, open_s=0.001), refuse)
-        publisher = Publisher(self.link, self.catalogue, self.config, self.client, uploads, catalogue_name=name)
-        return publisher
-
-    async def save(
-        self,
-        identity: str = "run-1",
-        state: State = State.OPEN,
-        *,
-        number: int = 1,
-        version: int = 1,
-        times: tuple[int, int] | None = None,
-        at_ms: int | None = None,
-        **properties: Any,
-    ) -> CatalogueRow:
-        """Save a row as a supervisor does."""
-        document = session.build(identity, timestamp="2026-11-18T00:00:00+00:00", **properties)
-        text = json.dumps(document | {"state": state.value})
-        totals = Totals() if times is None else Totals(1, 1, 1, 1, *times)
-        at_ms = now_ms() if at_ms is None else at_ms
-        row = CatalogueRow(identity, "rig", number, "p", state, text, totals, version, at_ms, at_ms)
-        await self.catalogue.save([row])
-        return row
-
-    async def round(self, period_s: float = ONCE_S) -> None:
-        await self.publisher.run_round(period_s)
-
-    def operations(self) -> list[list[str]]:
-        """What each call changed, oldest first."""
-        return [
-            [update.WhichOneof("operation") for update in request.updates]
-            for method, request in self.services.requests
-            if method == "CreateOrUpdateSession"
-        ]
-
-
-@pytest.fixture
-async def scene(
-    url: str,
-    link: Link,
-    catalogue_settings: settings.CatalogueSettings,
-    services: ToolkitServices,
-    monkeypatch: pytest.MonkeyPatch,
-) -> AsyncIterator[Scene]:
-    monkeypatch.setattr(publisher_module, "FIRST_RETRY_S", 0.0001)
-    config = settings.Settings(
-        redis=settings.RedisSettings(url=url),
-        catalogue=catalogue_settings,
-        publish=settings.PublishSettings(
-            session_address=services.address, config_address=services.address, timeout_s=5, breaker_open_s=0.001
-        ),
-    )
-    catalogue = factory.create(config)
-    made = Scene(link, catalogue, services, config)
-    yield made
-    await made.client.close()
-    await catalogue.close()
+HOUR_MS = 3600 * 1000
 
 
 async def test_a_life(scene: Scene) -> None:
@@ -139,13 +49,12 @@ async def test_a_life(scene: Scene) -> None:
     assert (stored.state, stored.time_range, stored.group) == (State.CLOSED.number, (5, 30), "g")
 
 
-async def test_heartbeats_while_idle(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_heartbeats_while_idle(scene: Scene) -> None:
     """An open session that does not grow has heartbeats, and a closed one has none."""
-    monkeypatch.setattr(scene.publisher, "_config", scene.config)
     await scene.save()
     await scene.save("run-2", State.CLOSED, number=2)
     clock_ms = now_ms()
-    scene.publisher._clock = lambda: clock_ms
+    scene.clock = lambda: clock_ms
     for _ in range(3):
         clock_ms += 31_000
         await scene.round(5.0)
@@ -183,6 +92,18 @@ async def test_an_old_session_is_published_on_request_only(scene: Scene) -> None
     assert await scene.link.do("XLEN", scene.config.keys.publish_retries()) == 0
 
 
+async def test_a_session_that_ended_while_nobody_published(scene: Scene) -> None:
+    """Where publishing was set up for a moment only, what opens and ends after it is published by the next one."""
+    at_ms = now_ms() - HOUR_MS
+    scene.clock = lambda: at_ms
+    await scene.round()
+    await scene.save(state=State.CLOSED, at_ms=at_ms + HOUR_MS // 2)
+    at_ms += HOUR_MS
+    scene.publisher = scene.new_publisher()
+    await scene.round()
+    assert scene.services.sessions["run-1"].state == State.CLOSED.number
+
+
 async def test_another_session_of_an_identity(scene: Scene) -> None:
     """The service has the newest one, with nothing of the one before."""
     await scene.save(state=State.CLOSED, times=(1, 100), extDetails={"car": {"n": 1}}, type="race")
@@ -192,32 +113,6 @@ async def test_another_session_of_an_identity(scene: Scene) -> None:
     stored = scene.services.sessions["run-1"]
     assert (stored.state, stored.time_range, stored.type) == (State.OPEN.number, (500, 600), None)
     assert stored.shown()["details"] == {}
-
-
-async def test_a_lost_reply_leaves_no_detail_behind(scene: Scene) -> None:
-    """A category that a call set whose reply was lost is cleared by the next call, which has it no more."""
-    await scene.save(extDetails={"car": {"n": 1}})
-    scene.services.fault = lambda _method, _request: Fault(grpc.StatusCode.UNAVAILABLE, is_applied=True)
-    await scene.round()
-    assert scene.services.sessions["run-1"].details["car"] == {"n": 1}
-    await scene.save(version=2)
-    scene.services.fault = lambda _method, _request: None
-    scene.publisher = scene.new_publisher()
-    await scene.round()
-    assert scene.services.sessions["run-1"].shown()["details"] == {}
-
-
-async def test_categories_that_were_cleared_are_forgotten(scene: Scene) -> None:
-    """A session that invents new ones with each change does not add up all of them."""
-    for version in range(1, 6):
-        await scene.save(version=version, extDetails={f"group-{version}": {"n": 1}})
-        await scene.round()
-    await scene.save(version=6)
-    await scene.round()
-    [*_, request] = [request for method, request in scene.services.requests if method == "CreateOrUpdateSession"]
-    told = [update.set_details_json.category for update in request.updates if update.HasField("set_details_json")]
-    assert told == ["", "group-5"]
-    assert scene.services.sessions["run-1"].shown()["details"] == {}
 
 
 async def test_a_service_that_is_away_gets_everything_afterwards(scene: Scene) -> None:
@@ -291,7 +186,7 @@ async def test_what_opens_meanwhile_does_not_wait_for_a_slow_service(
     for number in range(100):
         await scene.save(f"run-{number}", number=number + 1, times=(1, 2))
     scene.services.fault = lambda _method, _request: Fault(takes_s=0.1)
-    assert await scene.publisher.run_round(LONG_AGO_S), "there is more to tell"
+    assert await scene.round(LONG_AGO_S), "there is more to tell"
     told = scene.services.calls["CreateOrUpdateSession"]
     assert told < 150
     await scene.save("run-new", number=101)
@@ -320,6 +215,24 @@ async def test_a_call_that_hangs_delays_nothing_else(scene: Scene) -> None:
     assert scene.services.sessions["run-1"].state == State.CLOSED.number
 
 
+async def test_a_connection_that_was_forgotten_on_the_way(scene: Scene) -> None:
+    """Where a firewall has dropped a connection and told nobody, a call without an answer is the last one over it."""
+    with proxy.between(scene.services.address) as way:
+        config = settings.PublishSettings(session_address=f"127.0.0.1:{way.port}", timeout_s=0.3)
+        await scene.client.close()
+        scene.client = ToolkitClient(config)
+        scene.publisher = scene.new_publisher()
+        await scene.save()
+        await scene.round()
+        way.forget_connections()
+        await scene.save(version=2, group="g")
+        await scene.round()
+        assert scene.services.sessions["run-1"].group is None
+        scene.client._timeout_s = 5
+        await scene.round()
+        assert scene.services.sessions["run-1"].group == "g"
+
+
 async def test_a_refused_call_is_a_dead_letter_and_not_repeated(scene: Scene) -> None:
     """It waits for a change of the session or for an operator."""
     scene.services.fault = lambda _method, request: (
@@ -338,6 +251,14 @@ async def test_a_refused_call_is_a_dead_letter_and_not_repeated(scene: Scene) ->
     await scene.round()
     assert scene.services.sessions["run-1"].group == "good"
     assert await scene.catalogue.publications.refused(10) == []
+
+
+async def test_a_reason_that_no_database_takes(scene: Scene) -> None:
+    """What a service says may hold a NUL, which PostgreSQL takes in no text; it is kept without one."""
+    scene.services.fault = lambda _method, _request: Fault(grpc.StatusCode.INVALID_ARGUMENT, details="bad\0group")
+    await scene.save()
+    await scene.round()
+    assert await scene.catalogue.publications.refused(10) == [("run-1", "INVALID_ARGUMENT: bad\\x00group")]
 
 
 async def test_refused_sessions_are_tried_again_on_request(scene: Scene) -> None:
@@ -378,115 +299,53 @@ async def test_a_service_that_lost_a_session_is_told_everything(scene: Scene) ->
     assert (stored.group, stored.time_range) == ("g", (1, 3))
 
 
-async def test_configurations_come_first(scene: Scene) -> None:
-    """Small ones in a message, large ones in pieces, those that are there not at all; the first one stays."""
-    scene.configs = {"small": b"{}", "large": b"x" * (CONFIG_LIMIT_BYTES + 1), "there": b"ours"}
-    scene.services.configs["there"] = b"theirs"
-    bindings = [{"identifier": name, "channelOffset": 0} for name in ("small", "large", "there", "nowhere")]
-    await scene.save(configBindings=bindings)
-    await scene.save("run-2", number=2, configBindings=bindings[:1])
-    await scene.round()
-    assert scene.services.configs == {**scene.configs, "there": b"theirs"}
-    assert scene.services.calls["PutConfig"] == 1
-    assert scene.services.calls["PutConfigStream"] == 1
-    methods = [method for method, _ in scene.services.requests]
-    assert methods.index("CreateOrUpdateSession") > max(methods.index("PutConfig"), methods.index("PutConfigStream"))
-    assert scene.services.sessions["run-1"].bindings == dict.fromkeys(("small", "large", "there", "nowhere"), 0)
+async def test_a_dead_letter_that_can_not_be_written(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The publisher sees why, other sessions are told all the same, and the letter comes with the next call."""
+    add_letter = dead_letters.add_letter
 
+    async def fail(*_: Any) -> None:
+        raise redis.ConnectionError
 
-async def test_a_session_waits_for_its_configuration(scene: Scene) -> None:
-    """While the Config Service fails, sessions that are bound are not told, and others are."""
-    scene.configs = {"c": b"{}"}
-    scene.services.fault = lambda method, _request: (
-        Fault(grpc.StatusCode.UNAVAILABLE) if method == "PutConfig" else None
+    scene.services.fault = lambda _method, request: (
+        Fault(grpc.StatusCode.INVALID_ARGUMENT) if request.identity == "run-1" else None
     )
-    await scene.save(configBindings=[{"identifier": "c", "channelOffset": 0}])
+    await scene.save()
     await scene.save("run-2", number=2)
-    await scene.round()
-    assert list(scene.services.sessions) == ["run-2"]
-    scene.services.fault = lambda _method, _request: None
-    scene.publisher = scene.new_publisher()
-    await scene.round()
-    assert scene.services.configs == {"c": b"{}"}
-    assert "run-1" in scene.services.sessions
-
-
-async def test_a_refused_configuration_is_a_dead_letter(scene: Scene) -> None:
-    """It is tried once, and the session is told without it."""
-    scene.configs = {"c": b"{}"}
-    scene.services.fault = lambda method, _request: (
-        Fault(grpc.StatusCode.INVALID_ARGUMENT, details="not a configuration") if method == "PutConfig" else None
-    )
-    await scene.save(configBindings=[{"identifier": "c", "channelOffset": 0}])
-    await scene.round()
-    await scene.save(version=2, configBindings=[{"identifier": "c", "channelOffset": 0}])
-    await scene.round()
-    assert scene.services.calls["PutConfig"] == 1
-    assert "run-1" in scene.services.sessions
-    [letter] = await DeadLetters(scene.link, scene.config).newest(10)
-    assert "not a configuration" in letter.reason
-
-
-async def test_sequences_never_go_back(scene: Scene) -> None:
-    """Not when Redis forgets them, not when the catalogue is new, and not when the clock goes back."""
-    await scene.save()
-    await scene.round()
-    first = scene.services.sequences["run-1"]
-    assert abs(first - now_ms()) < 60_000
-    await scene.link.do("DEL", scene.config.keys.publishing())
-    scene.publisher = scene.new_publisher()
-    scene.publisher._clock = lambda: 1
-    await scene.save(version=2, group="g")
-    await scene.round()
-    assert scene.services.sequences["run-1"] == first + 1
-    assert scene.services.sessions["run-1"].group == "g"
-    # Another catalogue has published since, by a clock that is ahead.
-    await scene.link.do("HSET", scene.config.keys.publishing(), keys.PUBLISHING_SEQUENCE, first + 10)
-    await scene.save(version=3, group="h")
-    await scene.round()
-    assert scene.services.sequences["run-1"] == first + 11
-
-
-async def test_what_an_earlier_call_told_is_not_saved_over_a_later_one(scene: Scene) -> None:
-    """Of two that publish at once the service keeps what came with the higher sequence, and so does the catalogue."""
-    await scene.save(group="a")
-    await scene.round()
-    [before] = await scene.catalogue.publications.due(range_before_ms=0, heartbeat_before_ms=now_ms() + 1, limit=1)
-    await scene.save(group="b", version=2)
-    [after] = await scene.catalogue.publications.due(range_before_ms=0, heartbeat_before_ms=0, limit=1)
-    sequence = scene.services.sequences["run-1"]
-    # Whoever had read the old row was the last to get a sequence, and the first to save.
-    for due, later in ((before, 2), (after, 1)):
-        delivery = Delivery(due, sequence + later, content.digest(due.json), (), at_ms=now_ms())
-        await scene.catalogue.publications.save_deliveries([delivery])
-    status = await scene.catalogue.publications.get("run-1")
+    monkeypatch.setattr(dead_letters, "add_letter", fail)
+    with pytest.raises(redis.ConnectionError):
+        await scene.round()
+    status = await scene.catalogue.publications.get("run-2")
     assert status is not None
-    assert (status.sequence, status.told_version) == (sequence + 2, 1)
+    assert status.told_version == 1
+    monkeypatch.setattr(dead_letters, "add_letter", add_letter)
     await scene.round()
-    assert scene.services.sessions["run-1"].group == "b"
+    assert [letter.entry for letter in await DeadLetters(scene.link, scene.config).newest(10)] == ["run-1"]
 
 
-async def test_an_end_that_is_only_inferred_is_not_published(scene: Scene) -> None:
-    """A host that finds a session ended does not know how; another one has published it."""
-    await scene.save()
+async def test_a_service_that_is_away_for_a_day(scene: Scene) -> None:
+    """Sessions that open and end all day long, while supervisors are restarted, come as they ended, oldest first, and
+    one that was open before ends too."""
+    hours = iter(range(now_ms() - 25 * HOUR_MS, now_ms(), HOUR_MS))
+    at_ms = next(hours)
+    scene.clock = lambda: at_ms
+    await scene.save("before", at_ms=at_ms)
     await scene.round()
-    await scene.catalogue.publications.skip([("run-1", 1, 1)])
-    await scene.save(state=State.ABANDONED)
-    await scene.round()
-    assert scene.services.sessions["run-1"].state == State.OPEN.number
-    await scene.save(state=State.CLOSED, version=2)
-    await scene.round()
-    assert scene.services.sessions["run-1"].state == State.CLOSED.number
-
-
-async def test_another_catalogue_does_not_repeat_old_sessions(scene: Scene) -> None:
-    """Where another host published since, its catalogue alone knows how older sessions ended."""
-    hour_ms, key = 3600 * 1000, scene.config.keys.publishing()
-    await scene.catalogue.publications.raise_mark("closed_seen_ms", now_ms() - 2 * hour_ms)
-    await scene.save(state=State.CLOSED, at_ms=now_ms() - hour_ms)
-    for catalogue_name, identities in (("another", []), (scene.catalogue.name, ["run-1"])):
-        await scene.link.do("HSET", key, keys.PUBLISHING_CATALOGUE, catalogue_name)
-        await scene.link.do("EXPIRE", key, 60)
+    scene.services.fault = lambda _method, _request: Fault(grpc.StatusCode.UNAVAILABLE)
+    for number, at_ms in zip(range(2, 26), hours, strict=False):
+        await scene.save(f"run-{number}", number=number, state=State.CLOSED, times=(1, number), at_ms=at_ms)
         scene.publisher = scene.new_publisher()
         await scene.round()
-        assert list(scene.services.sessions) == identities
+    await scene.save("before", state=State.FAILED, version=2, times=(1, 2), at_ms=at_ms)
+    assert (await scene.catalogue.publications.backlog()).waiting == 25
+    scene.services.requests.clear()
+    scene.services.fault = lambda _method, _request: None
+    scene.publisher = scene.new_publisher()
+    scene.publisher.breaker._failed = scene.publisher.breaker._limit  # so that one call decides
+    await scene.round()
+    assert scene.services.requests[0][1].identity == "run-2"
+    stored = {name: (one.state, one.time_range) for name, one in scene.services.sessions.items()}
+    assert stored == {
+        "before": (State.FAILED.number, (1, 2)),
+        **{f"run-{number}": (State.CLOSED.number, (1, number)) for number in range(2, 26)},
+    }
+    assert (await scene.catalogue.publications.backlog()).waiting == 0

@@ -21,7 +21,7 @@ from rta_writers.control import configs
 from rta_writers.options.read import ReadOptions
 from rta_writers.read import batches, plan
 from rta_writers.read import channels as read_channels
-from rta_writers.write.exactly_once import ExactlyOnceAppender
+from rta_writers.write.delivery.exactly_once import ExactlyOnceAppender
 from tests.support import samples, supervisors
 from tests.support.control import document, fields, write
 from tests.support.supervisors import Supervisor

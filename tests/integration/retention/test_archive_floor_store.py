@@ -119,6 +119,20 @@ def test_an_idle_stream_stays_until_it_is_archived(client: redis.Redis, url: str
     assert stream.sweep(**idle).removed == ("rig",)
 
 
+def test_over_the_memory_limit_archived_entries_go_first(
+    client: redis.Redis, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As long as they are enough, no session is cut and nobody is alarmed."""
+    stream = ArchivedStream(client, url)
+    stream.add_session("new", "30-0")
+    used: Any = client.memory_usage("stream:rig")
+    stream.config = with_archive(stream.config, max_bytes=int(used * 0.8))
+    stream.sweep(max_entries=1000)
+    assert 10 <= len(stream.ids) < 40
+    assert "archive_cut" not in capsys.readouterr().out
+    assert client.hget(NAMES.session_state("new"), "cut") is None
+
+
 def test_waiting_for_the_archive_is_bounded_by_memory(
     client: redis.Redis, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

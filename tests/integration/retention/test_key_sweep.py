@@ -46,6 +46,20 @@ async def test_every_key_that_a_writer_makes_gets_a_lifetime(link: Link, client:
     client.delete(made_up[-1], *(f"other:{number}" for number in range(5000)))
 
 
+async def test_a_reply_that_was_moved_to_another_name_gets_a_lifetime(link: Link, client: redis.Redis) -> None:
+    """Whoever may read replies may move them, and a key that is made so has none; other replies keep theirs."""
+    client.rpush(NAMES.reply("a"), "x")
+    client.expire(NAMES.reply("a"), 50)
+    client.rpush(NAMES.reply("b"), "x")
+    client.expire(NAMES.reply("b"), 50)
+    client.blmove(NAMES.reply("b"), NAMES.reply("made-up"), 1)
+    assert client.ttl(NAMES.reply("made-up")) == key_sweep_rules.NO_TTL
+    await sweep_all(KeySweep(link, settings.Settings()))
+    reply_ttl_s = settings.Settings().control.reply_ttl_s
+    assert reply_ttl_s - 10 < int(str(client.ttl(NAMES.reply("made-up")))) <= reply_ttl_s
+    assert int(str(client.ttl(NAMES.reply("a")))) <= 50
+
+
 async def test_what_is_left_of_a_session_that_has_ended_goes(link: Link, client: redis.Redis) -> None:
     """Fences, and what is large; nothing of a session that is open."""
     text = b"x" * (key_sweep_rules.LARGE_BYTES + 1000)

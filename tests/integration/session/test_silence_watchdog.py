@@ -2,17 +2,21 @@
 
 import time
 
+import anyio
 import pytest
 import redis
+import structlog.testing
 
 import rta_writers
 from rta_supervisor.nodes import leases as nodes_leases
 from rta_supervisor.session.silence_watchdog import SilenceWatchdog
+from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
-from rta_wire import errors, keys
+from rta_wire import errors, keys, session
 from rta_wire.pb import control_pb2
 from tests.support import supervisors
 from tests.support.control import document, fields, send, write
+from tests.support.session_values import control_entry
 from tests.support.supervisor_parts import config, opened
 from tests.support.waiting import wait_until
 
@@ -35,6 +39,45 @@ async def test_a_watchdog_that_stood_still_ends_nobody(link: Link, client: redis
     assert document(client, "run-1")["state"] == "open"
     await watchdog.check(int(time.time() * 1000) + 60_000)
     assert document(client, "run-1")["state"] == "abandoned"
+
+
+async def test_thousands_of_silent_sessions_are_ended_without_pauses(link: Link, client: redis.Redis) -> None:
+    """A check that has used up half a lease is followed by the next one at once, and no line blames Redis."""
+    sessions, service = await opened(link)
+    count = 60
+    for number in range(2, count + 1):
+        text = session.dump(session.build(f"run-{number}")).decode()
+        request = control_pb2.OpenSession(identity=f"run-{number}", stream="rig", session_json=text)
+        await service.open(control_entry(), request)
+    later_ms = time.time_ns() // 1_000_000 + 1_000_000
+    settings = config(lease_s=0.01)  # less than it takes to end all of them
+    watchdog = SilenceWatchdog(sessions, service, settings, lambda: 0, clock=lambda: later_ms)
+    assert not await watchdog.check(at_most_s=0.005)
+
+    def are_all_ended() -> bool:
+        return all(document(client, f"run-{number}")["state"] == "abandoned" for number in range(1, count + 1))
+
+    assert not are_all_ended()
+    with structlog.testing.capture_logs() as lines:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watchdog.run, OneTurn())
+            await anyio.to_thread.run_sync(wait_until, are_all_ended)
+            tasks.cancel_scope.cancel()
+    assert "lease_lost" not in {line["event"] for line in lines}
+
+
+class OneTurn:
+    """A lease that is always ours. Only the first turn that is waited for comes."""
+
+    def __init__(self) -> None:
+        self._waits = 0
+
+    async def next_turn(self, every_s: float) -> int | None:
+        if every_s:
+            self._waits += 1
+            if self._waits > 1:
+                await anyio.sleep_forever()
+        return commands.FOREVER
 
 
 def test_a_silent_writer_is_abandoned_and_an_idle_one_is_not(url: str, client: redis.Redis) -> None:

@@ -25,7 +25,7 @@ from rta_writers.connection import redis_client
 from rta_writers.options import read as options_read
 from rta_writers.read import batches
 from rta_writers.read import plan as read_plan
-from rta_writers.write.exactly_once import ExactlyOnceAppender
+from rta_writers.write.delivery.exactly_once import ExactlyOnceAppender
 from tests.support import clusters, samples, supervisors
 from tests.support import day_streams as by_day
 from tests.support.control import document, fields

@@ -10,7 +10,7 @@ import pytest
 import rta_writers
 from rta_wire import errors
 from rta_writers.connection import redis_client
-from rta_writers.write.exactly_once import ExactlyOnceAppender
+from rta_writers.write.delivery.exactly_once import ExactlyOnceAppender
 from tests.support import samples, sentinels, supervisors
 from tests.support.control import document, folded, progress, send, write
 from tests.support.waiting import wait_until

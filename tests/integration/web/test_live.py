@@ -18,7 +18,7 @@ from rta_supervisor.embedded import server
 from rta_supervisor.web.live import routes
 from rta_wire.codec import encode
 from rta_writers.connection import redis_client
-from rta_writers.write.exactly_once import ExactlyOnceAppender
+from rta_writers.write.delivery.exactly_once import ExactlyOnceAppender
 from tests.integration.web import sse_client
 from tests.integration.web.sse_client import EventStreamClient
 from tests.support import http_client as web

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import redis
 
 from rta_wire.control.totals import Totals
-from rta_writers.write.at_least_once import AtLeastOnceAppender
-from rta_writers.write.exactly_once import ExactlyOnceAppender
+from rta_writers.write.delivery.at_least_once import AtLeastOnceAppender
+from rta_writers.write.delivery.exactly_once import ExactlyOnceAppender
 from tests.support import samples
 
 Make = Callable[..., ExactlyOnceAppender]

@@ -4,7 +4,7 @@ import pytest
 import redis
 
 from rta_writers.options.target import Target
-from rta_writers.write.exactly_once import ExactlyOnceAppender
+from rta_writers.write.delivery.exactly_once import ExactlyOnceAppender
 from tests.integration.writers.appends import Make
 
 

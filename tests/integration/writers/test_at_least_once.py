@@ -5,7 +5,7 @@ import redis
 from rta_supervisor.embedded import server
 from rta_writers.connection import redis_client
 from rta_writers.options.target import Target
-from rta_writers.write.at_least_once import AtLeastOnceAppender
+from rta_writers.write.delivery.at_least_once import AtLeastOnceAppender
 from tests.integration.writers.appends import append_rows, values
 from tests.support import proxy, samples
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import lz4.block
+import numpy as np
 import pyarrow as pa
 import pytest
 import redis
@@ -18,6 +19,7 @@ import rta_writers
 from rta_wire import errors, keys
 from rta_wire import session as session_json
 from rta_wire.channels import model
+from rta_wire.codec import encode
 from rta_wire.codec.layout import Kind, SampleType
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2, stream_pb2
@@ -26,9 +28,11 @@ from rta_writers.options import channel_layouts
 from rta_writers.options.read import ReadOptions
 from rta_writers.options.target import Target
 from rta_writers.options.write import WriteOptions
+from rta_writers.read import batches, plan
 from rta_writers.read import channels as read_channels
-from tests.support import published_configs
+from tests.support import published_configs, stream_content
 from tests.support.channel_lists import ENGINE, numbered
+from tests.support.waiting import wait_until
 
 NAMES = keys.Keys()
 
@@ -175,12 +179,16 @@ def test_a_binding_that_was_set_by_hand_is_kept(sessions: rta_writers.SessionCli
 def test_what_viewers_can_not_show_is_logged(
     sessions: rta_writers.SessionClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """When it is published, a line for each, and how many more."""
+    """When it is published, a line for each in one record; of a list without any there is none."""
     channels = rta_writers.Channels(numbered(15, type=SampleType.INT64))
     with caplog.at_level(logging.WARNING), sessions.session("run-1", stream="rig", channels=channels):
         pass
-    assert "Channel 'c1' is int64" in caplog.text
-    assert "5 more warnings" in caplog.text
+    [record] = caplog.records
+    assert record.getMessage().splitlines()[1:] == channels.warnings()
+    caplog.clear()
+    with sessions.session("run-2", stream="rig", channels=rta_writers.Channels(ENGINE)):
+        pass
+    assert not caplog.records
 
 
 def test_a_process_fetches_a_configuration_once(client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
@@ -201,8 +209,10 @@ def test_a_process_fetches_a_configuration_once(client: redis.Redis, sessions: r
         ({"sampleType": "double"}, "'rpm' has the type double, .* says float"),
         ({"kind": "rpm=periodic"}, "'rpm' has the kind periodic, .* says timestamped"),
         ({"channels": "rpm=2"}, "'rpm' has the id 2, .* says 1"),
+        ({"sampleType": f"{'9' * 5000}=float"}, "channel '99.*which configuration"),
         ({"channels": "rmp=1"}, "channel 'rmp', which configuration .*Did you mean 'rpm'"),
         ({"intervalNs": "rpm=5"}, "'rpm' has the interval 5"),
+        ({"intervalNs": "*=7,rpm=5"}, "'rpm' has the interval 5"),
     ],
 )
 def test_options_that_differ_from_the_list_are_refused(options: dict[str, str], message: str) -> None:
@@ -210,6 +220,32 @@ def test_options_that_differ_from_the_list_are_refused(options: dict[str, str], 
     parsed = WriteOptions.parse({**Target("redis://x", "run-1", "rig", 1).options(), "config": "0" * 40, **options})
     with pytest.raises(errors.Usage, match=message):
         channel_layouts.apply(parsed, ENGINE)
+
+
+def test_options_that_say_the_same_as_the_list_change_nothing(
+    client: redis.Redis, sessions: rta_writers.SessionClient
+) -> None:
+    """A column that only the list has is written too."""
+    session = sessions.open("run-1", stream="rig", channels=rta_writers.Channels(ENGINE))
+    same = {"channels": "rpm=1", "sampleType": "gear=int8", "kind": "timestamped"}
+    with rta_writers.BurstWriter({**session.options, **same}) as writer:
+        writer.write(pa.table({"time": [1], "gear": pa.array([3], pa.int8()), "rpm": [2.5]}))
+    session.close()
+    written = stream_content.samples(client, "rig", session.target.stream_session_id, ENGINE.layouts())
+    assert written == [(1, 1, 2.5), (3, 1, 3)]
+
+
+def test_whole_numbers_say_nothing_of_the_numbers_after_them(
+    client: redis.Redis, sessions: rta_writers.SessionClient
+) -> None:
+    """A recorder whose first readings are 0: the configuration says that others may follow."""
+    session = sessions.open("run-1", stream="rig", channels=rta_writers.Channels(ENGINE))
+    with rta_writers.BurstWriter(session.options) as writer:
+        writer.samples([1, 3], [1, 1], [0, 0])
+        writer.samples([1, 3], [2, 2], [2.5, 3])
+    session.close()
+    written = stream_content.samples(client, "rig", session.target.stream_session_id, ENGINE.layouts())
+    assert written == [(1, 1, 0.0), (1, 2, 2.5), (3, 1, 0), (3, 2, 3)]
 
 
 def test_rows_with_a_channel_that_is_not_known_are_refused(sessions: rta_writers.SessionClient) -> None:
@@ -228,6 +264,50 @@ def test_rows_with_a_channel_that_is_not_known_are_refused(sessions: rta_writers
     session.close()
 
 
+def read_stream(client: redis.Redis, url: str, stream: str, **wanted: str) -> list[tuple[str | None, float]]:
+    """Names and values of all samples of a stream, as a batch read of Spark has them."""
+    options = ReadOptions.parse({"redisUrl": url, "stream": stream, "names": "true", **wanted})
+    options = read_channels.resolve(client, options)
+    row_filter = batches.RowFilter()
+    found: list[tuple[str | None, float]] = []
+    for one in plan.plan_read(client, options, row_filter.of_samples):
+        assert isinstance(one, plan.EntryRange)
+        bindings = read_channels.read_bindings(client, options, one.identities)
+        for batch in batches.read_batches(options, one, row_filter, bindings):
+            found += zip(batch["name"].to_pylist(), batch["value"].to_pylist(), strict=True)
+    return sorted(found, key=repr)
+
+
+def test_a_stream_has_the_names_of_sessions_that_have_ended(
+    client: redis.Redis, sessions: rta_writers.SessionClient
+) -> None:
+    """By the Session JSON in the stream, also where a list has grown; with `config` those of all that have none."""
+    first = rta_writers.Channels.of(pa.schema([("gear", pa.int8())]))
+    more = rta_writers.Channels.of(pa.schema([("gear", pa.int8()), ("count", pa.int64())]))
+    for channels, row in ((first, {"gear": 3}), (more, {"gear": 4, "count": 5})):
+        session = sessions.open("run-1", stream="rig", channels=channels)
+        with rta_writers.BurstWriter(session.options) as writer:
+            writer.write(pa.table({"time": [1], **{name: [value] for name, value in row.items()}}))
+    assert session.channels is not None
+    session.close()
+    wait_until(lambda: client.zscore(NAMES.session_index(), "run-1") is None)
+    assert read_stream(client, sessions.url, "rig") == [("count", 5.0), ("gear", 3.0), ("gear", 4.0)]
+    for number, bindings in enumerate(["5", "[5]", '[{"identifier": 5}]', '[{"channelOffset": 1}]'], 70):
+        document = f'{{"identity": "x{number}", "state": "open", "configBindings": {bindings}}}'
+        [burst] = encode.encode_doubles(np.ones(1, np.uint32), np.ones(1, np.int64), np.full(1, float(number)))
+        for data in (encode.session_json(document.encode()), burst.data):
+            client.xadd("stream:foreign", {"id": number, "data": data})
+    assert read_stream(client, sessions.url, "foreign") == [(None, float(number)) for number in range(70, 74)]
+    with (
+        sessions.session("run-2", stream="other") as other,
+        rta_writers.BurstWriter({**other.options, "sampleType": '{"1": "int8", "2": "int64"}'}) as writer,
+    ):
+        writer.samples([1, 2], [1, 1], [6, 7])
+    wait_until(lambda: client.zscore(NAMES.session_index(), "run-2") is None)
+    config = session.channels.identifier
+    assert read_stream(client, sessions.url, "other", config=config) == [("count", 7.0), ("gear", 6.0)]
+
+
 def test_options_fill_in_what_the_list_leaves_open(client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
     """The interval of a periodic channel: it stands in the message."""
     listed = model.build([model.Channel(id=1, name="a", kind=Kind.PERIODIC)])
@@ -244,14 +324,19 @@ def test_options_fill_in_what_the_list_leaves_open(client: redis.Redis, sessions
 
 @pytest.mark.parametrize("suffix", ["toml", "json", "csv"])
 def test_a_list_is_saved_and_loaded(tmp_path: Path, suffix: str) -> None:
-    """In each form; what can't be read is named with its path."""
+    """In each form, with a byte order mark too; what can't be read is named with its path."""
     path = tmp_path / f"list.{suffix}"
     rta_writers.Channels(numbered(3)).save(path)
     assert rta_writers.Channels.load(path).list == numbered(3)
     with pytest.raises(errors.BadChannels, match=f"gone.{suffix}: it can't be read"):
         rta_writers.Channels.load(tmp_path / f"gone.{suffix}")
+    path.write_bytes("\ufeff".encode() + path.read_bytes())
+    assert rta_writers.Channels.load(path).list == numbered(3)
     path.write_text("x = [")
     with pytest.raises(errors.BadChannels, match=f"list.{suffix}, line 1"):
+        rta_writers.Channels.load(path)
+    path.write_bytes(b"\n\xff")
+    with pytest.raises(errors.BadChannels, match=f"list.{suffix}, line 2: it is not valid UTF-8"):
         rta_writers.Channels.load(path)
 
 

@@ -9,7 +9,7 @@ from rta_supervisor.embedded import server
 from rta_wire import errors, keys
 from rta_writers.connection import redis_client, retry
 from rta_writers.options.target import Target
-from rta_writers.write.exactly_once import ExactlyOnceAppender
+from rta_writers.write.delivery.exactly_once import ExactlyOnceAppender
 from tests.integration.writers.appends import Make, append_rows, put, values
 from tests.support import proxy, samples
 
@@ -130,6 +130,34 @@ def test_a_loss_after_the_last_row_is_noticed_at_the_end(client: redis.Redis, ap
     with pytest.raises(errors.AppendGap, match="at row 0 of epoch 0: going on at row 3"):
         writer.totals()
     writer.close()
+
+
+@pytest.mark.parametrize("rows_before", [0, 3])
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (("SET", "stream:rig", "no stream"), "WRONGTYPE"),
+        (("XADD", "stream:rig", f"{2**64 - 1}-{2**64 - 1}", "id", "0", "data", ""), "ID"),
+    ],
+)
+def test_a_stream_that_takes_no_entry_is_an_error_and_its_rows_are_not_marked_as_written(
+    client: redis.Redis, appender: Make, spoil: tuple[str, ...], reason: str, rows_before: int
+) -> None:
+    """Redis executes the other commands of a transaction all the same: a retry must still find its rows missing."""
+    writer = appender()
+    if rows_before:
+        put_on(writer, rows_before, 0)
+    client.delete("stream:rig")
+    client.execute_command(*spoil)
+    with pytest.raises(errors.RedisRefused, match=reason):
+        put_on(writer, 5, rows_before)
+    assert writer.known_totals().bursts == writer.written.bursts == rows_before
+    writer.close()
+    client.delete("stream:rig")
+    retried = appender()
+    assert put(retried, rows_before + 5).bursts == rows_before + 5
+    assert values(client) == list(map(float, range(rows_before, rows_before + 5)))
+    assert retried.duplicate_rows == rows_before
 
 
 @pytest.mark.parametrize("word", [b"EXEC", b"WATCH"])

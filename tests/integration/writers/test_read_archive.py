@@ -1,8 +1,11 @@
 """A session read as one: what is in the archive, in the cold part and in the live stream, each sample once."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
+import anyio
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,14 +13,24 @@ import redis
 
 import rta_writers
 from rta_supervisor.archive import spark_process
+from rta_supervisor.catalogue.sqlite import SqliteCatalogue
+from rta_supervisor.compaction.store import CompactionStore
+from rta_supervisor.embedded import server
+from rta_supervisor.settings import settings
+from rta_supervisor.settings.sections.archive import ArchiveSettings
+from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, errors
 from rta_wire.archive import selection
 from rta_wire.codec.layout import Layout, Plan, SampleType
+from rta_wire.stream import source_cursor
+from rta_wire.stream.source_cursor import SourcePosition
+from rta_writers import connection
 from rta_writers.options.read import ReadForm, ReadOptions
-from rta_writers.read import archive_batches, archive_files, batches, plan
+from rta_writers.read import archive_batches, archive_files, archive_ranges, batches, lookup, plan
 from rta_writers.read.archive_files import ArchiveRange
-from tests.integration.archive.archive_runs import archive, sessions_of
-from tests.support import archive_job_without_spark, samples
+from tests.integration.archive.archive_runs import NAMES, archive, sessions_of
+from tests.support import archive_job_without_spark, cold_streams, commands, samples, supervisors
+from tests.support.waiting import wait_until
 
 CHANNELS = 4
 ROWS = 50
@@ -45,14 +58,32 @@ def read(url: str, path: Path | str, row_filter: batches.RowFilter | None = None
     """All rows of session run-1, as tasks of Spark read them."""
     options = ReadOptions(redis_url=url, session="run-1", archive=str(path), **changes)
     row_filter = row_filter or batches.RowFilter()
-    found = []
     with rta_writers.connection.connect(url) as client:
-        for one in plan.plan_read(client, options, row_filter.of_samples):
-            if isinstance(one, ArchiveRange):
-                found += list(archive_batches.read_batches(options, one, row_filter))
-            else:
-                found += list(batches.read_batches(options, one, row_filter))
+        return read_ranges(options, plan.plan_read(client, options, row_filter.of_samples), row_filter)
+
+
+def read_ranges(options: ReadOptions, ranges: list[plan.AnyRange], row_filter: batches.RowFilter) -> pa.Table:
+    """The rows of ranges, each read as a task does."""
+    found = []
+    for one in ranges:
+        if isinstance(one, ArchiveRange):
+            found += list(archive_batches.read_batches(options, one, row_filter))
+        else:
+            found += list(batches.read_batches(options, one, row_filter))
     return pa.Table.from_batches(found, batches.schema(options))
+
+
+def read_steps(client: redis.Redis, url: str, path: Path) -> pa.Table:
+    """All rows of session run-1, as a streaming query reads them that begins at the earliest entry."""
+    options = ReadOptions(redis_url=url, session="run-1", archive=str(path))
+    source = lookup.find_source(client, options)
+    latest = SourcePosition.latest(source.name, archive_ranges.read_source_counters(client, options, source))
+    middle = source_cursor.StreamPosition(source.archived_until)
+    positions = [{"id": source.after}, SourcePosition(source.name, {source.name: middle}).dump(), latest.dump()]
+    found = []
+    for step in itertools.pairwise(SourcePosition.load(source.name, position) for position in positions):
+        found += plan.plan_step(client, options, source, step, {source.stream_session_id or 0: "run-1"})
+    return read_ranges(options, found, batches.RowFilter())
 
 
 def values_of(table: pa.Table) -> list[float]:
@@ -94,6 +125,40 @@ def test_each_sample_comes_once_wherever_it_is(client: redis.Redis, url: str, tm
         read(url, tmp_path / "nowhere")
 
 
+async def test_archive_cold_and_live_are_one(
+    client: redis.Redis, link: Link, catalogue: SqliteCatalogue, url: str, tmp_path: Path
+) -> None:
+    """Parts that were made of live and of cold entries, then what is cold and not archived, then what is live: as a
+    batch, and as steps of a stream from its beginning, whichever of them stand in Redis too."""
+    store = CompactionStore(link, NAMES, "rig")
+    with sessions_of(url) as sessions:
+        session = sessions.open("run-1", stream="rig")
+        for step, is_archived in enumerate((True, True, False)):
+            add(session, step)
+            if step:
+                await cold_streams.move_all(store)
+            if is_archived:
+                await anyio.to_thread.run_sync(archive, url, tmp_path)
+        add(session, 3)
+        extent = cold_streams.read_extent(client)
+        assert extent is not None
+        assert cold_streams.stream_length(client, "stream:rig") > 0, "nothing is live"
+        stored = archive_files.find_session(str(tmp_path), "run-1")
+        assert stored is not None
+        assert len(stored.archive.parts) == 2
+        assert entry_ids.is_after(extent.last_id, stored.archive.until), "nothing is cold alone"
+        assert values_of(read(url, tmp_path)) == expected(4)
+        assert values_of(read_steps(client, url, tmp_path)) == expected(4)
+        # Cold batches that the archive has are trimmed.
+        limits = settings.TrimSettings(max_entries=1, min_retention_s=0, entry_s=0)
+        required = ArchiveSettings(path=str(tmp_path), required=True, max_bytes=10**9)
+        config = msgspec.structs.replace(cold_streams.config(trim=limits), archive=required)
+        await cold_streams.compactor(link, catalogue, config).sweep()
+        assert cold_streams.read_extent(client) != extent, "nothing was trimmed"
+        assert values_of(read(url, tmp_path)) == expected(4)
+        assert values_of(read_steps(client, url, tmp_path)) == expected(4)
+
+
 def test_the_path_of_the_archive_is_learnt_from_supervisors(client: redis.Redis, url: str, tmp_path: Path) -> None:
     """Their registration has it; without the option it is used, also once Redis has forgotten the session."""
     with sessions_of(url, RTA_ARCHIVE__PATH=str(tmp_path)) as sessions:
@@ -123,6 +188,22 @@ def test_entries_are_cut_out_of_a_part(client: redis.Redis, url: str, tmp_path: 
     assert lengths == sorted(lengths, reverse=True)
     assert (lengths[0], lengths[-1]) == (3 * ROWS * CHANNELS, 0)
     assert ROWS * CHANNELS in lengths
+
+
+def test_a_read_that_begins_behind_the_archive(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """Entries that were trimmed between the archive and its beginning are no gap of it."""
+    with sessions_of(url) as sessions:
+        session = sessions.open("run-1", stream="rig")
+        add(session, 0)
+        archive(url, tmp_path)
+        add(session, 1)
+        last: Any = client.xrevrange("stream:rig", count=1)
+        begin = last[0][0].decode()
+        add(session, 2)
+        client.xtrim("stream:rig", minid=begin, approximate=False)
+        with pytest.raises(errors.StreamGap):
+            read(url, tmp_path)
+        assert len(read(url, tmp_path, starting_offset=begin)) == ROWS * CHANNELS
 
 
 def test_filters_skip_files_and_row_groups(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,3 +263,81 @@ def test_whole_numbers_keep_their_digits(url: str, tmp_path: Path, monkeypatch: 
         table = read(url, tmp_path, layouts=layouts)
         assert table.schema.field("value").type == pa.int64()
         assert sorted(table["value"].to_pylist()) == before
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_part_whose_manifest_can_not_be_read(client: redis.Redis, url: str, tmp_path: Path, is_closed: bool) -> None:
+    """The first, one in between, or the last: the stream is read in its place while it has the entries. Then, or where
+    there is no stream any more, there is an error that names the file, and never fewer rows."""
+    with sessions_of(url) as sessions:
+        session = sessions.open("run-1", stream="rig")
+        for step in range(3):
+            add(session, step)
+            archive(url, tmp_path)
+        if is_closed:
+            session.close()
+            archive(url, tmp_path, "--session", "run-1")
+    [folder] = tmp_path.glob("date=*/source=*/session=*")
+    manifests = sorted(folder.glob("part-*.json"))
+    assert len(manifests) == 3 + is_closed
+
+    def trim() -> None:
+        client.xtrim("stream:rig", maxlen=0, approximate=False)
+
+    for lose in (lambda: None, trim, client.flushall):
+        lose()
+        for path in manifests:
+            data = path.read_bytes()
+            path.write_text("{")
+            if client.xlen("stream:rig"):
+                assert values_of(read(url, tmp_path)) == expected(3)
+            else:
+                with pytest.raises(errors.ArchiveDamaged, match=path.name):
+                    read(url, tmp_path)
+                assert len(read(url, tmp_path, fail_on_data_loss=False)) in {400, 600}
+            path.write_bytes(data)
+    for path in manifests:
+        path.write_text("{")
+    with pytest.raises(errors.ArchiveDamaged, match="part-00001"):
+        read(url, tmp_path)
+    assert archive_files.find_session(str(tmp_path), "run") is None, "its name begins like that of another session"
+
+
+def test_what_was_archived_before_redis_was_lost(tmp_path: Path) -> None:
+    """Of two sessions of one stream that supervisors put back: both begin anew in Redis, and what the archive has of
+    them is read with what has come since."""
+    with (
+        server.running(port=server.free_port()) as own_server,
+        supervisors.running(own_server.url) as supervisor,
+        connection.connect(own_server.url) as client,
+    ):
+        url = own_server.url
+        sessions = rta_writers.SessionClient(url, timeout_s=20)
+        sessions.open("other", stream="rig")
+        add(sessions.open("run-1", stream="rig"), 0)
+        wait_until(lambda: sessions.get("run-1").totals.samples == ROWS * CHANNELS, what="the report")
+        assert archive(url, tmp_path).code == 0
+        own_server.kill()
+        own_server.start()
+        supervisor.wait_for_event("redis_made_whole")
+        add(sessions.open("run-1", stream="rig"), 1)
+        assert values_of(read(url, tmp_path)) == expected(2)
+        assert values_of(read_steps(client, url, tmp_path)) == expected(2)
+        client.xtrim("stream:rig", maxlen=1, approximate=False)
+        with pytest.raises(errors.StreamGap, match="are gone"):
+            read(url, tmp_path)
+
+
+def test_a_stream_that_began_again_with_lower_ids(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """As after a loss of Redis on a host whose clock was set back: what came since can't be told from what is
+    archived, and a read and a run say so."""
+    with sessions_of(url) as sessions:
+        session = sessions.open("run-1", stream="rig")
+        add(session, 0)
+        archive(url, tmp_path)
+        client.delete("stream:rig")
+        client.xadd("stream:rig", {"id": "1", "data": b""}, id="5-0")
+        with pytest.raises(errors.StreamGap, match="began again with lower ids"):
+            read(url, tmp_path)
+        assert values_of(read(url, tmp_path, fail_on_data_loss=False)) == expected(1)
+        commands.refused(archive(url, tmp_path), 65, "began again with lower ids: it ends at 5-0")

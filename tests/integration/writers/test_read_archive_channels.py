@@ -113,6 +113,17 @@ def test_a_wide_read_joins_archive_and_stream(client: redis.Redis, url: str, tmp
         assert grid["int64"].to_pylist() == [BEYOND_DOUBLES + point // 4 for point in range(4 * (3 * ROWS - 1) + 1)]
 
 
+def test_a_long_read_of_several_types_gives_the_nearest_double(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """Of whole numbers beyond those of doubles, from the archive and from the stream alike."""
+    with sessions_of(url) as sessions:
+        session = sessions.open("run-1", stream="rig", channels=rta_writers.Channels(LIST))
+        archived(url, client, tmp_path, session)
+        found = read_long(url, tmp_path).sort_by("time").to_pylist()
+    for name in ("int64", "uint64"):
+        values = [row["value"] for row in found if row["name"] == name]
+        assert values == [float(BEYOND_DOUBLES + number) for number in range(3 * ROWS)]
+
+
 def test_a_session_that_redis_forgot_has_its_channels(client: redis.Redis, url: str, tmp_path: Path) -> None:
     """Open or closed: names, units and types are in the archive, in long and in wide form."""
     with sessions_of(url) as sessions:

@@ -51,6 +51,20 @@ def test_samples_and_events_come_back_bit_by_bit(url: str) -> None:
     assert (event["status_text"], event["raw_data"]) == ("up", [1.5, 2.5])
 
 
+def test_a_session_that_redis_still_knows(client: redis.Redis, url: str) -> None:
+    """It is read from the archive though its entries are trimmed, also if it began in the middle of its stream. What
+    comes after one of its entries can't be told from what came before."""
+    client.hset("sessions:old run/1", mapping={"streamName": "rig", "streamSessionId": 1, "streamPosition": "5-0"})
+    client.expire("sessions:old run/1", 60)
+    for entry in ("1794991361318-0", "1794991361319-0"):
+        client.xadd("stream:rig", {"id": "9", "data": b""}, id=entry, maxlen=1, approximate=False)
+    assert sorted(read(url, "old run/1")["time"].to_pylist()) == TIMES
+    assert len(read(url, "old run/1", form=ReadForm.EVENTS)) == 1
+    for form in (ReadForm.SAMPLES, ReadForm.EVENTS):
+        with pytest.raises(errors.ArchiveDamaged, match="read as a whole"):
+            read(url, "old run/1", form=form, starting_offset="1794991360626-0")
+
+
 def test_a_wide_read_takes_its_channels_from_the_options(client: redis.Redis, url: str) -> None:
     """There were no configurations then."""
     options = ReadOptions(

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import rta_writers
 from rta_wire import errors, session
 from rta_wire.control import messages
 from rta_wire.pb import control_pb2
+from rta_writers.connection import retry
 from rta_writers.control import requests
 from tests.support import acl, supervisors
 from tests.support.waiting import wait_until
@@ -34,11 +36,68 @@ def test_a_restart_of_the_supervisor_fails_no_job(url: str, caplog: pytest.LogCa
     assert "No supervisor is running" in line
 
 
+def test_short_outages_of_redis_are_not_added_up(
+    url: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A request waits on after its connection was closed twice, with more time between than one outage may take."""
+    monkeypatch.setattr(retry, "OUTAGE_TIMEOUT_S", 0.2)
+    with supervisors.running(url) as first:
+        run = rta_writers.SessionClient(url).open("run", stream="rig")
+        first.stop()
+    closed: list[rta_writers.ClosedSession] = []
+    closing = threading.Thread(target=lambda: closed.append(run.close()))
+    with caplog.at_level(logging.WARNING, logger="rta_writers"):
+        closing.start()
+        for outages in (1, 2):
+            wait_until(lambda: blocked(client), what="the request to wait for its reply")
+            closed_s = time.monotonic()
+            client.client_kill_filter(_type="normal", skipme=True)
+            wait_until(lambda: caplog.text.count("going on after") == outages, what="the request to go on")  # noqa: B023
+            wait_until(lambda: time.monotonic() - closed_s > retry.OUTAGE_TIMEOUT_S)  # noqa: B023
+        with supervisors.running(url):
+            closing.join(20)
+    assert [ended.state for ended in closed] == ["closed"]
+
+
+def blocked(client: redis.Redis) -> list[Any]:
+    """Connections that wait in a blocking command."""
+    clients: Any = client.client_list()
+    return [connection for connection in clients if "b" in connection["flags"]]
+
+
 def test_a_supervisor_that_stays_away_is_named_at_the_deadline(url: str) -> None:
     with supervisors.running(url):
         pass
     with pytest.raises(errors.NoSupervisor, match="rtas:"):
         rta_writers.SessionClient(url, timeout_s=0.1).open("run", stream="rig")
+
+
+def test_an_open_that_was_given_up_opens_nothing_later(url: str, client: redis.Redis) -> None:
+    """The next supervisor finds it taken back: no session without a writer, and its identity can still be used."""
+    with supervisors.running(url):
+        pass
+    with pytest.raises(errors.NoSupervisor):
+        rta_writers.SessionClient(url, timeout_s=0.1).open("run", stream="rig")
+    assert client.xlen("rtas:req:default") == 2, "the open and its cancellation"
+    with supervisors.running(url):
+        wait_until(lambda: not client.xlen("rtas:req:default"), what="both to be served")
+        assert not client.exists("sessions:run")
+        rta_writers.SessionClient(url).open("run", stream="rig").close()
+
+
+def test_many_requests_at_a_time_keep_to_their_deadline(url: str) -> None:
+    """Redis looks at the end of a blocking command ten times a second: not one after another for each of them."""
+    with supervisors.running(url):
+        pass
+    sessions = rta_writers.SessionClient(url, timeout_s=1)
+    opens = [
+        control_pb2.CloseSession(request_id=messages.new_request_id(), identity=f"run-{number}", state="closed")
+        for number in range(requests.PAGE_REQUESTS)
+    ]
+    started_s = time.monotonic()
+    with pytest.raises(errors.NoSupervisor):
+        sessions.ask_all(opens)
+    assert time.monotonic() - started_s < 8
 
 
 def test_where_no_supervisor_ever_was_that_is_told_at_once(url: str, client: redis.Redis) -> None:

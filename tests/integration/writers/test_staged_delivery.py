@@ -10,7 +10,8 @@ from rta_wire import errors
 from rta_writers.connection import pipeline as connection_pipeline
 from rta_writers.options.target import Target
 from rta_writers.options.write import GROUP_ROWS, WriteOptions
-from rta_writers.write import commit, staged_delivery
+from rta_writers.write import commit
+from rta_writers.write.delivery import staged_delivery
 from rta_writers.write.task import Task
 from rta_writers.write.task_result import TaskResult
 from tests.integration.writers.tasks import expected, long, run

@@ -12,7 +12,7 @@ from rta_wire import errors
 from rta_wire.codec import layout
 from rta_writers.options.target import Target
 from rta_writers.options.write import GROUP_ROWS, WriteOptions
-from rta_writers.write import commit
+from rta_writers.write import commit, partition_writer
 from rta_writers.write.task import CONNECTIONS_MAX, Task
 from tests.integration.writers.tasks import START_NS, expected, long, run, write
 from tests.support import stream_content
@@ -191,6 +191,25 @@ def test_partitions_can_be_written_from_dicts_and_batches(client: redis.Redis, t
         rta_writers.write_partition(iter(rows), **target.options())
     with pytest.raises(errors.Usage, match="'staged' needs a commit"):
         rta_writers.write_partition(iter(rows), **options, delivery="staged")
+
+
+def test_rows_without_a_value_have_no_sample(
+    client: redis.Redis, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In no row of a batch either: later ones may have some, of any numbers; texts of events too."""
+    options = {**target.options(), "job": "nightly", "channels": '{"rpm": 1, "gear": 2}'}
+    count = 10
+    monkeypatch.setattr(partition_writer, "ROWS_PER_BATCH", count)
+    rows = [{"time": n, "rpm": float(n), "gear": None if n < count else 0.5} for n in range(count + 2)]
+    rta_writers.write_partition(iter(rows), **options)
+    rta_writers.write_partition([{"channel": 3, "time": 7, "value": None}], **{**options, "job": "b", "channels": "{}"})
+    event = {"event_definition_id": 5, "time": 7, "app_name": None, "status_text": None, "raw_data": None}
+    rta_writers.write_partition([event], **{**options, "job": "c"})
+    written = stream_content.samples(client, "rig", 7)
+    assert [row for row in written if row[0] == 2] == [(2, count, 0.5), (2, count + 1, 0.5)]
+    assert len(written) == count + 4
+    with pytest.raises(errors.Usage, match="'time' is null, not a timestamp"):
+        rta_writers.write_partition([{**rows[0], "time": None}], **{**options, "job": "d"})
 
 
 def test_many_sessions_of_one_task_share_few_connections(

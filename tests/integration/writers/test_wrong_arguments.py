@@ -5,6 +5,7 @@ There is no supervisor: a request that is in order ends as NoSupervisor, before 
 
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,41 @@ CLIENT_CALLS: dict[str, Call] = {
     "sessions(stream)": lambda client, odd: rta_writers.sessions(client, stream=odd).close(),
     "sessions(details)": lambda client, odd: rta_writers.sessions(client, stream="rig", details=odd).close(),
     "sessions(key_prefix)": lambda client, odd: rta_writers.sessions(client, stream="rig", key_prefix=odd).close(),
+    "sessions(channels)": lambda client, odd: rta_writers.sessions(client, stream="rig", channels=odd).close(),
+    "open(channels)": lambda client, odd: client.open("run", stream="rig", channels=odd),
+    "update(external_id)": lambda client, odd: client.update(external_id=odd, type="race"),
+    "close(external_id)": lambda client, odd: client.close(external_id=odd),
+    "wait(external_id)": lambda client, odd: client.wait(external_id=odd, timeout_s=0.01),
+    "get(identity)": lambda client, odd: client.get(odd),
+    "get(external_id)": lambda client, odd: client.get(external_id=odd),
+    "list(state)": lambda client, odd: client.list(state=odd),
+    "list(one state)": lambda client, odd: client.list(state=[odd]),
+    "list(stream)": lambda client, odd: client.list(stream=odd),
+    "list(text)": lambda client, odd: client.list(text=odd),
+    "list(since)": lambda client, odd: client.list(since=odd),
+    "list(until)": lambda client, odd: client.list(until=odd),
+    "list(details)": lambda client, odd: client.list(details=odd),
+    "list(one detail)": lambda client, odd: client.list(details={"a": odd}),
+    "list(limit)": lambda client, odd: client.list(limit=odd),
+    "configs.publish": lambda client, odd: client.configs.publish(odd),
+}
+
+FRAME = pa.table({"time": [1], "rpm": [1.0]})
+CHANNELS = rta_writers.Channels.of(FRAME)
+
+CHANNEL_CALLS: dict[str, Call] = {
+    "Channels": rta_writers.Channels,
+    "of(frame)": rta_writers.Channels.of,
+    "of(application)": lambda odd: rta_writers.Channels.of(FRAME, application=odd),
+    "of(known)": lambda odd: rta_writers.Channels.of(FRAME, known=odd),
+    "of(ignore)": lambda odd: rta_writers.Channels.of(FRAME, ignore=odd),
+    "of(one to ignore)": lambda odd: rta_writers.Channels.of(FRAME, ignore=[odd]),
+    "load(path)": rta_writers.Channels.load,
+    "load(name)": lambda odd: rta_writers.Channels.load(f"{odd}.toml" if isinstance(odd, str) else odd),
+    "save(path)": CHANNELS.save,
+    "save(name)": lambda odd: CHANNELS.save(f"missing/{odd}.toml" if isinstance(odd, str) else odd),
+    "extended(known)": CHANNELS.extended,
+    "[name]": CHANNELS.__getitem__,
 }
 
 
@@ -98,6 +134,32 @@ def test_clients_refuse_odd_values_by_name(client: redis.Redis, api: rta_writers
     """Each odd value for each parameter: it works, or raises one of our errors before anything is sent."""
     for odd in ODD_VALUES:
         check_call(client, api, call, odd)
+
+
+@pytest.mark.parametrize("call", CHANNEL_CALLS.values(), ids=CHANNEL_CALLS)
+def test_lists_of_channels_refuse_odd_values_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call
+) -> None:
+    """Each odd value for each parameter: it works, or raises one of our errors. Files are none of them."""
+    monkeypatch.chdir(tmp_path)
+    for odd in ODD_VALUES:
+        try:
+            call(odd)
+        except errors.RtaError as error:
+            check_message(error)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["unit", "epoch"])
+def test_unit_and_epoch_of_a_writer_are_refused_by_name(client: redis.Redis, target: Target, name: str) -> None:
+    """Each odd value: it is a unit or an epoch, or raises one of our errors before anything is written."""
+    before = content(client)
+    for odd in ODD_VALUES:
+        try:
+            rta_writers.BurstWriter(target.options(), **{name: odd})
+        except errors.RtaError as error:
+            check_message(error)
+    assert content(client) == before
 
 
 @ANY_FIXTURE

@@ -24,6 +24,14 @@ def test_what_a_filter_selects(archive_filter: ArchiveFilter, selected: list[int
     assert [session.stream_session_id for session in archive_filter.select(candidates)] == selected
 
 
+def test_a_limit_takes_closed_sessions_first() -> None:
+    """Open ones stay candidates for ever: older ones would keep closed ones from being archived."""
+    candidates = [candidate(n, state=State.OPEN if n < 3 else State.CLOSED) for n in (1, 2, 3, 4)]
+    for limit, selected in ((1, [3]), (2, [3, 4]), (3, [3, 4, 1]), (0, [1, 2, 3, 4])):
+        found = ArchiveFilter(limit=limit).select(candidates)
+        assert [session.stream_session_id for session in found] == selected
+
+
 @pytest.mark.parametrize(
     ("state", "is_archived", "closed_only", "is_admitted"),
     [

@@ -17,21 +17,38 @@ def test_a_read_is_large_once_at_most(sizes: list[int], most: int) -> None:
     read_size = ReadSize()
     last = limits.CONTROL_MAX_BYTES
     for size in sizes:
-        count = read_size.count(most)
+        count = read_size.count(["a"], most)
         assert 1 <= count <= most
         assert size > last or count * size <= READ_TARGET_BYTES
-        read_size.note([size] * count, most)
+        read_size.note({"a": [size] * count}, most)
         last = size
 
 
 def test_small_messages_are_soon_read_in_whole_batches() -> None:
-    """The number doubles with each read, empty reads change nothing, and large messages make it small at once."""
+    """The number doubles with each read, also an empty one, and large messages make it small at once."""
     read_size = ReadSize()
     counts = []
-    for _ in range(9):
-        counts.append(read_size.count(BATCH))
-        read_size.note([100] * counts[-1], BATCH)
-        read_size.note([], BATCH)
+    for turn in range(9):
+        counts.append(read_size.count(["a"], BATCH))
+        read_size.note({"a": [100] * counts[-1] if turn % 2 == 0 else []}, BATCH)
     assert counts == [FIRST_COUNT, 16, 32, 64, 128, 256, 512, BATCH, BATCH]
-    read_size.note([200_000] * BATCH, BATCH)
-    assert read_size.count(BATCH) == READ_TARGET_BYTES // 200_000
+    read_size.note({"a": [200_000] * BATCH}, BATCH)
+    assert read_size.count(["a"], BATCH) == READ_TARGET_BYTES // 200_000
+
+
+def test_small_messages_of_others_say_nothing_about_a_stream() -> None:
+    """A principal that is left out of some reads is read as carefully afterwards as its last messages need."""
+    read_size = ReadSize()
+    read_size.note({"large": [200_000] * FIRST_COUNT, "small": [100]}, BATCH)
+    for _ in range(9):
+        read_size.note({"small": [100]}, BATCH)
+    assert read_size.count(["small"], BATCH) == BATCH
+    assert read_size.count(["small", "large"], BATCH) <= READ_TARGET_BYTES // 200_000
+
+
+def test_streams_that_are_busy_at_the_same_time_share_a_read() -> None:
+    """A read takes entries of all of them."""
+    read_size = ReadSize()
+    streams = [f"stream-{n}" for n in range(4)]
+    read_size.note({name: [200_000] * FIRST_COUNT for name in streams}, BATCH)
+    assert read_size.count(streams, BATCH) * 200_000 * len(streams) <= READ_TARGET_BYTES

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_supervisor.catalogue.publications.model import DuePublication
+from rta_supervisor.catalogue.publications.model import DuePublication, categories_line
 from rta_supervisor.publish import content
 from rta_wire import errors, session
 from rta_wire.session import State
@@ -21,7 +21,7 @@ PROPERTIES = st.fixed_dictionaries(
     {},
     optional={
         "details": DETAILS | st.none(),
-        "extDetails": st.dictionaries(st.sampled_from(["car", "track", "driver"]), DETAILS, max_size=2) | st.none(),
+        "extDetails": st.dictionaries(st.sampled_from(["", "car", "track", "driver"]), DETAILS, max_size=2) | st.none(),
         "type": st.text(max_size=5) | st.none(),
         "group": st.text(max_size=5) | st.none(),
         "version": st.text(max_size=5) | st.integers(0, 9) | st.none(),
@@ -40,7 +40,7 @@ STATES = st.sampled_from(list(State))
 def due(document: dict[str, Any], state: State = State.OPEN, **changes: Any) -> DuePublication:
     """A session of which nothing was told."""
     made = DuePublication(
-        *("run-1", 1, "p", 3, state, json.dumps(document), None, None, -1, "", "", None, None, (), 0, 0)
+        *("run-1", 1, "p", 3, state, json.dumps(document), None, None, -1, "", "", None, None, "", 0, 0)
     )
     return msgspec.structs.replace(made, **changes)
 
@@ -48,7 +48,7 @@ def due(document: dict[str, Any], state: State = State.OPEN, **changes: Any) -> 
 def expected(document: dict[str, Any], state: State, time_range: tuple[int, int] | None) -> dict[str, Any]:
     """What a viewer should see, from the document alone."""
     version = document.get("version")
-    categories = {"": document.get("details") or {}, **(document.get("extDetails") or {})}
+    categories = {**(document.get("extDetails") or {}), "": document.get("details") or {}}
     return {
         "state": state.number,
         "timestamp": document["timestamp"],
@@ -71,16 +71,16 @@ def test_a_description_comes_out_the_same_whatever_was_there(
 ) -> None:
     """A session that is described anew is as the new document says, and nothing of the old one is left."""
     service = None
-    told: tuple[str, ...] = ()
+    told = ""
     for properties in (before, after):
         document = session.build("run-1", **properties)
-        one = due(document, state, start_ns=time_range[0], end_ns=time_range[1], categories=told)
+        one = due(document, state, start_ns=time_range[0], end_ns=time_range[1], told_categories=told)
         description = content.parse(one.json)
-        request = content.described(one, description, 7)
+        request = content.described(one, description)
         service = service or StoredSession(request.create_if_not_exists)
         for update in request.updates:
             service.apply(update)
-        told = (*told, *description.categories)
+        told += categories_line(description.categories)
     assert service is not None
     assert service.shown() == expected(document, state, (time_range[0], time_range[1]))
 
@@ -88,7 +88,7 @@ def test_a_description_comes_out_the_same_whatever_was_there(
 def test_the_range_comes_before_the_state() -> None:
     """At the end one call has the range, extended, and the state after it."""
     one = due(session.build("run-1"), State.CLOSED, start_ns=1, end_ns=9, told_version=2, told_state="open")
-    request = content.described(one, content.parse(one.json), 7)
+    request = content.described(one, content.parse(one.json))
     names = [update.WhichOneof("operation") for update in request.updates]
     assert names[0] == "extend_time_range"
     assert names[-1] == "set_state"
@@ -101,7 +101,7 @@ def test_another_session_of_the_identity_has_a_range_of_its_own() -> None:
         (due(session.build("run-1"), start_ns=5, end_ns=6), "set_time_range"),
         (due(session.build("run-1")), "clear_time_range"),
     ):
-        request = content.described(one, content.parse(one.json), 7)
+        request = content.described(one, content.parse(one.json))
         assert request.updates[0].WhichOneof("operation") == operation
 
 
@@ -109,7 +109,7 @@ def test_numbers_keep_their_digits() -> None:
     """Details are passed on as they are written, not as Python would print them."""
     text = '{"timestamp":"2026-11-18T00:00:00Z","identifier":"i","details":{"a":1.50,"b":12345678901234567890}}'
     one = due({}, json=text)
-    request = content.described(one, content.parse(text), 7)
+    request = content.described(one, content.parse(text))
     [told] = [update.set_details_json for update in request.updates if update.HasField("set_details_json")]
     assert told.json == '{"a":1.50,"b":12345678901234567890}'
 
@@ -123,15 +123,24 @@ def test_a_damaged_row_is_refused(text: str) -> None:
 
 def test_an_offset_without_room_is_refused() -> None:
     """A binding whose offset does not fit the call is an error, not a crash."""
-    one = due(session.build("run-1", configBindings=[{"identifier": "c", "channelOffset": 2**32}]))
-    with pytest.raises(errors.BadSessionJson):
-        content.described(one, content.parse(one.json), 7)
+    for offset in (2**32, 2**70):
+        one = due(session.build("run-1", configBindings=[{"identifier": "c", "channelOffset": offset}]))
+        with pytest.raises(errors.BadSessionJson, match="channelOffset"):
+            content.parse(one.json)
+
+
+def test_a_group_without_a_name_does_not_hide_the_details() -> None:
+    """The category with the empty name is that of the details."""
+    one = due(session.build("run-1", details={"n": 1}, extDetails={"": {"m": 2}}))
+    request = content.described(one, content.parse(one.json))
+    told = [update.set_details_json for update in request.updates if update.HasField("set_details_json")]
+    assert [(details.category, json.loads(details.json)) for details in told] == [("", {"n": 1})]
 
 
 def test_a_session_that_grew_is_extended_and_another_has_a_heartbeat() -> None:
     """Only what changed is told of a session whose description the service has."""
     grown = due(session.build("run-1"), start_ns=1, end_ns=9, told_start_ns=1, told_end_ns=8)
-    [update] = content.refreshed(grown, 7).updates
+    [update] = content.refreshed(grown).updates
     assert (update.extend_time_range.start_time, update.extend_time_range.end_time) == (1, 9)
-    [update] = content.refreshed(msgspec.structs.replace(grown, told_end_ns=9), 7).updates
+    [update] = content.refreshed(msgspec.structs.replace(grown, told_end_ns=9)).updates
     assert update.WhichOneof("operation") == "update_heartbeat"

@@ -39,5 +39,14 @@ def test_each_change_is_applied_or_needs_a_restart(changed: set[tuple[str, str]]
 
 def test_reloadable_settings_exist() -> None:
     """Each reloadable name is that of a setting or a section, so that none is spelt wrongly."""
-    names = {*OLD, *(f"{section}.{name}" for section, name in NAMES)}
+    names = {*OLD, *(f"{section}.{name}" for section, values in OLD.items() for name in values)}
     assert {*reload.RELOADABLE, *reload.GATEWAY_RELOADABLE, *reload.GATEWAY_SECTIONS} <= names
+
+
+def test_runs_of_the_archive_begin_with_a_supervisor() -> None:
+    """Whether there are any is decided once: their duty has a lease."""
+    new = msgspec.convert({"archive": {"path": "/srv/archive", "every_s": 900.0, "max_bytes": 5}}, settings.Settings)
+    change = reload.compare(settings.Settings(), new)
+    assert change.needs_restart == ("archive.every_s",)
+    assert set(change.applied) == {"archive.path", "archive.max_bytes"}
+    assert change.settings.archive.every_s == 0

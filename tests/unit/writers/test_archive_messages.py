@@ -24,11 +24,16 @@ STEPS = st.one_of(st.integers(1, 2**30), st.integers(-(2**20), -1))
 
 
 def values_of(channel: int, count: int) -> st.SearchStrategy[bytes]:
+    """Bytes of samples: of floats also any bits of a NaN, which hypothesis does not make by itself."""
     dtype = LAYOUTS.layout(channel).type.dtype
+    size = dtype.itemsize
+    numbers = st.binary(min_size=size, max_size=size)
     if dtype.kind == "f":
-        numbers = st.floats(width=64 if dtype.itemsize == 8 else 32)
-        return st.lists(numbers, min_size=count, max_size=count).map(lambda found: np.array(found, dtype).tobytes())
-    return st.binary(min_size=count * dtype.itemsize, max_size=count * dtype.itemsize)
+        exponent = 0x7FF << 52 if size == 8 else 0xFF << 23
+        nan = numbers.map(lambda raw: (int.from_bytes(raw, "little") | exponent).to_bytes(size, "little"))
+        finite = st.floats(width=64 if size == 8 else 32).map(lambda found: np.array(found, dtype).tobytes())
+        numbers = st.one_of(finite, nan)
+    return st.lists(numbers, min_size=count, max_size=count).map(b"".join)
 
 
 @st.composite

@@ -9,7 +9,11 @@ from rta_writers.options import read as options_read
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "set option 'session' or 'stream'"),
+        ({}, "set option 'session', 'externalId' or 'stream'"),
+        ({"session": "a", "externalId": "b"}, "'session' and 'externalId' both name a session"),
+        ({"externalId": "b", "waitForStream": "true"}, "'waitForStream' needs the identity of a session"),
+        ({"externalID": "b", "form": "wide", "columns": ""}, "'columns'"),
+        ({"stream": "rig", "form": "wide"}, "set option 'session' or 'externalId'"),
         ({"stream": "rig", "startingOffset": "now"}, "'startingOffset' is 'now': it is earliest, latest or the id"),
         ({"stream": "rig", "failOnDataLost": "false"}, "Did you mean 'failOnDataLoss'"),
         ({"stream": "rig", "form": "sample"}, "Did you mean 'samples'"),

@@ -14,6 +14,7 @@ SESSION = {"redisUrl": "redis://localhost", "session": "run-1", "stream": "rig",
     [
         ({"delivry": "staged"}, "no option 'delivry'. Did you mean 'delivery'"),
         ({"quux": "1"}, "It knows burstBytes, channels"),
+        ({"delivery": "twice"}, "it is one of exactly-once, at-least-once, staged.$"),
         ({"delivery": "exactly-one"}, "Option 'delivery' is 'exactly-one'.*Did you mean 'exactly-once'"),
         ({"wait": "yes"}, "Option 'wait' is 'yes': it is true or false"),
         ({"groupRows": "many"}, "Option 'groupRows' is 'many': it is a whole number"),

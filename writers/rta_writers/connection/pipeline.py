@@ -23,6 +23,24 @@ def pack(*words: Any) -> bytes:
     return packed
 
 
+class CommandTemplate:
+    """A command of which one word changes, packed but for that word, which is None among the words."""
+
+    def __init__(self, *words: Any) -> None:
+        index = words.index(None)
+        self._head = b"*%d\r\n" % len(words) + _pack_words(words[:index])
+        self._tail = b"\r\n" + _pack_words(words[index + 1 :])
+
+    def pack(self, word: bytes) -> bytes:
+        """The command with the word."""
+        return b"%b$%d\r\n%b%b" % (self._head, len(word), word, self._tail)
+
+
+def _pack_words(words: Sequence[Any]) -> bytes:
+    """Words as they are in a command, without the count before them."""
+    return pack(*words).partition(b"\r\n")[2] if words else b""
+
+
 def _chunks(commands: Sequence[Command]) -> Iterator[bytes]:
     """The bytes of commands, small ones joined."""
     small: list[bytes] = []
@@ -77,13 +95,21 @@ class Pipeline:
         """Read `count` replies. The first error among them is raised after the last one is read."""
         replies: list[Any] = []
         first_error: redis.exceptions.ResponseError | None = None
-        for _ in range(count):
+        while len(replies) < count:
             try:
                 replies.append(self._connection.read_response())
             except redis.exceptions.ResponseError as error:
                 first_error = first_error or error
                 replies.append(None)
             self._missing_replies -= 1
+            if len(replies) < count:
+                # Most often they have all arrived together.
+                parsed = redis_client.parsed_replies(self._connection, count - len(replies))
+                self._missing_replies -= len(parsed)
+                for reply in parsed:
+                    is_error = isinstance(reply, redis.exceptions.ResponseError)
+                    first_error = first_error or (reply if is_error else None)
+                    replies.append(None if is_error else reply)
         if first_error is not None:
             raise first_error
         return replies

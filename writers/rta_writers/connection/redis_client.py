@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
+import hiredis
 import redis
 import redis.backoff
 import redis.connection
@@ -21,6 +22,9 @@ from rta_writers.connection import topology
 
 TIMEOUT_S: Final = 5.0
 TIMEOUT_OPTIONS: Final = ("socket_timeout", "socket_connect_timeout")
+REPLY_TYPES: Final = (bytes, int, list, type(None))
+"""What commands of writers are answered with, beside errors."""
+
 SHARED_CLIENTS_MAX: Final = 8
 SEND_BUFFER_BYTES: Final = 1 << 20
 """Room for a group of bursts in a Unix socket."""
@@ -92,6 +96,24 @@ def execute_all(client: Any, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
     for command in commands:
         pipe.execute_command(*command)
     replies: list[Any] = pipe.execute()
+    return replies
+
+
+def parsed_replies(connection: Any, count: int) -> list[Any]:
+    """Replies that were read from the socket with the one before them, at most `count`; fewer where more have to be
+    read. Errors of commands are among them. redis-py takes eight calls for each reply, which this leaves out."""
+    reader = getattr(getattr(connection, "_parser", None), "_reader", None)
+    if type(reader) is not hiredis.Reader:
+        return []
+    replies: list[Any] = []
+    while len(replies) < count:
+        reply = reader.gets()
+        if type(reply) in REPLY_TYPES or isinstance(reply, redis.exceptions.ResponseError):
+            replies.append(reply)
+        elif isinstance(reply, Exception):
+            raise reply
+        elif type(reply) is not hiredis.PushNotification:
+            break  # there is no whole reply
     return replies
 
 

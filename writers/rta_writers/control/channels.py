@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rta_wire import errors
+from rta_wire import errors, limits
 from rta_wire.channels import config_json, files, growth, model, viewer_warnings
 from rta_wire.channels.conversions import TextConversion
 from rta_wire.codec.layout import SampleType
@@ -40,7 +40,6 @@ _TYPES: Final = {
 _BOOLEANS: Final = frozenset({"boolean", "bool"})
 _BOOLEAN_TEXTS: Final = TextConversion((0.0, 1.0), ("false", "true"))
 _TEXTS: Final = frozenset({"string", "varchar", "char", "large_string"})
-_LOGGED_WARNINGS: Final = 10
 
 
 class Channels:
@@ -74,36 +73,45 @@ class Channels:
         `time`, `session`, a text `stream` beside it and what is in `ignore` are no channels. `known` has the ids, units
         and all else of channels that are known already.
         """
-        ignored = frozenset(arguments.iterable("ignore", ignore))
-        columns = {name: type_name for name, type_name in _columns(frame) if name not in ignored}
-        if columns.keys() >= LONG_COLUMNS:
+        ignored = frozenset(arguments.text("ignore", name) for name in arguments.iterable("ignore", ignore))
+        columns = [(name, type_name) for name, type_name in _columns(frame) if name not in ignored]
+        if {name for name, _ in columns} >= LONG_COLUMNS:
             raise errors.BadChannels(
                 where="the frame",
                 reason="it is in long form, with its channels in rows: list them in a file for Channels.load",
             )
-        channels = [_channel(name, column_type) for name, column_type in columns.items()]
-        listed = model.build(_numbered(channels), application=application)
+        channels = [_channel(name, column_type) for name, column_type in columns]
+        listed = model.build(_numbered(channels), application=arguments.text("application", application))
         if known is not None:
-            listed = growth.extend(known.list, listed, keeps_known=True)
+            listed = growth.extend(check(known, name="known").list, listed, keeps_known=True)
         return cls(listed, has_own_ids=False)
 
     @classmethod
     def load(cls, path: "str | Path") -> "Channels":
         """The list in a file: TOML, JSON or CSV by its suffix. An error names the line."""
-        name = str(path)
+        file = arguments.path("path", path)
+        name = str(file)
         form = files.form_of(name)
         try:
-            text = Path(name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            data = file.read_bytes()
+        except (OSError, ValueError) as error:
             raise errors.BadChannels(where=name, reason=f"it can't be read: {error}") from error
-        return cls(files.parse(text, form, name=name))
+        return cls(files.parse(files.decode(data, name=name), form, name=name))
 
     def save(self, path: "str | Path") -> None:
         """Write the list to a file, for people to fill in units, ranges and descriptions. The suffix is the form."""
-        Path(path).write_text(files.dump(self.list, files.form_of(str(path))), encoding="utf-8")
+        file = arguments.path("path", path)
+        name = str(file)
+        text = files.dump(self.list, files.form_of(name))
+        try:
+            file.write_text(text, encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise errors.BadChannels(where=name, reason=f"it can't be written: {error}") from error
 
     def extended(self, known: model.ChannelList) -> "Channels":
         """What a session has that was bound to `known` before: its channels with their ids, and the new ones."""
+        if not isinstance(known, model.ChannelList):
+            raise arguments.refuse("known", known, "a ChannelList of rta_wire.channels.model")
         grown = growth.extend(known, self.list, keeps_known=not self.has_own_ids)
         return self if grown == self.list else Channels(grown)
 
@@ -113,7 +121,9 @@ class Channels:
 
     def __getitem__(self, name: str | int) -> model.Channel:
         """A channel by its name or id."""
-        channel = self.list.by_id.get(name) if isinstance(name, int) else self.list.by_name.get(name)
+        if not isinstance(name, str):
+            name = arguments.whole_number("name", name, 0, limits.CHANNEL_ID_MAX)
+        channel = self.list.by_name.get(name) if isinstance(name, str) else self.list.by_id.get(name)
         if channel is None:
             nearest = parse.suggest_channel(str(name), self.list)
             raise errors.UnknownChannel(channel=name, config=self.identifier, nearest=nearest)
@@ -131,12 +141,17 @@ class Channels:
         return f"Channels({len(self)} channels of {self.list.application!r}: {names}{more})"
 
 
+def check(channels: Any, *, name: str = "channels") -> Channels:
+    """The argument of a call, if it is a list of channels."""
+    if not isinstance(channels, Channels):
+        raise arguments.refuse(name, channels, "Channels, made by Channels.of or Channels.load")
+    return channels
+
+
 def log_warnings(sentences: list[str]) -> None:
-    """Log what viewers can't show of a configuration that was published."""
-    for sentence in sentences[:_LOGGED_WARNINGS]:
-        log.warning("%s", sentence)
-    if len(sentences) > _LOGGED_WARNINGS:
-        log.warning("%d more warnings about channels: see Channels.warnings()", len(sentences) - _LOGGED_WARNINGS)
+    """Log what viewers can't show of a configuration that was published: all of it, in one record."""
+    if sentences:
+        log.warning("What viewers can't show of the channels:\n%s", "\n".join(sentences))
 
 
 def _columns(frame: Any) -> Iterator[tuple[str, str]]:
@@ -178,11 +193,11 @@ def _channel(name: str, type_name: str) -> model.Channel:
 
 def _numbered(channels: list[model.Channel]) -> Iterator[model.Channel]:
     """Channels with ids from 1 on. One whose name is a number has that as its id."""
-    taken = {int(channel.name) for channel in channels if channel.name.isdecimal()}
+    taken = {model.parse_id(channel.name) for channel in channels}
     next_id = 1
     for channel in channels:
-        if channel.name.isdecimal():
-            yield msgspec.structs.replace(channel, id=int(channel.name))
+        if (own_id := model.parse_id(channel.name)) is not None:
+            yield msgspec.structs.replace(channel, id=own_id)
             continue
         while next_id in taken:
             next_id += 1

@@ -198,7 +198,8 @@ class SessionClient:
         `since`, `until`: sessions with data between them; a datetime, nanoseconds, or text as for the commands, such as
         `2026-11-02` or `2h`. `limit=None`: all of them.
         """
-        query = look.build_query(state=state, stream=stream, text=text, since=since, until=until, details=details or {})
+        details = {} if details is None else details
+        query = look.build_query(state=state, stream=stream, text=text, since=since, until=until, details=details)
         if limit is not None:
             limit = arguments.whole_number("limit", limit, 1, limits.LIST_MAX_SESSIONS)
         return look.list_sessions(self._requests, query, limit)
@@ -229,7 +230,9 @@ class SessionClient:
                     state_changes.subscribe(self._keys.state_channel(identity))
                     while remaining_s > 0:
                         state_changes.get_message(timeout=min(BLOCK_S, remaining_s))
-                        if (current := self._read_state(identity)) == state:
+                        current = self._read_state(identity)
+                        policy.reset()
+                        if current == state:
                             return
                         if current is not None and current.is_closed:
                             raise errors.SessionClosed(identity=identity, state=current.value)

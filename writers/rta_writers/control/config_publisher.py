@@ -7,7 +7,6 @@ from rta_writers.control import channels as control_channels
 from rta_writers.control import configs, look
 from rta_writers.control.channels import Channels
 from rta_writers.control.requests import RequestSender
-from rta_writers.options import arguments
 
 SESSIONS_LOOKED_AT = 10
 """Sessions of a stream, the newest first, among which one with channels is looked for."""
@@ -25,6 +24,7 @@ class ConfigPublisher:
 
     def publish(self, channels: Channels, *, again: bool = False) -> str:
         """The identifier of a list, which is sent unless that was done before."""
+        control_channels.check(channels)
         if again or channels.identifier not in self._published:
             reply = configs.publish(self._sender, channels.data)
             if reply.identifier != channels.identifier:
@@ -38,8 +38,7 @@ class ConfigPublisher:
 
     def for_session(self, channels: Channels, *, identity: str, external_id: str, stream: str) -> Channels:
         """The list for a session: with what it has already while it is open, or else with the ids of its stream."""
-        if not isinstance(channels, Channels):
-            raise arguments.refuse("channels", channels, "Channels, made by Channels.of or Channels.load")
+        control_channels.check(channels)
         known = self._of_session(identity, external_id)
         if known is None and not channels.has_own_ids:
             known = self.of_stream(stream)

@@ -11,6 +11,7 @@ from rta_wire import errors, keys, session
 from rta_wire.pb import control_pb2
 from rta_wire.session import FINAL_STATES, State
 from rta_writers.connection import redis_client
+from rta_writers.control import channels as control_channels
 from rta_writers.control import client
 from rta_writers.control import session as control_session
 from rta_writers.control.channels import Channels
@@ -66,8 +67,7 @@ class SessionGroup:
 
     def _publish(self, channels: Channels) -> str:
         """Publish the channels of all sessions of the group; where one stream has them all, with the ids it has."""
-        if not isinstance(channels, Channels):
-            raise arguments.refuse("channels", channels, "Channels, made by Channels.of or Channels.load")
+        control_channels.check(channels)
         publisher = self._sessions.configs
         if not channels.has_own_ids and not stream_template.StreamTemplate.parse(self._stream).columns:
             known = publisher.of_stream(self._stream)

@@ -35,6 +35,11 @@ def get(sender: RequestSender, identity: str, external_id: str) -> SessionInfo:
     raise errors.Unavailable(what=f"Session {identity or external_id!r}", reason=reason)
 
 
+def identity_of(sender: RequestSender, external_id: str) -> str:
+    """The identity of the session that an external id of the principal stands for, or stood for last."""
+    return _get_part(sender, "", external_id, 0).identity
+
+
 def _get_part(sender: RequestSender, identity: str, external_id: str, offset: int) -> control_pb2.FoundSession:
     [found] = sender.look_up(
         control_pb2.GetSession(
@@ -76,7 +81,7 @@ def _details(details: Any) -> dict[str, str]:
     if not isinstance(details, Mapping):
         raise arguments.refuse("details", details, "a dict of names and values")
     return {
-        arguments.not_empty("details", name): value if isinstance(value, str) else str(value)
+        arguments.not_empty("details", name): arguments.text_or_number(f"details[{name!r}]", value)
         for name, value in details.items()
     }
 

@@ -4,6 +4,7 @@ A supervisor that is away, as during a restart, is waited for within the timeout
 """
 
 import contextlib
+import itertools
 import time
 from collections.abc import Sequence
 from typing import Any, Final, cast
@@ -19,6 +20,11 @@ from rta_writers.control.supervisors import Supervisors, too_old
 
 BLOCK_S: Final = 2.0
 SHORTEST_BLOCK_S: Final = 0.01
+"""What Redis is asked for. An idle one looks at the clock ten times a second, so that it may become 0.1 s."""
+
+REPLIES_AT_A_TIME: Final = 50
+"""Replies that are waited for one after another before the supervisor is looked for."""
+
 PAGE_REQUESTS: Final = 200
 """Requests of one call that are under way at a time."""
 
@@ -150,6 +156,7 @@ class RequestSender:
             try:
                 presence.check()
                 self._send(unanswered)
+                policy.reset()
                 self._wait_for_replies(unanswered, presence, deadline_s)
             except retry.REDIS_ERRORS as error:
                 policy.wait(error)
@@ -166,6 +173,7 @@ class RequestSender:
         while unanswered := [request for request in page if request.outcome is None]:
             first = unanswered[0]
             if (remaining_s := deadline_s - time.monotonic()) <= 0:
+                self._cancel_opens(unanswered)
                 raise presence.timeout_error(first.request, first.identity)
             # Read before the wait: the supervisor removes a request only after it has written the reply.
             is_pending = self._redis.xrange(self._keys.requests(self._principal), first.entry_id, first.entry_id)
@@ -176,17 +184,37 @@ class RequestSender:
                     first.outcome = errors.RequestLost(identity=first.identity)
                 presence.check()
 
+    def _cancel_opens(self, page: Sequence[_PendingRequest]) -> None:
+        """Take back opens that nobody waits for any more. Served later, they would leave a session without a writer,
+        and the identity would be used up by the time the job is started again."""
+        raw = [
+            messages.pack(
+                control_pb2.CancelRequest(
+                    request_id=messages.new_request_id(), target_request_id=request.request.request_id
+                )
+            )
+            for request in page
+            if isinstance(request.request, control_pb2.OpenSession)
+        ]
+        with contextlib.suppress(*retry.REDIS_ERRORS):
+            append_messages(self._redis, self._keys.requests(self._principal), raw)
+
     def _take_replies(self, unanswered: Sequence[_PendingRequest], block_s: float) -> None:
         """Wait for the reply to the first request, and take those to the others that are there by then."""
-        keys_ = [self._keys.reply(request.request.request_id) for request in unanswered]
+        is_any_there = self._take(unanswered[:1], block_s)
+        others = iter(unanswered[1:])
+        while is_any_there and (some := list(itertools.islice(others, REPLIES_AT_A_TIME))):
+            is_any_there = self._take(some, SHORTEST_BLOCK_S)
+
+    def _take(self, some: Sequence[_PendingRequest], block_s: float) -> bool:
+        """Take replies, each of which is waited for in its turn. Gives whether there was any."""
+        replies = [self._keys.reply(request.request.request_id) for request in some]
         # Moved onto itself: the reply stays in the list for a request that is sent again.
-        commands = [
-            ("BLMOVE", key, key, "LEFT", "RIGHT", SHORTEST_BLOCK_S if number else block_s)
-            for number, key in enumerate(keys_)
-        ]
-        for request, raw in zip(unanswered, redis_client.execute_all(self._redis, commands), strict=True):
+        commands = [("BLMOVE", key, key, "LEFT", "RIGHT", block_s) for key in replies]
+        for request, raw in zip(some, redis_client.execute_all(self._redis, commands), strict=True):
             if raw is not None:
                 request.outcome = _outcome(request.request, bytes(raw))
+        return any(request.outcome is not None for request in some)
 
 
 class _SupervisorPresence:

@@ -9,6 +9,7 @@ import operator
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path, PurePath
 from typing import Any, Final
 
 import numpy as np
@@ -33,6 +34,21 @@ def text(name: str, value: Any) -> str:
     if not is_encodable(value):
         raise refuse(name, value, "text that is valid UTF-8")
     return value
+
+
+def text_or_number(name: str, value: Any) -> str:
+    """Text that can be encoded, or a number as its text."""
+    is_number = isinstance(value, (int, float, np.number, np.bool_))
+    if is_number and not (isinstance(value, int) and value.bit_length() > _INTEGER_MAX_BITS):
+        return str(value)
+    return text(name, value)
+
+
+def path(name: str, value: Any) -> Path:
+    """The path of a file, as text or as a path."""
+    if not isinstance(value, (str, PurePath)):
+        raise refuse(name, value, "a path: text or a pathlib.Path")
+    return Path(value)
 
 
 def not_empty(name: str, value: Any) -> str:
@@ -90,7 +106,7 @@ def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
     """One of several texts."""
     choices = list(choices)
     if not isinstance(value, str) or value not in choices:
-        hint = parse.suggest(value, choices) if isinstance(value, str) else ""
+        hint = parse.suggest_nearest(value, choices) if isinstance(value, str) else ""
         raise refuse(name, value, f"one of {', '.join(choices)}.{hint}")
     return value
 
@@ -128,7 +144,7 @@ def point_in_time_ns(name: str, value: Any) -> int:
     """Nanoseconds since 1970 of a datetime, of a text in the grammar of times, or as they are."""
     if isinstance(value, datetime):
         moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
+        return time_grammar.clamp_ns((moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000)
     if isinstance(value, str):
         try:
             return time_grammar.parse_ns(value, time.time_ns())

@@ -28,8 +28,8 @@ def apply(options: WriteOptions, channel_list: model.ChannelList) -> WriteOption
 
 def _find(channel_list: model.ChannelList, name: str, option: str, config: str | None) -> model.Channel:
     channel = channel_list.by_name.get(name)
-    if channel is None and name.isdecimal():
-        channel = channel_list.by_id.get(int(name))
+    if channel is None and (channel_id := model.parse_id(name)) is not None:
+        channel = channel_list.by_id.get(channel_id)
     if channel is None:
         raise errors.Usage(
             reason=f"Option {option!r} speaks of channel {parse.quote(name)}, which configuration {config} does not "
@@ -64,19 +64,20 @@ def _values(
 def _with_intervals(options: WriteOptions, channel_list: model.ChannelList) -> model.ChannelList:
     """The list with intervals of periodic channels that the configuration leaves open and the options give."""
     intervals: dict[int, int] = {}
-    is_for_all = parse.EVERY_CHANNEL in options.interval_ns
     for channel, interval_ns in _values(options, channel_list, "intervalNs", options.interval_ns):
-        if channel.kind is not layout.Kind.PERIODIC and is_for_all:
-            continue
+        is_named = bool({channel.name, str(channel.id)} & options.interval_ns.keys())
+        if channel.kind is not layout.Kind.PERIODIC and not is_named:
+            continue  # an interval for all channels is one for those that have any
         if channel.interval_ns not in (0, interval_ns) or channel.kind is not layout.Kind.PERIODIC:
             raise _differs("intervalNs", channel, "interval", channel.interval_ns, interval_ns)
         intervals[channel.id] = interval_ns
     if not intervals:
         return channel_list
-    return model.build(
+    filled = [
         msgspec.structs.replace(channel, interval_ns=intervals.get(channel.id, channel.interval_ns))
         for channel in channel_list.channels
-    )
+    ]
+    return msgspec.structs.replace(channel_list, channels=tuple(filled))
 
 
 def _differs(option: str, channel: model.Channel, what: str, known: object, wanted: object) -> errors.Usage:

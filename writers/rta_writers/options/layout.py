@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rta_wire import errors, limits
+from rta_wire.channels import model
 from rta_wire.codec import burst, layout
 from rta_writers.options import parse
 
@@ -52,8 +53,8 @@ def build_layouts(
 def _channel_id(name: str, channels: Mapping[str, int], option: str) -> int:
     if name in channels:
         return channels[name]
-    if name.isdecimal() and len(name) <= len(str(limits.CHANNEL_ID_MAX)) and int(name) <= limits.CHANNEL_ID_MAX:
-        return int(name)
+    if (channel_id := model.parse_id(name)) is not None:
+        return channel_id
     hint = parse.suggest(name, channels) if channels else ""
     raise errors.Usage(
         reason=f"Option {option!r} speaks of channel {parse.quote(name)}, "

@@ -78,11 +78,15 @@ def quote(value: Any) -> str:
 
 def suggest(name: str, choices: Iterable[str]) -> str:
     """A sentence with the choice that is nearest to a wrong name, or with all of them where none is near."""
+    choices = list(choices)
+    return suggest_nearest(name, choices) or f" It knows {', '.join(sorted(choices))}."
+
+
+def suggest_nearest(name: str, choices: Iterable[str]) -> str:
+    """A sentence with the choice that is nearest to a wrong name; empty where none is near."""
     by_folded = {choice.lower(): choice for choice in choices}
     nearest = difflib.get_close_matches(name[:QUOTED_MAX_CHARS].lower(), by_folded, n=1)
-    if nearest:
-        return f" Did you mean {by_folded[nearest[0]]!r}?"
-    return f" It knows {', '.join(sorted(by_folded.values()))}."
+    return f" Did you mean {by_folded[nearest[0]]!r}?" if nearest else ""
 
 
 def suggest_channel(name: str, channel_list: model.ChannelList) -> str:
@@ -147,7 +151,7 @@ def one_of(choices: type[Choice]) -> Callable[[str], Choice]:
         try:
             return choices(value.lower())
         except ValueError:
-            hint = suggest(value, [choice.value for choice in choices])
+            hint = suggest_nearest(value, [choice.value for choice in choices])
             raise ValueError(f"it is one of {', '.join(choices)}.{hint}") from None
 
     return parse

@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Mapping
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -42,6 +42,7 @@ def _offset(value: str) -> str:
 READ_PARSERS: Final[dict[str, options_parse.ValueParser]] = {
     **options_target.TARGET_PARSERS,
     **options_layout.LAYOUT_PARSERS,
+    "externalId": options_parse.text,
     "form": options_parse.one_of(ReadForm),
     "names": options_parse.boolean,
     "columns": options_parse.names,
@@ -60,6 +61,8 @@ _KEY_FIELDS: Final = {"prefix": "keyPrefix", "session_template": "sessionTemplat
 _FIELDS: Final = {
     "redis_url": "redisUrl",
     "session": "session",
+    "external_id": "externalId",
+    "principal": "principal",
     "stream": "stream",
     "framing": "framing",
     "form": "form",
@@ -85,6 +88,9 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=
 
     redis_url: str
     session: str | None = None
+    external_id: str | None = None
+    """In place of the session: the name that a principal gave it. No task sees it: the driver asks whose it is."""
+    principal: str = keys.DEFAULT_PRINCIPAL
     stream: str | None = None
     names: keys.Keys = keys.Keys()
     layouts: codec_layout.Plan = codec_layout.Plan()
@@ -128,10 +134,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=
         values = options_parse.parse_options(options, READ_PARSERS)
         if "redisUrl" not in values:
             raise errors.Usage(reason="Format 'rta' needs the option 'redisUrl'")
-        if "session" not in values and "stream" not in values:
-            raise errors.Usage(reason="Format 'rta' reads a session or a stream: set option 'session' or 'stream'")
-        if "session" in values:
-            name_checks.check_identity(values["session"])
+        _check_names(values)
         if "stream" in values:
             name_checks.check_stream_name(values["stream"])
         _check_wide(values)
@@ -144,10 +147,34 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=
         )
 
 
+def _check_names(values: Mapping[str, Any]) -> None:
+    """Refuse what names no session or stream, or a session in two ways."""
+    if not {"session", "externalId", "stream"} & set(values):
+        raise errors.Usage(
+            reason="Format 'rta' reads a session or a stream: set option 'session', 'externalId' or 'stream'"
+        )
+    if "session" in values:
+        name_checks.check_identity(values["session"])
+    if "principal" in values:
+        name_checks.check_principal(values["principal"])
+    if "externalId" not in values:
+        return
+    name_checks.check_external_id(values["externalId"])
+    if "session" in values:
+        raise errors.Usage(reason="Options 'session' and 'externalId' both name a session: set one of them")
+    if values.get("waitForStream"):
+        raise errors.Usage(
+            reason="Option 'waitForStream' needs the identity of a session, or a stream: an external id stands for "
+            "nothing until its session is opened"
+        )
+
+
 def _check_wide(values: Mapping[str, object]) -> None:
     if values.get("form") is ReadForm.WIDE:
-        if "session" not in values:
-            raise errors.Usage(reason="A read in form 'wide' is about one session: set option 'session'")
+        if "session" not in values and "externalId" not in values:
+            raise errors.Usage(
+                reason="A read in form 'wide' is about one session: set option 'session' or 'externalId'"
+            )
         return
     for option in ("columns", "gridNs"):
         if option in values:

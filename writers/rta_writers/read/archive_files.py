@@ -69,13 +69,24 @@ class ArchiveRange(msgspec.Struct, frozen=True):
 def find_session(
     archive: str, identity: str, stream_session_id: int | None = None, source: str | None = None
 ) -> StoredSession | None:
-    """A session in an archive, the newest of that identity where no id is given; None where it has nothing of it."""
+    """A session in an archive, the newest of that identity where no id is given; None where it has nothing of it.
+
+    Raises `ArchiveDamaged` where no id is given, so that it may be nowhere else, and no manifest of it can be read.
+    """
     pattern = names.session_name(identity, "*" if stream_session_id is None else stream_session_id)
     found: dict[int, StoredSession] = {}
+    problem = ""
     for folder in Path(archive).glob(f"date=*/source={'*' if source is None else source}/{_escaped(pattern)}"):
+        if not folder.name.removeprefix(names.session_name(identity, "")).isdigit():
+            # Of another session, whose identity begins like this one.
+            continue
         stored = read_folder(folder, identity)
         if stored.archive.parts and stored.first_part.identity == identity:
             found[stored.first_part.stream_session_id] = stored
+        elif not stored.archive.parts:
+            problem = problem or stored.archive.lost_end
+    if problem and not found and stream_session_id is None:
+        raise errors.ArchiveDamaged(problem, identity=identity)
     return found[max(found)] if found else None
 
 
@@ -159,7 +170,7 @@ def _file_range(segment: Segment, file: ManifestFile) -> FileRange:
 
 def can_cut(part: PartManifest) -> bool:
     """Whether some entries of a part can be told from others: older files don't say where rows came from."""
-    return bool(part.files_of("messages")) or not part.files_of("samples")
+    return part.format > manifest.FORMAT_WITHOUT_PARTS
 
 
 def iter_samples(

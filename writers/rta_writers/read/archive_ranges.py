@@ -4,10 +4,12 @@ import itertools
 from typing import Final
 
 import msgspec
+import redis
 
 from rta_wire import entry_ids, errors
 from rta_wire.archive import selection
 from rta_wire.archive.folder import Segment
+from rta_wire.stream.live_then_cold import StreamCounters
 from rta_writers.options.read import ReadForm, ReadOptions
 from rta_writers.read import archive_files, lookup
 
@@ -23,9 +25,53 @@ class ArchivedShare(msgspec.Struct, frozen=True):
     """How many entries had ever been added to the stream up to there, None where that is not known."""
     is_all: bool = False
     """Whether the session ends there."""
+    lost_end: str = ""
+    """Why parts behind that can't be read, empty where there are none. The stream may still have their entries."""
+
+    def stream_position(
+        self, position: lookup.ReadPosition, added: int | None = None
+    ) -> tuple[lookup.ReadPosition, int | None]:
+        """Where a read from a position goes on in the stream, and how many entries had been added up to there.
+
+        `added`: the same number for `position`, None where it is not known. A read may begin behind the archive: what
+        is gone between the two does not matter to it.
+        """
+        if entry_ids.is_after(self.until, position.after):
+            return msgspec.structs.replace(position, after=self.until), self.added
+        is_same = not entry_ids.is_after(position.after, self.until)
+        return position, self.added if is_same and added is None else added
 
 
 NOTHING: Final = ArchivedShare()
+
+
+def read_source_counters(
+    client: redis.Redis, options: ReadOptions, source: lookup.ReadSource
+) -> dict[str, StreamCounters]:
+    """Counters of the streams of a source. One that is gone reaches to where the archive ends.
+
+    Raises `StreamGap` where it was made anew with ids that the archive takes for its own, after a clock was set back.
+    """
+    counters = lookup.read_counters(client, options, source.streams)
+    if source.stored is None:
+        return counters
+    last = source.stored.archive.parts[-1]
+    for stream, now in counters.items():
+        if now.length and not last.is_last and entry_ids.is_after(last.until, now.last_id):
+            sentence = (
+                f"Stream {stream!r} was lost and began again with lower ids: it ends at {now.last_id}, and the archive "
+                f"of session {last.identity!r} at {last.until}. What it has since then can't be told from what is "
+                "archived. Set option 'failOnDataLoss' to false to read what is archived."
+            )
+            if options.fail_on_data_loss:
+                raise errors.StreamGap(sentence, stream=stream)
+            archive_files.log.warning("%s", sentence)
+    return {
+        stream: msgspec.structs.replace(now, last_id=last.until, added=max(now.added, last.added))
+        if entry_ids.is_after(last.until, now.last_id)
+        else now
+        for stream, now in counters.items()
+    }
 
 
 def plan_archived(
@@ -63,7 +109,13 @@ def plan_archived(
         until=last.until,
         added=last.added or None,
         is_all=is_closed or (last.is_last and not entry_ids.is_after(until, last.until)),
+        lost_end=archive.lost_end if _reaches_over(position.after, until, last.until) else "",
     )
+
+
+def _reaches_over(after: str, until: str, entry_id: str) -> bool:
+    """Whether a read begins before an entry or right behind it, and goes up to it or further."""
+    return not entry_ids.is_after(after, entry_id) and not entry_ids.is_after(entry_id, until)
 
 
 def _usable(segment: Segment) -> Segment:

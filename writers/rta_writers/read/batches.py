@@ -12,7 +12,7 @@ from rta_wire import entry_ids, errors, keys, session
 from rta_wire.archive import schema as archive_schema
 from rta_wire.archive import selection
 from rta_wire.arrays import I64, Bools
-from rta_wire.codec import columns, decode
+from rta_wire.codec import decode
 from rta_wire.codec.layout import SampleType
 from rta_wire.codec.sample_columns import SampleColumns
 from rta_wire.pb import data_pb2
@@ -123,7 +123,7 @@ def read_batches(
     if options.form is ReadForm.ENTRIES:
         yield from _entry_batches(options, entry_range, row_filter, read_schema)
         return
-    channels = TaskChannels(options, bindings or {})
+    channels = TaskChannels(options, bindings or {}, entry_range.identities)
     for number, identity, decoded in read_decoded(options, entry_range, row_filter, channels):
         of_session = session_columns(identity, number)
         if options.form is ReadForm.EVENTS:
@@ -140,11 +140,31 @@ def read_decoded(
     """What the entries of a range hold: number, name and content of a session, for each in each page of entries."""
     identities = dict(entry_range.identities)
     for number, entries in _read_sessions(options, entry_range, row_filter):
-        decoded = decode.entries(entries, channels.layouts(number), framing=options.framing)
+        if options.form is ReadForm.EVENTS:
+            decoded = decode.entries(entries, framing=options.framing, with_samples=False)
+        else:
+            decoded = _decode_samples(options, number, entries, channels)
         for document in decoded.session_json:
             identities.setdefault(number, session.identity_in(document))
         if row_filter.has_session(number, identities.get(number)):
             yield number, identities.get(number), decoded
+
+
+def _decode_samples(
+    options: ReadOptions, number: int, entries: list[StreamEntry], channels: TaskChannels
+) -> decode.DecodedBursts:
+    """The content of entries of a session, again where they say that its channels are others than was known."""
+    try:
+        decoded = decode.entries(entries, channels.layouts(number), framing=options.framing)
+        if not channels.learn(number, decoded.session_json):
+            return decoded
+    except errors.BadBurst:
+        if not channels.needs_json(number):
+            raise
+        documents = decode.entries(entries, framing=options.framing, with_samples=False).session_json
+        if not channels.learn(number, documents):
+            raise
+    return decode.entries(entries, channels.layouts(number), framing=options.framing)
 
 
 def _entry_batches(
@@ -246,8 +266,8 @@ def _sample_batches(
             reason=f"There are samples of type {sample_type.value}, and the column 'value' is {value_type}: a session "
             "has got other channels since the query began. Start it again, or say what they are by option 'sampleType'"
         )
-    if value_type == pa.float64() and sample_type is not SampleType.DOUBLE:
-        values = columns.cast_samples(values, SampleType.DOUBLE)
+    if value_type == pa.float64():
+        values = values.astype(np.float64, copy=False)  # the nearest one, as files of the archive have it
     value_column = pa.array(values)
     if value_column.type != value_type:
         value_column = value_column.cast(value_type)

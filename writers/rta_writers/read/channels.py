@@ -6,15 +6,15 @@ Does not import Spark.
 
 import functools
 import logging
-from collections.abc import Collection, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import redis
 
-from rta_wire import errors, keys
+from rta_wire import errors, keys, name_checks
 from rta_wire.arrays import I64, Array
 from rta_wire.channels import model
 from rta_wire.codec.layout import Layout, Plan, SampleType
@@ -72,8 +72,13 @@ def read_bindings(client: redis.Redis, options: ReadOptions, identities: Mapping
     return bindings
 
 
+class _BindingJson(msgspec.Struct):
+    identifier: str
+    channelOffset: int | None = None  # noqa: N815 - a name of the wire
+
+
 class _BoundJson(msgspec.Struct):
-    configBindings: list[Any] | None = None  # noqa: N815 - a name of the wire
+    configBindings: list[_BindingJson] | None = None  # noqa: N815 - a name of the wire
 
 
 def _read_bindings(client: redis.Redis, options: ReadOptions, identities: Mapping[int, str]) -> SessionBindings:
@@ -103,10 +108,18 @@ def _archived_bindings(client: redis.Redis, options: ReadOptions, identity: str)
 
 
 def _bindings_in(raw: bytes | None) -> tuple[ChannelBinding, ...]:
+    """The bindings in Session JSON; none where it can't be read: whoever writes to the stream may have written it."""
     if raw is None or b'"configBindings"' not in raw:
         return ()
-    document = msgspec.json.decode(raw, type=_BoundJson)
-    return configs.bindings_in({"configBindings": document.configBindings})
+    try:
+        bindings = msgspec.json.decode(raw, type=_BoundJson).configBindings or []
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ()
+    return tuple(
+        ChannelBinding(binding.identifier, binding.channelOffset or 0)
+        for binding in bindings
+        if name_checks.is_config_identifier(binding.identifier)
+    )
 
 
 def _bound(options: ReadOptions, bindings: tuple[ChannelBinding, ...]) -> model.ChannelList:
@@ -117,7 +130,11 @@ def _bound(options: ReadOptions, bindings: tuple[ChannelBinding, ...]) -> model.
             lists.append(_channel_list(options, binding).shifted(binding.offset))
         except (errors.RedisRefused, errors.UnknownConfig, errors.BadChannels) as error:
             _warn_once(binding.identifier, str(error))
-    return lists[0] if len(lists) == 1 else model.merge(lists)
+    try:
+        return lists[0] if len(lists) == 1 else model.merge(lists)
+    except errors.BadChannels as error:
+        _warn_once(", ".join(binding.identifier for binding in bindings), str(error))
+        return model.EMPTY
 
 
 def _channel_list(options: ReadOptions, binding: ChannelBinding) -> model.ChannelList:
@@ -196,20 +213,40 @@ class ChannelNames:
 class TaskChannels:
     """The channels of each session that a task reads."""
 
-    def __init__(self, options: ReadOptions, bindings: SessionBindings) -> None:
+    def __init__(self, options: ReadOptions, bindings: SessionBindings, listed: Collection[int] = ()) -> None:
+        """`listed`: the numbers of sessions of which `bindings` says all there is."""
         self._options = options
-        self._bindings = bindings
+        self._bindings = dict(bindings)
+        self._listed = frozenset(listed)
+        has_channels = options.has_names or options.form is ReadForm.WIDE
+        self._default = (ChannelBinding(options.config),) if has_channels and options.config is not None else ()
         self._layouts: dict[tuple[ChannelBinding, ...], Plan] = {}
         self._names: dict[tuple[ChannelBinding, ...], ChannelNames] = {}
 
+    def needs_json(self, number: int) -> bool:
+        """Whether only Session JSON in the stream can say what a session is bound to: Redis lists it no more."""
+        return self._options.has_names and self._options.session is None and number not in self._listed
+
+    def learn(self, number: int, documents: Sequence[str]) -> bool:
+        """Take what Session JSON in the stream says about the channels of a session, if only that can say it: the
+        latest has them all. Whether they are others than was known."""
+        if not documents or not self.needs_json(number):
+            return False
+        before = self._bound(number)
+        self._bindings[number] = _bindings_in(documents[-1].encode())
+        return self._bound(number) != before
+
+    def _bound(self, number: int) -> tuple[ChannelBinding, ...]:
+        return self._bindings.get(number) or self._default
+
     def listed(self, number: int) -> model.ChannelList:
         """The channels of a session; none where it has no configuration."""
-        bound = self._bindings.get(number, ())
+        bound = self._bound(number)
         return _bound(self._options, bound) if bound else model.EMPTY
 
     def layouts(self, number: int) -> Plan:
         """How the samples of a session are stored."""
-        bound = self._bindings.get(number, ())
+        bound = self._bound(number)
         if not bound:
             return self._options.layouts
         if bound not in self._layouts:
@@ -220,7 +257,7 @@ class TaskChannels:
 
     def names(self, number: int) -> ChannelNames:
         """Names and units of the channels of a session."""
-        bound = self._bindings.get(number, ())
+        bound = self._bound(number)
         if bound not in self._names:
             self._names[bound] = ChannelNames(self.listed(number))
         return self._names[bound]

@@ -126,7 +126,19 @@ def _find_session(client: redis.Redis, options: ReadOptions, identity: str) -> R
     if options.stream is not None and not day_streams.is_stream_of(stream.decode(), options.stream):
         raise errors.Usage(reason=f"Session {identity!r} is in stream {stream.decode()!r}, not in {options.stream!r}")
     name = stream.decode()
-    return ReadSource(name, (name,), int(number), after.decode() if after else entry_ids.MIN, stored)
+    position = after.decode() if after else entry_ids.MIN
+    return ReadSource(name, (name,), int(number), _begin(position, stored), stored)
+
+
+def _begin(position: str, stored: archive_files.StoredSession | None) -> str:
+    """Where a session begins. After a loss of Redis its hash says where it went on, which is behind what was archived
+    before."""
+    if stored is None:
+        return position
+    first = stored.first_part
+    if first.number == 1:
+        return min(position, first.after, key=entry_ids.parse)
+    return position if entry_ids.is_after(first.after, position) else entry_ids.MIN
 
 
 def find_stored(
@@ -184,20 +196,6 @@ def read_counters(client: redis.Redis, options: ReadOptions, streams: Sequence[s
         options, lambda: read_stream.counters(client, options.names, streams)
     )
     return counters
-
-
-def read_source_counters(client: redis.Redis, options: ReadOptions, source: ReadSource) -> dict[str, StreamCounters]:
-    """Counters of the streams of a source. One that is gone reaches to where the archive ends."""
-    counters = read_counters(client, options, source.streams)
-    if source.stored is None:
-        return counters
-    last = source.stored.archive.parts[-1]
-    return {
-        stream: msgspec.structs.replace(now, last_id=last.until, added=max(now.added, last.added))
-        if entry_ids.is_after(last.until, now.last_id)
-        else now
-        for stream, now in counters.items()
-    }
 
 
 def check_known(

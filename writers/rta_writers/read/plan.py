@@ -60,7 +60,7 @@ def plan_read(client: redis.Redis, options: ReadOptions, sample_filter: selectio
     """
     options = lookup.learn_names(client, options)
     source = lookup.find_source(client, options)
-    counters = lookup.read_source_counters(client, options, source)
+    counters = archive_ranges.read_source_counters(client, options, source)
     lookup.check_known(client, options, source, counters)
     if options.starting_offset == LATEST:
         return []
@@ -78,9 +78,11 @@ def plan_read(client: redis.Redis, options: ReadOptions, sample_filter: selectio
             ranges += _plan_hole(client, share, (position, now), identities, one) if isinstance(one, Segment) else [one]
         if archived.is_all:
             continue
-        position = source.position(stream, max(position.after, archived.until, key=entry_ids.parse))
-        missing = count_missing(client, options, position, now, archived.added)
-        if missing is None or (missing and options.session is not None):
+        position, added = archived.stream_position(position)
+        missing = count_missing(client, options, position, now, added)
+        if archived.lost_end:
+            _report_lost_end(options, archived, now, missing)
+        elif missing is None or (missing and options.session is not None):
             report_gap(options, stream, position.after, missing)
         ranges += plan_ranges(position, now, share, identities, now.last_id)
     return ranges
@@ -100,6 +102,15 @@ def _plan_hole(
     if not counters.length or count_missing(client, options, begin, counters) != 0:
         _report(options, errors.ArchiveDamaged(hole.problem, identity=options.session or ""))
     return plan_ranges(begin, counters, options, identities, hole.until)
+
+
+def _report_lost_end(
+    options: ReadOptions, archived: archive_ranges.ArchivedShare, counters: StreamCounters, missing: int | None
+) -> None:
+    """Report parts at the end of a session that can't be read, unless the stream has what comes after the others."""
+    log.warning("%s. Its entries are read from the stream", archived.lost_end)
+    if missing != 0 or counters.added <= (archived.added or 0):
+        _report(options, errors.ArchiveDamaged(archived.lost_end, identity=options.session or ""))
 
 
 def plan_step(
@@ -122,12 +133,14 @@ def plan_step(
         archived = archive_ranges.plan_archived(options, source, position, until, selection.SampleFilter())
         for one in archived.ranges:
             ranges += _plan_hole(client, share, (position, now), identities, one) if isinstance(one, Segment) else [one]
-        if archived.is_all or not entry_ids.is_after(until, archived.until):
+        position, added = archived.stream_position(position, added)
+        is_over = archived.is_all or not entry_ids.is_after(until, archived.until)
+        missing = 0 if is_over else count_missing(client, options, position, now, added)
+        if archived.lost_end:
+            _report_lost_end(options, archived, now, missing)
+        if is_over:
             continue
-        if entry_ids.is_after(archived.until, position.after):
-            position, added = source.position(stream, archived.until), archived.added
-        missing = count_missing(client, options, position, now, added)
-        if missing != 0:
+        if missing != 0 and not archived.lost_end:
             report_gap(options, stream, position.after, missing)
         ranges += plan_ranges(position, now, share, identities, until)
     return ranges
@@ -162,7 +175,7 @@ def count_missing(
     if entry_ids.is_after(position.after, counters.last_id):
         return None  # the stream was removed and made again
     if added is not None:
-        return counters.removed_after(added)
+        return counters.missing_after(position.after, added)
     first_id = counters.first_after(position.after)
     is_in_cold = entry_ids.is_after(counters.cold_id, position.after)
     if not counters.removed or (first_id is not None and not entry_ids.is_after(first_id, position.after)):

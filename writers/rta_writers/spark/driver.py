@@ -1,17 +1,19 @@
 """What a driver calls on its Spark session: register the source, tune Spark, make a frame deterministic."""
 
 import logging
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.utils import to_str
 
 from rta_wire import errors
 from rta_writers.options import arguments
-from rta_writers.options.write import GROUP_ROWS
-from rta_writers.spark import connect, import_guard
+from rta_writers.options.write import GROUP_ROWS, WriteOptions
+from rta_writers.spark import connect, import_guard, query_start
 from rta_writers.spark.metrics import Metrics
 from rta_writers.spark.source import RtaDataSource
 
@@ -42,21 +44,23 @@ CODEGEN_COLUMNS_MAX: Final = 128
 """Columns for which Spark is made to generate one method. Frames of 100 columns out of Parquet are 1.5 times as fast by
 it. From 200 on it is too large for Java to compile: slower, and at 5,000 compiling it takes more than the heap."""
 
-_TUNED: Final[dict[int, dict[str, str]]] = {}
+_TUNED: Final[weakref.WeakKeyDictionary[SparkSession, dict[str, str]]] = weakref.WeakKeyDictionary()
 """What `tune` has set, by session: it may change that again, and nothing that a user has set."""
 
 
 def register(spark: SparkSession, *, tune_spark: bool = True) -> Metrics:
     """Register `format("rta")` with a Spark session, and tune that. Gives the counters of its writers.
 
-    Over Spark Connect nothing is counted.
+    From then on `start()` of a streaming query raises what its writer would refuse. Over Spark Connect that is what can
+    be told from the options alone, and nothing is counted.
     """
     connect.check_session(spark)
     arguments.boolean("tune_spark", tune_spark)
-    if tune_spark:
+    if tune_spark and spark not in _TUNED:  # else it may be tuned for wide frames
         tune(spark)
     if connect.is_remote(spark):
         connect.register(spark, import_guard.guarded_source(RtaDataSource))
+        _check_remote_queries()
         log.info("Spark Connect: tasks can't count what they write, for these metrics and for Spark's SQL page")
         return Metrics(None)
     # A client of Spark Connect need not have py4j, which these import.
@@ -66,6 +70,7 @@ def register(spark: SparkSession, *, tune_spark: bool = True) -> Metrics:
     driver_log.ignore_closed_connections(spark.sparkContext)
     driver_log.ignore_replacements(spark.sparkContext)
     spark.dataSource.register(import_guard.guarded_source(RtaDataSource, metrics=metrics))
+    query_start.check_at_start(DataStreamWriter, RtaDataSource.name(), query_start.driver_sink, _check_query)
     return metrics
 
 
@@ -78,7 +83,7 @@ def tune(spark: SparkSession, *, columns: int = 3) -> dict[str, str]:
     columns = arguments.whole_number("columns", columns, 1, COLUMNS_MAX)
     rows = min(BATCH_ROWS, max(BATCH_ROWS_MIN, BATCH_VALUES // columns))
     settings = {BYTES_PER_BATCH: UNBOUNDED, ROWS_PER_BATCH: str(rows), FILTERS: "true"}
-    tuned = _TUNED.setdefault(id(spark), {})
+    tuned = _TUNED.setdefault(spark, {})
     if CODEGEN_FIELDS_DEFAULT // 2 < columns <= CODEGEN_COLUMNS_MAX:
         settings[CODEGEN_FIELDS] = str(2 * columns)
     elif CODEGEN_FIELDS in tuned:
@@ -97,10 +102,24 @@ def tune(spark: SparkSession, *, columns: int = 3) -> dict[str, str]:
 def check(frame: DataFrame, **options: Any) -> None:
     """Raise what a writer with these options would refuse about them, the columns of a frame, the session or Redis.
 
-    Spark asks for the writer of a streaming query in the thread of the query, after `start()` has returned.
+    `start()` of a streaming query raises the same after `register`, but over Spark Connect.
     """
     _check_frame(frame)
     RtaDataSource({name: to_str(value) or "" for name, value in options.items()}).write_options(frame.schema)
+
+
+def _check_query(writer: Any, options: dict[str, str]) -> None:
+    RtaDataSource(options).write_options(writer._df.schema)  # noqa: SLF001 - the frame that is written
+
+
+def _check_remote_queries() -> None:
+    """Options of queries over Spark Connect: Redis and the session may be in reach of the server alone."""
+    from pyspark.sql.connect.streaming.readwriter import DataStreamWriter as RemoteWriter  # noqa: PLC0415 - needs grpc
+
+    def check_options(_: Any, options: dict[str, str]) -> None:
+        WriteOptions.parse(options)
+
+    query_start.check_at_start(RemoteWriter, RtaDataSource.name(), query_start.remote_sink, check_options)
 
 
 def deterministic(frame: DataFrame, *, partitions: int, by: str | Sequence[str] = ("time",)) -> DataFrame:

@@ -13,7 +13,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from rta_wire import errors
 from rta_writers.connection import redis_client
 from rta_writers.options.read import ReadForm, ReadOptions
-from rta_writers.read import archive_batches, archive_files, batches, channels, lookup, plan, wide
+from rta_writers.read import archive_batches, archive_files, batches, channels, lookup, plan, session_names, wide
+from rta_writers.spark import worker_log
 from rta_writers.spark.import_guard import Guarded
 
 
@@ -69,6 +70,7 @@ class PartitionReader(Guarded):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, in a task."""
+        worker_log.let_info_through()
         if isinstance(partition, ArchivePartition):
             for batch in archive_batches.read_batches(
                 self._options, partition.archive_range, self._row_filter, partition.bindings
@@ -88,6 +90,7 @@ class BatchReader(PartitionReader, DataSourceReader):
     """Reads all entries that are in the stream when the query is planned."""
 
     def partitions(self) -> list[InputPartition]:
+        worker_log.let_info_through()
         options = self._options
         with redis_client.connect(options.redis_url) as client:
             if options.form is ReadForm.WIDE:
@@ -99,7 +102,8 @@ class BatchReader(PartitionReader, DataSourceReader):
 
 
 def resolve(options: ReadOptions) -> ReadOptions:
-    """The options with what configurations of sessions say about the columns."""
+    """The options with the identity of their session, and with what its configuration says about the columns."""
+    options = session_names.resolve(options)
     if options.form is not ReadForm.SAMPLES or not (options.session or options.config or options.wants_names):
         return options
     with redis_client.connect(options.redis_url) as client:

@@ -12,7 +12,7 @@ from rta_wire.stream import source_cursor
 from rta_wire.stream.source_cursor import Offset, SourcePosition
 from rta_writers.connection import redis_client
 from rta_writers.options.read import EARLIEST, LATEST, ReadForm, ReadOptions
-from rta_writers.read import channels, lookup, plan
+from rta_writers.read import archive_ranges, channels, lookup, plan
 from rta_writers.spark import reader
 
 if TYPE_CHECKING:
@@ -56,18 +56,18 @@ class StreamReader(reader.PartitionReader, SupportsTriggerAvailableNow, DataSour
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """End the query after the entries that are in the stream now."""
         client, options, source = self._find()
-        self._end = SourcePosition.latest(source.name, lookup.read_source_counters(client, options, source))
+        self._end = SourcePosition.latest(source.name, archive_ranges.read_source_counters(client, options, source))
 
     def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:  # noqa: ARG002, N802 - Spark's names; 4.1 gives neither
         client, options, source = self._find()
-        counters = lookup.read_source_counters(client, options, source)
+        counters = archive_ranges.read_source_counters(client, options, source)
         latest = self._end or SourcePosition.latest(source.name, counters)
         if options.max_entries_per_trigger is None:
             return latest.dump()
         if start is None:
             raise errors.Usage(reason="Option 'maxEntriesPerTrigger' needs Spark 4.2 or newer: leave it out")
         before = SourcePosition.load(latest.source, start)
-        if (archived := _next_archived(source, before)) is not None:
+        if (archived := _next_archived(source, before, latest)) is not None:
             return archived.dump()
         advance = source_cursor.BoundedAdvance(before, latest, counters, options.max_entries_per_trigger)
         while (wanted := advance.next_lookup()) is not None:
@@ -97,12 +97,14 @@ class StreamReader(reader.PartitionReader, SupportsTriggerAvailableNow, DataSour
         return client, self._options, lookup.find_source(client, self._options)
 
 
-def _next_archived(source: lookup.ReadSource, before: SourcePosition) -> SourcePosition | None:
-    """The end of the part of the archive that is read next, None where the stream goes on: a step takes whole parts."""
+def _next_archived(source: lookup.ReadSource, before: SourcePosition, latest: SourcePosition) -> SourcePosition | None:
+    """The end of the part of the archive that is read next, None where the stream goes on: a step takes whole parts,
+    or what of one comes before the end of the query."""
     if source.stored is None:
         return None
-    after = before.position(source.name).id
-    for segment in source.stored.archive.segments(after):
-        added = None if segment.part is None else segment.part.added or None
+    after, until = (position.position(source.name).id for position in (before, latest))
+    for segment in source.stored.archive.segments(after, until):
+        part = segment.part
+        added = part.added or None if part is not None and part.until == segment.until else None
         return SourcePosition(source.name, {source.name: source_cursor.StreamPosition(segment.until, added)})
     return None

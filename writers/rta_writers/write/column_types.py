@@ -5,6 +5,8 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from rta_wire import errors
+
 
 class ColumnType(NamedTuple):
     """What a column holds."""
@@ -44,3 +46,9 @@ TEXT: Final = ColumnType(_is_text, "a string")
 NAME_PART: Final = ColumnType(lambda kind: _is_text(kind) or bool(pa.types.is_integer(kind)), "a string or an integer")
 INTEGERS: Final = ColumnType(_is_list_of(pa.types.is_integer), "an array of integers")
 NUMBERS: Final = ColumnType(_is_list_of(_is_number), "an array of numbers")
+
+
+def columns_error(before: pa.Schema, schema: pa.Schema) -> errors.Usage:
+    """The error for rows whose columns are not those of the rows before them."""
+    texts = [", ".join(f"{field.name} {field.type}" for field in columns) for columns in (before, schema)]
+    return errors.Usage(reason="The columns have changed from ({}) to ({})".format(*texts))

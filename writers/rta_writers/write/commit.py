@@ -10,7 +10,8 @@ from rta_wire.control.totals import Mark
 from rta_writers.connection import redis_client, retry
 from rta_writers.options.target import Target
 from rta_writers.options.write import DeliveryGuarantee, WriteOptions
-from rta_writers.write import progress_reports, staged_delivery, task_unit
+from rta_writers.write import progress_reports, task_unit
+from rta_writers.write.delivery import staged_delivery
 from rta_writers.write.progress_reports import UnitTotals
 from rta_writers.write.task_result import StagedAttempt, TaskResult
 

@@ -27,11 +27,13 @@ _UNSIGNED: Final = {
 
 def fingerprint(batch: pa.RecordBatch) -> int:
     """The sum of all columns, each with a factor of its own: the same for the same rows in any order."""
-    total = 0
     columns = batch.columns
-    for index, position in enumerate(_positions_by_name(tuple(batch.schema.names))):
-        total += (2 * index + 1) * _column_sum(columns[position])
-    return total & BITS
+    return of_sums(*(_column_sum(columns[position]) for position in _positions_by_name(tuple(batch.schema.names))))
+
+
+def of_sums(*sums: int) -> int:
+    """The fingerprint of columns of which each has this sum, in the order of their names."""
+    return sum((2 * index + 1) * column_sum for index, column_sum in enumerate(sums)) & BITS
 
 
 @functools.lru_cache(maxsize=64)

@@ -12,14 +12,36 @@ from rta_wire import errors
 
 log: Final = logging.getLogger("rta_writers")
 
+LINGER_S: Final = 0.05
+"""How long a thread with nothing to do waits before it waits for good: a recorder has something due again soon, and
+waking the thread costs the caller more than making a burst does."""
+
+EARLY_S: Final = 0.001
+"""A thread that wakes by itself so little after a time that is set now is not woken for it."""
+
+
+def check_process(unit: str, pid: int) -> None:
+    """Raises in a child of the process that made the writer of a unit."""
+    if os.getpid() != pid:
+        raise errors.Usage(
+            reason=f"The writer of unit {unit!r} was made by process {pid}, and this is a child of it, {os.getpid()}. "
+            "The parent sends what waits; make another writer here, with a unit of its own"
+        )
+
+
+def closed_error(unit: str) -> errors.Usage:
+    """The error for rows after `close`."""
+    return errors.Usage(reason=f"The writer of unit {unit!r} is closed. Make another one for more rows")
+
 
 class TaskGuard:
-    """Lets one thread at a time into a task, in the process that made it, until its timer has failed."""
+    """Lets one thread at a time into a task, in the process that made it, until it is closed or its timer fails."""
 
     def __init__(self, name: str) -> None:
         self.lock = threading.RLock()
         self.error: BaseException | None = None
         """What the timer failed with. Raised by every further use."""
+        self.is_closed = False
         self._name = name
         self._pid = os.getpid()
 
@@ -29,16 +51,12 @@ class TaskGuard:
         return os.getpid() != self._pid
 
     def __enter__(self) -> None:
-        if self.is_in_child:
-            # Not after taking the lock: a thread of the parent may have had it when the child was made.
-            raise errors.Usage(
-                reason=f"The writer of unit {self._name!r} was made by process {self._pid}, and this is a child of it, "
-                f"{os.getpid()}. The parent sends what waits; make another writer here, with a unit of its own"
-            )
+        # Not after taking the lock: a thread of the parent may have had it when the child was made.
+        check_process(self._name, self._pid)
         self.lock.acquire()
-        if self.error is not None:
+        if self.error is not None or self.is_closed:
             self.lock.release()
-            raise self.error
+            raise self.error or closed_error(self._name)
 
     def __exit__(self, *_: object) -> None:
         self.lock.release()
@@ -51,8 +69,8 @@ class TimedTask(Protocol):
         """Do what is due, and set the timer again. Raises nothing."""
 
     @property
-    def waiting_rows(self) -> int:
-        """Rows that are not sent so far."""
+    def unwritten_rows(self) -> int:
+        """Rows that are not known to be written."""
 
     @property
     def unit(self) -> str:
@@ -76,8 +94,17 @@ class FlushTimer:
         """When the thread looks for work again by itself, None while it is at work."""
         self._is_started = False
 
+    def set_latest(self, due_s: float) -> None:
+        """Call the task at this time or at the one that was set before, whichever comes first."""
+        # Without the lock: where the thread takes the time that is seen here, the task sets the next one.
+        set_s = self._due_s
+        if set_s is None or due_s < set_s:
+            self.set_due(due_s)
+
     def set_due(self, due_s: float | None) -> None:
         """Call the task at this time of `time.monotonic` and not at the one that was set before. None: not at all."""
+        if due_s is not None and due_s == self._due_s:
+            return  # without the lock, as above
         with self._changed:
             if self.is_stopped:
                 return
@@ -89,7 +116,7 @@ class FlushTimer:
                 self._is_started = True
                 _timers.add(self)
                 threading.Thread(target=self._run, name="rta-flush", daemon=True).start()
-            elif self._wakes_s is not None and due_s < self._wakes_s:
+            elif self._wakes_s is not None and due_s < self._wakes_s - EARLY_S:
                 self._changed.notify()
 
     def stop(self) -> None:
@@ -100,9 +127,14 @@ class FlushTimer:
             self._changed.notify()
 
     def lost_at_exit(self) -> tuple[str, int]:
-        """The unit of the task, and its rows that will never be sent where the process ends now."""
-        task = self._held
-        return ("", 0) if task is None else (task.unit, task.waiting_rows)
+        """The unit of the task, and its rows that may never be written where the process ends now."""
+        task = None if self.is_stopped else self._task()
+        return ("", 0) if task is None else (task.unit, task.unwritten_rows)
+
+    def forget(self) -> None:
+        """Stop in a child process. There is no thread, and one of the parent may have had the lock."""
+        self._changed = threading.Condition()
+        self.stop()
 
     def _run(self) -> None:
         while not self.is_stopped:
@@ -116,14 +148,16 @@ class FlushTimer:
 
     def _next(self) -> TimedTask | None:
         """Wait until it is time. None: the timer was stopped."""
+        idle_wait_s: float | None = LINGER_S
         with self._changed:
             while not self.is_stopped:
                 now_s = time.monotonic()
                 if self._due_s is not None and self._due_s <= now_s:
                     task, self._held, self._due_s = self._held, None, None
                     return task
-                self._wakes_s = float("inf") if self._due_s is None else self._due_s
-                self._changed.wait(None if self._due_s is None else self._due_s - now_s)
+                wait_s, idle_wait_s = (idle_wait_s, None) if self._due_s is None else (self._due_s - now_s, LINGER_S)
+                self._wakes_s = float("inf") if wait_s is None else now_s + wait_s
+                self._changed.wait(wait_s)
                 self._wakes_s = None
             return None
 
@@ -135,11 +169,13 @@ def _warn_at_exit() -> None:
     for timer in list(_timers):
         unit, rows = timer.lost_at_exit()
         if rows:
-            log.warning("The writer of unit %r was not closed: its last %d rows are not in the stream", unit, rows)
+            log.warning("The writer of unit %r was not closed: its last %d rows may not be in the stream", unit, rows)
 
 
 def _forget_in_child() -> None:
     """What waits is the parent's."""
+    for timer in list(_timers):
+        timer.forget()
     _timers.clear()
 
 

@@ -29,8 +29,18 @@ TIME: Final = "time"
 VALUE: Final = "value"
 LONG_COLUMNS: Final = (CHANNEL, TIME, VALUE)
 EVENT_DEFINITION_ID: Final = "event_definition_id"
+APP_NAME: Final = "app_name"
+STATUS_TEXT: Final = "status_text"
+RAW_DATA: Final = "raw_data"
 CHANNELS: Final = "channels"
 VALUES: Final = "values"
+
+TYPES_WITHOUT_VALUES: Final = {
+    **dict.fromkeys((SESSION, CHANNEL, TIME, EVENT_DEFINITION_ID), pa.null()),
+    **dict.fromkeys((APP_NAME, STATUS_TEXT), pa.string()),
+    RAW_DATA: pa.list_(pa.float64()),
+}
+"""Types of columns in which rows have no value. Where each row needs one, null stays a wrong type."""
 
 GROUP_BYTES_MAX: Final = 20 * limits.MIB
 """Rows that are encoded and sent together take at most about so much, however wide they are. Each column of a group has
@@ -142,6 +152,11 @@ class LongEncoder(FrameEncoder):
         if self._has_plain_types and self.group_rows * PLAIN_ROW_BYTES <= GROUP_BYTES_MAX:
             self.group_bytes = None
 
+    @property
+    def has_plain_rows(self) -> bool:
+        """Whether all rows are timestamped doubles, in groups that are bounded by their number of rows alone."""
+        return self._has_plain_types and self.encoder.is_plain and self.group_bytes is None
+
     def wrong_type_hint(self, name: str) -> str:
         if name == CHANNEL and not self._has_names:
             return ' Names of channels need a map to their ids: .option("channels", \'{"rpm": 1}\')'
@@ -153,7 +168,7 @@ class LongEncoder(FrameEncoder):
             return
         columns.times_ns(times)
         ids = columns.channels(self._channels(batch))
-        values, valid = columns.column(decimals_to_doubles(columns.get_column(batch, VALUE)), "value")
+        values, valid = columns.column(columns.get_column(batch, VALUE), "value")
         layouts = self.encoder.layouts
         codes = layouts.codes(ids)
         for code, used in enumerate(layouts.layouts):
@@ -174,7 +189,7 @@ class LongEncoder(FrameEncoder):
         return self.encoder.rows(
             self._channels(batch),
             columns.get_column(batch, TIME),
-            decimals_to_doubles(columns.get_column(batch, VALUE)),
+            columns.get_column(batch, VALUE),
         )
 
     def _channels(self, batch: pa.RecordBatch) -> Any:
@@ -252,14 +267,14 @@ class WideEncoder(FrameEncoder):
     def check_rows(self, batch: pa.RecordBatch) -> None:
         columns.times_ns(columns.get_column(batch, TIME))
         for name, channel in self.options.channels.items():
-            values, valid = columns.column(decimals_to_doubles(columns.get_column(batch, name)), name)
+            values, valid = columns.column(columns.get_column(batch, name), name)
             rows = None if valid is None else np.flatnonzero(valid)
             sample_type = self.encoder.layouts.layout(channel).type
             columns.cast_samples(values if rows is None else values[rows], sample_type, rows)
 
     def bursts(self, batch: pa.RecordBatch) -> Iterator[Burst]:
         channels = self.options.channels
-        arrays = map(decimals_to_doubles, columns.get_columns(batch, channels))
+        arrays = columns.get_columns(batch, channels)
         return self.encoder.table(columns.get_column(batch, TIME), dict(zip(channels.values(), arrays, strict=True)))
 
 
@@ -277,9 +292,9 @@ class EventsEncoder(FrameEncoder):
 
     def optional_columns(self) -> Mapping[str, ColumnType]:
         return {
-            "app_name": column_types.TEXT,
-            "status_text": column_types.TEXT,
-            "raw_data": column_types.NUMBERS,
+            APP_NAME: column_types.TEXT,
+            STATUS_TEXT: column_types.TEXT,
+            RAW_DATA: column_types.NUMBERS,
         }
 
     def bursts(self, batch: pa.RecordBatch) -> Iterator[Burst]:
@@ -314,7 +329,7 @@ class RowsEncoder(FrameEncoder):
         try:
             if self.known_ids is not None and not lists[0].flatten().null_count:
                 self.known_ids.check(lists[0].flatten().to_numpy())
-            yield from self.encoder.rows(lists[0].flatten(), times, decimals_to_doubles(lists[1].flatten()))
+            yield from self.encoder.rows(lists[0].flatten(), times, lists[1].flatten())
         except errors.BadSamples as error:
             if (sample := error.facts.get("row")) is None:
                 raise
@@ -340,22 +355,14 @@ def choose_encoder(options: WriteOptions, schema: pa.Schema) -> FrameEncoder:
             form = Form.LONG
         else:
             form = Form.WIDE
-    if form is Form.WIDE and options.channel_list is not None and not options.channels:
-        # Columns in the order of ids; those that it does not have are refused below.
-        of_frame = {
-            channel.name: channel.id
-            for channel in options.channel_list.channels
-            if channel.name in set(schema.names) - {TIME}
-        }
+    if form is Form.WIDE and options.channel_list is not None:
+        # Columns in the order of ids; those that it does not have are refused below. Option `channels` says the same.
+        names = set(schema.names) - {TIME}
+        of_frame = {channel.name: channel.id for channel in options.channel_list.channels if channel.name in names}
         options = msgspec.structs.replace(options, channels=of_frame)
     encoder = _ENCODERS[form](options)
     encoder.check(schema)
     return encoder
-
-
-def decimals_to_doubles(values: pa.Array) -> pa.Array:
-    """Decimals as doubles; all else as it is."""
-    return values.cast(pa.float64()) if pa.types.is_decimal(values.type) else values
 
 
 def at_row(error: errors.BadSamples, row: int, where: str = "") -> errors.BadSamples:

@@ -3,11 +3,11 @@
 Rows that are tried again under the same unit and epoch are the same rows: that is what makes them appear once.
 """
 
-import operator
 import uuid
-from typing import Any, Final, NamedTuple, SupportsIndex
+from typing import Any, Final, NamedTuple
 
-from rta_wire import errors, limits, name_checks, quoting
+from rta_wire import errors, limits, name_checks
+from rta_writers.options import arguments, parse
 from rta_writers.options.write import WriteOptions
 
 QUERY_ID: Final = "sql.streaming.queryId"
@@ -43,18 +43,14 @@ def program_unit(name: object) -> str:
     if name is None:
         return unit_of(uuid.uuid4().hex, 0)
     if not isinstance(name, str) or not name:
-        quoted = quoting.cut(str(name), quoting.NAME_MAX_CHARS)
-        raise errors.BadName(what="Unit", value=quoted, reason="it is text that is not empty, or None for a new unit")
+        reason = "it is text that is not empty, or None for a new unit"
+        raise errors.BadName(what="Unit", value=parse.quote(name), reason=reason)
     return name_checks.check_unit(unit_of(name, 0))
 
 
 def check_epoch(epoch: object) -> int:
     """The number of an epoch, if it is one. A mark with any other can't be read again."""
-    number = operator.index(epoch) if isinstance(epoch, SupportsIndex) and not isinstance(epoch, bool) else -1
-    if not 0 <= number <= limits.EPOCH_MAX:
-        quoted = quoting.cut(repr(epoch), quoting.NAME_MAX_CHARS)
-        raise errors.Usage(reason=f"epoch is {quoted}: it is a whole number between 0 and {limits.EPOCH_MAX}")
-    return number
+    return arguments.whole_number("epoch", epoch, 0, limits.EPOCH_MAX)
 
 
 def batch_unit(job: str, options: WriteOptions) -> TaskUnit:

@@ -1,11 +1,18 @@
 """Values of the tables of publications: what is due to be told of a session, and what came of it. Pure."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from rta_wire.session import State
 
 NOTHING_DELIVERED: int = -1
 """The delivered version of a session of which the service knows nothing, or nothing that can be relied on."""
+
+
+def categories_line(names: Iterable[str]) -> str:
+    """Categories of details as they are stored: a line of JSON for each call that may have told some."""
+    return f"\n{msgspec.json.encode(sorted(names)).decode()}"
 
 
 class DuePublication(msgspec.Struct, frozen=True):
@@ -25,10 +32,16 @@ class DuePublication(msgspec.Struct, frozen=True):
     told_digest: str
     told_start_ns: int | None
     told_end_ns: int | None
-    categories: tuple[str, ...]
-    """Every category of details that the service may have of the session."""
+    told_categories: str
+    """The lines of categories of details that the service may have of the session."""
     told_ms: int
     noted_ms: int
+
+    @property
+    def categories(self) -> frozenset[str]:
+        """Every category of details that the service may have of the session."""
+        lines = msgspec.json.Decoder(list[str]).decode_lines(self.told_categories)
+        return frozenset(name for names in lines for name in names)
 
     @property
     def is_described(self) -> bool:
@@ -51,7 +64,10 @@ class Delivery(msgspec.Struct, frozen=True):
     due: DuePublication
     sequence: int
     digest: str
-    categories: tuple[str, ...]
+    told_categories: str
+    """The lines of categories before the call, with that of the call."""
+    categories: str
+    """The lines that take their place, unless another call has added some meanwhile."""
     at_ms: int
 
 
@@ -60,6 +76,8 @@ class RefusedPublication(msgspec.Struct, frozen=True):
 
     due: DuePublication
     reason: str
+    message: bytes
+    """The call that it refused."""
 
 
 class PublicationStatus(msgspec.Struct, frozen=True):

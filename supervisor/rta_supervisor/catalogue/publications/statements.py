@@ -20,7 +20,7 @@ PENDING_INDEX: Final = "publications_pending"
 _TEXT: Final = {"sqlite": "TEXT", "postgres": 'TEXT COLLATE "C"'}
 
 JSON_COMPARED_MAX_CHARS: Final = 4096
-"""Longer Session JSON is read only where its version was not delivered."""
+"""Longer Session JSON is read only where its version was not delivered, or has no digest."""
 
 _DIFFERS: Final = "(s.version <> p.version OR s.state <> p.state)"
 _GREW: Final = (
@@ -63,7 +63,8 @@ class PublicationStatements:
             f"s.closed = 1 AND s.updated_ms >= {mark}",
             f"OR (s.stream_session_id = p.stream_session_id AND {changed})",
         )
-        json = f"CASE WHEN {_DIFFERS} OR length(s.json) <= {JSON_COMPARED_MAX_CHARS} THEN s.json ELSE '' END"
+        is_read = f"{_DIFFERS} OR p.digest = '' OR length(s.json) <= {JSON_COMPARED_MAX_CHARS}"
+        json = f"CASE WHEN {is_read} THEN s.json ELSE '' END"
         self.due: Final = (
             f"SELECT s.identity, s.stream_session_id, s.principal, s.version, s.state, {json}, s.start_ns, s.end_ns, "
             "p.version, p.state, p.digest, p.start_ns, p.end_ns, p.categories, p.told_ms, p.noted_ms "
@@ -83,14 +84,16 @@ class PublicationStatements:
         this = f"WHERE identity = {mark} AND stream_session_id = {mark} AND sequence < {mark}"
         self.save_delivery: Final = (
             f"UPDATE {PUBLICATIONS} SET version = {mark}, state = {mark}, digest = {mark}, start_ns = {mark}, "
-            f"end_ns = {mark}, categories = {mark}, sequence = {mark}, told_ms = {mark}, pending = {mark}, "
-            f"refused = '' {this}"
+            f"end_ns = {mark}, categories = CASE WHEN categories = {mark} THEN {mark} ELSE categories END, "
+            f"sequence = {mark}, told_ms = {mark}, pending = {mark}, refused = '' {this}"
         )
         self.save_refusal: Final = (
             f"UPDATE {PUBLICATIONS} SET refused = {mark}, refused_version = {mark}, refused_state = {mark} "
             f"WHERE identity = {mark} AND stream_session_id = {mark}"
         )
-        self.save_categories: Final = f"UPDATE {PUBLICATIONS} SET categories = {mark} WHERE identity = {mark}"
+        self.add_categories: Final = (
+            f"UPDATE {PUBLICATIONS} SET categories = categories || {mark} WHERE identity = {mark}"
+        )
         self.forget: Final = (
             f"UPDATE {PUBLICATIONS} SET version = -1, start_ns = NULL, end_ns = NULL WHERE identity = {mark}"
         )
@@ -101,7 +104,7 @@ class PublicationStatements:
         )
         self.retry_refused: Final = f"UPDATE {PUBLICATIONS} SET refused = '' WHERE refused <> {mark}"
         self.skip: Final = (
-            f"INSERT INTO {PUBLICATIONS} VALUES ({mark}, {mark}, -1, '', '', NULL, NULL, '[]', 0, 0, 0, 0, '', -1, '', "
+            f"INSERT INTO {PUBLICATIONS} VALUES ({mark}, {mark}, -1, '', '', NULL, NULL, '', 0, 0, 0, 0, '', -1, '', "
             f"{mark}) ON CONFLICT (identity) DO UPDATE SET pending = 0, skipped_version = excluded.skipped_version "
             f"WHERE {PUBLICATIONS}.stream_session_id <= excluded.stream_session_id"
         )
@@ -115,7 +118,7 @@ class PublicationStatements:
 def _insert(mark: str) -> str:
     """A publication of the newest session of each identity, of which nothing is delivered, noted at a time."""
     return (
-        f"INSERT INTO {PUBLICATIONS} SELECT s.identity, max(s.stream_session_id), -1, '', '', NULL, NULL, '[]', 0, "
+        f"INSERT INTO {PUBLICATIONS} SELECT s.identity, max(s.stream_session_id), -1, '', '', NULL, NULL, '', 0, "
         f"{mark}, 0, 1, '', -1, '', -1 FROM sessions s"
     )
 

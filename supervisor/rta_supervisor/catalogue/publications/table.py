@@ -3,8 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from rta_supervisor.catalogue.publications import statements
 from rta_supervisor.catalogue.publications.model import (
     Backlog,
@@ -69,10 +67,10 @@ class PublicationTable:
         ]
         await self._write(self._sql.save_refusal, rows)
 
-    async def save_categories(self, categories: Mapping[str, Sequence[str]]) -> None:
-        """Save which categories of details the service may have of sessions, before it is told of them."""
-        rows = [(msgspec.json.encode(names).decode(), identity) for identity, names in sorted(categories.items())]
-        await self._write(self._sql.save_categories, rows)
+    async def add_categories(self, lines: Mapping[str, str]) -> None:
+        """Save which categories of details the service may have of sessions too, before it is told of them. Added to
+        those that are known: several publishers may do so at once."""
+        await self._write(self._sql.add_categories, [(line, identity) for identity, line in sorted(lines.items())])
 
     async def forget(self, identities: Sequence[str]) -> None:
         """Have sessions told from the beginning, which the service does not have."""
@@ -140,7 +138,7 @@ def _parse_due(columns: Sequence[Any]) -> DuePublication:
     return DuePublication(
         *(identity, number, principal, version, State(state), json, start_ns, end_ns),
         *(told_version, told_state, told_digest, told_start_ns, told_end_ns),
-        *(msgspec.json.decode(categories, type=tuple[str, ...]), told_ms, noted_ms),
+        *(categories, told_ms, noted_ms),
     )
 
 
@@ -148,6 +146,6 @@ def _delivery_values(delivery: Delivery) -> tuple[Any, ...]:
     due = delivery.due
     return (
         *(due.version, due.state.value, delivery.digest, due.start_ns, due.end_ns),
-        *(msgspec.json.encode(delivery.categories).decode(), delivery.sequence, delivery.at_ms),
+        *(delivery.told_categories, delivery.categories, delivery.sequence, delivery.at_ms),
         *(int(not due.state.is_closed), due.identity, due.stream_session_id, delivery.sequence),
     )

@@ -10,6 +10,7 @@ import msgspec
 from rich import progress
 
 from rta_supervisor.archive import candidates as archive_candidates
+from rta_supervisor.archive import preview
 from rta_supervisor.archive import run as archive_run
 from rta_supervisor.archive.plan import ArchiveCandidate, ArchiveFilter
 from rta_supervisor.archive.run import ArchivedSession
@@ -65,7 +66,7 @@ class PlannedSession(msgspec.Struct, frozen=True):
     "--limit",
     type=click.IntRange(0, options.COUNT_MAX),
     default=0,
-    help="How many sessions at most, oldest first; 0: all.",
+    help="How many sessions at most, closed ones first, then by age; 0: all.",
 )
 @click.option(
     "--master",
@@ -116,7 +117,7 @@ def command(config: settings.Settings, path: Path | None, since_ns: int | None, 
     is_dry, as_json = arguments["dry_run"], arguments["as_json"]
     candidates = one_shot.run(config, lambda link: _find_candidates(link, config, archive_filter, is_dry=is_dry))
     if is_dry:
-        _print_plan(candidates, folder, as_json=as_json)
+        _print_plan(preview.unarchived(config, folder, candidates), folder, as_json=as_json)
         return
     archived: list[ArchivedSession] = []
     archive_options = archive_run.ArchiveOptions(

@@ -124,7 +124,7 @@ async def _complete(catalogue: Catalogue, beginning: str) -> str:
     infos = await catalogue.config_infos(limit=FOUND_MAX)
     found = [info.identifier for info in infos if info.identifier.startswith(beginning.lower())]
     if len(found) > 1:
-        raise errors.Usage(reason=f"{beginning} is the beginning of {len(found)} configurations: write more of it.")
+        raise errors.Usage(reason=f"{beginning!r} is the beginning of {len(found)} configurations: write more of it.")
     if not found:
         raise errors.UnknownConfig(identifier=beginning)
     return found[0]
@@ -207,9 +207,7 @@ def _print_warnings(warnings: list[str]) -> None:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise errors.BadChannels(where=str(path), reason="it is not valid UTF-8. Save it in UTF-8") from error
+        return files.decode(path.read_bytes(), name=str(path))
     except OSError as error:
         raise errors.BadChannels(where=str(path), reason=f"it can't be read: {error.strerror}") from error
 

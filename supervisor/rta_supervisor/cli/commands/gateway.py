@@ -1,6 +1,13 @@
 """`rta-supervisor gateway`: the process that serves viewers."""
 
+import contextlib
 import functools
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -8,6 +15,7 @@ import click
 
 from rta_supervisor.cli import options
 from rta_supervisor.diagnostics import log
+from rta_supervisor.embedded import process_guard
 from rta_supervisor.settings import redaction, settings
 from rta_wire import errors
 
@@ -32,6 +40,7 @@ def command(config_path: Path | None, redis_url: str | None, port: int | None) -
     load = functools.partial(settings.load, config_path, overrides=overrides)
     config = load()
     log.configure(config.log, redaction.secrets(config))
+    gateway.give_way()
     try:
         anyio.run(gateway.Gateway(config, load).run)
     except Exception as error:
@@ -39,3 +48,29 @@ def command(config_path: Path | None, redis_url: str | None, port: int | None) -
             log.get().exception("gateway_crashed")
             raise click.exceptions.Exit(errors.RtaError.exit_code) from error
         raise
+
+
+@contextlib.contextmanager
+def beside(config_path: Path | None, redis_url: str | None) -> Iterator[None]:
+    """A gateway with the same settings, until the block ends or this process does."""
+    command = [sys.executable, "-m", "rta_supervisor", "gateway"]
+    command += [] if config_path is None else ["--config", str(config_path)]
+    command += [] if redis_url is None else ["--redis-url", redis_url]
+    # systemd and its watchdog are about this process alone.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("NOTIFY_", "WATCHDOG_"))}
+    guard = process_guard.die_with_parent(os.getpid(), signal.SIGTERM)
+    gateway = subprocess.Popen(command, env=environment, preexec_fn=guard)  # noqa: PLW1509 - before any other thread
+    is_stopping = threading.Event()
+
+    def report_end() -> None:
+        code = gateway.wait()
+        if not is_stopping.is_set():
+            log.get().error("gateway_ended", code=code)
+
+    threading.Thread(target=report_end, name="gateway", daemon=True).start()
+    try:
+        yield
+    finally:
+        is_stopping.set()
+        gateway.terminate()
+        gateway.wait()

@@ -9,6 +9,7 @@ from rich.console import Group
 
 from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.cli import catalogue_access, options, output, session_lookup
+from rta_supervisor.cli.options import SessionNames
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe import queries
 from rta_supervisor.publish import status as publish_status
@@ -109,32 +110,40 @@ def _unsaved(config: settings.Settings, identities: Sequence[str]) -> list[str]:
 
 
 @command.command()
-@click.argument("identities", metavar="[SESSION]...", nargs=-1)
+@click.argument("identities", metavar="[IDENTITY]...", nargs=-1)
+@options.external_ids
 @click.option("--all", "is_all", is_flag=True, help="All sessions that the service has refused.")
 @options.with_settings
-def retry(config: settings.Settings, identities: tuple[str, ...], is_all: bool) -> None:
+def retry(
+    config: settings.Settings, identities: tuple[str, ...], external_ids: tuple[str, ...], principal: str, is_all: bool
+) -> None:
     """Have sessions published again: those that are named, as a whole, or all that were refused.
 
     A session that ended before publishing was set up, or that the service has lost, can be published so too.
 
     \b
     Examples:  rta-supervisor publish retry run-17
+               rta-supervisor publish retry --external-id job-4711
                rta-supervisor publish retry --all
     """
-    if bool(identities) is is_all:
+    names = options.check_names(SessionNames(identities, external_ids, principal))
+    if bool(names.identities or names.external_ids) is is_all:
         raise errors.Usage(reason="Name sessions, or use --all for those that were refused.")
     if not config.publish.is_on:
         raise errors.Usage(reason="publish.session_address is not set: nothing is published.")
-    wanted = ("",) if is_all else identities
-    unsaved = _unsaved(config, identities)
+    resolved = one_shot.run(config, lambda link: session_lookup.resolve(link, config, names))
+    unsaved = _unsaved(config, resolved)
 
     async def send(link: Link) -> None:
         for identity in unsaved:
             await session_lookup.require_session(queries.RedisQueries(link, config), identity)
         key = config.keys.publish_retries()
         await link.do_all(
-            [("XADD", key, "MAXLEN", "~", RETRIES_MAX, "*", keys.RETRY_IDENTITY, identity) for identity in wanted]
+            [
+                ("XADD", key, "MAXLEN", "~", RETRIES_MAX, "*", keys.RETRY_IDENTITY, identity)
+                for identity in resolved or [""]
+            ]
         )
 
     one_shot.run(config, send)
-    click.echo("whoever publishes tries again" if is_all else f"{len(identities)} to be published again")
+    click.echo("whoever publishes tries again" if is_all else f"{len(resolved)} to be published again")

@@ -1,7 +1,6 @@
 """`rta-supervisor tail`: follows a session, a stream or a source. `observe.tail` reads, `cli.entry_printer` prints."""
 
 import contextlib
-import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -92,14 +91,14 @@ async def _follow(
     async with _config_store(link, config) as store:
         channels = TailChannels(link, config, store, printer)
         known = await channels.describe_session(summary.stream_session_id, identity)
-        if not known.problems:
+        if known.channel_list.channels or not known.problems:
             tail_options.check_names(known.channel_list, identity)
         async for item in observe_tail.SessionTail(link, config, identity).follow(start):
             documents = printer.show(item)
             await channels.describe_documents(summary.stream_session_id, documents)
             if any(_is_closed(document) for document in documents):
                 break
-    sys.stdout.flush()
+    entry_printer.flush()
     return printer.code
 
 

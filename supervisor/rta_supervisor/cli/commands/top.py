@@ -92,7 +92,8 @@ async def _watch(
             before = now
             done += 1
     if not console.is_terminal:
-        console.print(page)
+        with output.writing():
+            console.print(page)
 
 
 @contextlib.contextmanager

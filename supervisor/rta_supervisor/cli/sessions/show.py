@@ -190,12 +190,14 @@ def _published(publication: PublicationStatus | None, at_ms: int) -> list[tuple[
     """When a Session Service was last told of a session, and whether it knows all."""
     if publication is None:
         return []
+    rows: list[tuple[str, Text | str]] = []
     if publication.refused:
-        return [("published", Text(f"refused: {output.escape(publication.refused)}", style="red"))]
+        rows.append(("refused", Text(output.escape(publication.refused), style="red")))
     if not publication.told_ms:
-        return [("published", "not yet")]
+        return [*rows, ("published", "not yet")]
     told = f"{output.format_time_ms(publication.told_ms)}, {output.ago(publication.told_ms, at_ms)} ago"
-    return [("published", f"{told}, sequence {publication.sequence}{'' if publication.is_pending else ', to its end'}")]
+    end = "" if publication.is_pending else ", to its end"
+    return [*rows, ("published", f"{told}, sequence {publication.sequence}{end}")]
 
 
 def _units_table(units: dict[str, Totals]) -> Table:

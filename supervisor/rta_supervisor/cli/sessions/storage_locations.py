@@ -15,11 +15,13 @@ from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import errors, keys
 from rta_wire.archive import names
+from rta_wire.archive.manifest import PartManifest
 from rta_wire.stream import cold_index
 
 LIVE: Final = "live"
 COLD: Final = "cold"
 PART: Final = "part"
+DAMAGED: Final = "damaged part"
 OF_REDIS: Final = (LIVE, COLD)
 """Kinds that Redis is asked for: what the catalogue noted of them may be gone."""
 PARTS_SHOWN: Final = 2
@@ -32,20 +34,26 @@ def archived_parts(identity: str, location: StorageLocation) -> list[StorageLoca
         archive = manifest.read_session(Path(location.location), identity)
     except (errors.ArchiveDamaged, OSError):
         return []
-    if archive.whole is not None and len(archive.parts) < PARTS_SHOWN:
+    if archive.whole is not None and archive.next_number <= PARTS_SHOWN and not archive.damaged:
         return []
+    parts = {part.number: part for part in archive.parts}
     return [
-        msgspec.structs.replace(
-            location,
-            kind=PART,
-            location=str(Path(location.location) / names.part_manifest(part.number)),
-            first_id=part.first_id,
-            last_id=part.last_id,
-            entries=part.entries,
-            size_bytes=part.size_bytes,
-        )
-        for part in archive.sound_parts
+        _part_location(location, number, parts.get(number), DAMAGED if number in archive.damaged else PART)
+        for number in range(1, archive.next_number)
     ]
+
+
+def _part_location(location: StorageLocation, number: int, part: PartManifest | None, kind: str) -> StorageLocation:
+    """Where a part is. None: its manifest can't be read, and nothing is known of it."""
+    return msgspec.structs.replace(
+        location,
+        kind=kind,
+        location=str(Path(location.location) / names.part_manifest(number)),
+        first_id=part.first_id if part is not None else "",
+        last_id=part.last_id if part is not None else "",
+        entries=part.entries if part is not None else 0,
+        size_bytes=part.size_bytes if part is not None else 0,
+    )
 
 
 async def in_redis(link: Link, config: settings.Settings, stream: str) -> list[StorageLocation]:

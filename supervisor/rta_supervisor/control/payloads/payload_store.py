@@ -2,7 +2,9 @@
 puts the text of a payload into the request that names it.
 """
 
+import contextlib
 import math
+from collections.abc import AsyncIterator
 from typing import Final
 
 import anyio
@@ -37,8 +39,16 @@ class PayloadStore:
         self._link = link
         self._keys = config.keys
         self._config = config
-        self.turn = anyio.Semaphore(1)
-        """For requests with a payload: serving one keeps all others waiting for some 50 ms, and takes much memory."""
+        self._turn = anyio.Semaphore(1)
+        self._turns_of_principals: dict[str, anyio.Semaphore] = {}
+
+    @contextlib.asynccontextmanager
+    async def turn(self, principal: str) -> AsyncIterator[None]:
+        """For requests with a payload, one at a time: serving one keeps all others waiting for some 50 ms, and takes
+        much memory. Principals take turns: each has one that waits for its turn, and its others wait for that one."""
+        own = self._turns_of_principals.setdefault(principal, anyio.Semaphore(1))
+        async with own, self._turn:
+            yield
 
     async def store(self, entry: ControlEntry, piece: control_pb2.StorePiece) -> control_pb2.SessionReply:
         """Store a piece. It expires when no request can name it any more."""

@@ -86,8 +86,10 @@ class AccessControl:
         """Whether a grant that was given before still holds."""
         if grant.expires_s is not None:
             return time.time() < grant.expires_s
+        if not self.needs_token:
+            return True
         self._refresh()
-        return grant == LOCAL or (self._file is not None and self._file.has(grant))
+        return self._file is not None and self._file.has(grant)
 
     def may_see(self, request: HTTPConnection, stream: str) -> bool:
         """Whether sessions of a stream exist for whoever sent a request that was accepted."""
@@ -107,7 +109,10 @@ class AccessControl:
         origin = request.headers.get("origin")
         if origin is None or origin in self._config.origins or "*" in self._config.origins:
             return True
-        return urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
+        try:
+            return urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
+        except ValueError:
+            return False
 
 
 _WRONG: Final = Refusal(
@@ -152,7 +157,9 @@ class AccessMiddleware:
 
 def _redirect_with_cookie(request: HTTPConnection, token: str) -> Response:
     """Moves the token from the address to a cookie: what people see and share is clean."""
-    response = RedirectResponse(location_without_token(request.scope["path"], request.url.query), 303)
+    raw_path = request.scope["raw_path"].decode("ascii", "replace")
+    # As it was sent: an identity may have an encoded slash in it.
+    response = RedirectResponse(location_without_token(raw_path, request.url.query, safe="/%"), 303)
     is_tls = request.scope.get("scheme") == "https"
     response.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=is_tls)
     return response

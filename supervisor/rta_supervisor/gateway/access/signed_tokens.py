@@ -46,7 +46,7 @@ class SignedTokens:
             prefixes = prefixes.split()
         if not isinstance(prefixes, list) or not all(isinstance(prefix, str) and prefix for prefix in prefixes):
             return None
-        return Grant(str(claims.get("sub", "jwt")), tuple(prefixes[:PREFIXES_MAX]), float(claims["exp"]))
+        return Grant(str(claims.get("sub", "jwt")), tuple(prefixes[:PREFIXES_MAX]), float(claims["exp"]) + LEEWAY_S)
 
     def _verify(self, token: str) -> dict[str, Any]:
         header = jwt.get_unverified_header(token)

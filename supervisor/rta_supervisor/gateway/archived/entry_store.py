@@ -86,7 +86,10 @@ class ArchivedEntries:
     async def covers(self, session: SessionKey, after: str, until: str) -> bool:
         """Whether the archive has everything that a session had after one id, up to and with another."""
         archive = (await self._look(session)).archive
-        if archive is None or entry_ids.is_after(until, archive.until):
+        if archive is None:
+            return False
+        has_end = archive.whole is not None and not archive.lost_end
+        if not has_end and entry_ids.is_after(until, archive.until):
             return False
         return all(segment.part is not None and not segment.part.gaps for segment in archive.segments(after, until))
 

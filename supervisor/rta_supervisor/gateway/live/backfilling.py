@@ -12,8 +12,8 @@ from rta_supervisor.gateway.archived.entry_store import ArchivedEntries
 from rta_supervisor.gateway.live.entry_sender import EntrySender
 from rta_supervisor.gateway.live.session_feed import SessionFeed
 from rta_supervisor.gateway.live.stream_hub import StreamHub
-from rta_supervisor.gateway.live.viewer import Backfill, Viewer
-from rta_supervisor.gateway.live.wish import Wish
+from rta_supervisor.gateway.live.viewer import Viewer
+from rta_supervisor.gateway.live.wish import Backfill, Wish
 from rta_supervisor.observe import tail_start
 from rta_supervisor.observe.tail import StreamFollower
 from rta_supervisor.settings import settings

@@ -3,14 +3,17 @@
 Works on bursts of any producer: several kinds of messages in one, with or without a size before the LZ4 block. Pure.
 """
 
+import contextlib
 import struct
 from typing import Final
 
 import lz4.block
+from google.protobuf.message import DecodeError
 
 from rta_wire import errors, limits
 from rta_wire.codec.burst import bad_burst, decompress
 from rta_wire.codec.protobuf import message_tags
+from rta_wire.pb import data_pb2
 
 ITEM_JSON: Final = 0x12
 ITEM_TIME_RANGE: Final = 0x1A
@@ -109,12 +112,12 @@ class BurstIndex:
                 body = position + 2
                 while raw[body - 1] >= 0x80:
                     body += 1
-                channel = 0
-                # A channel 0 is left out, as protobuf leaves out every 0.
                 if body < stop and raw[body] == message_tags.CHANNEL_ID:
                     channel = raw[body + 1]
                     if channel >= 0x80:
                         channel, _ = _varint(raw, body + 1)
+                else:
+                    channel = _channel_behind(raw[body:stop])
                 if channel in channels:
                     channels[channel].append((start, stop))
                 else:
@@ -138,6 +141,7 @@ class BurstIndex:
 def _row_channels(raw: bytes, position: int, end: int) -> tuple[int, ...]:
     """The channels of a row: packed, as protobuf writes them, or one by one, as it reads them too."""
     channel_ids: list[int] = []
+    start = position
     while position < end:
         tag = raw[position]
         if tag == message_tags.ROW_CHANNEL_IDS:
@@ -151,7 +155,20 @@ def _row_channels(raw: bytes, position: int, end: int) -> tuple[int, ...]:
             channel_ids.append(channel)
         else:
             break
+    if not channel_ids:
+        # The channels may stand behind other fields.
+        with contextlib.suppress(DecodeError):
+            return tuple(data_pb2.RowData.FromString(raw[start:end]).channel_ids)
     return tuple(channel_ids)
+
+
+def _channel_behind(message: bytes) -> int:
+    """The channel of a message that does not begin with it. Channel 0 is left out, as protobuf leaves out every 0; else
+    it stands behind other fields: their order is the producer's to choose."""
+    with contextlib.suppress(DecodeError):
+        # Timestamped and periodic data have it in the same field.
+        return data_pb2.TimestampedData.FromString(message).channel_id
+    return 0
 
 
 def _varint(raw: bytes, position: int) -> tuple[int, int]:

@@ -11,7 +11,8 @@ from rta_wire.pb import stream_pb2
 BINARY: Final = 0x82
 """First byte of a whole message of bytes."""
 
-PING: Final = b"\x89\x00"
+PONG: Final = 0x8A
+"""First byte of a pong."""
 
 _SHORT_MAX: Final = 125
 _MEDIUM_MAX: Final = 0xFFFF

@@ -49,6 +49,8 @@ def decide(access: AccessControl, connection: LimitedProtocol, event: h11.Reques
 
 def accept(connection: LimitedProtocol, event: h11.Request) -> ServerProtocol | Refusal:
     """The WebSocket that a request opens, with its response waiting to be sent."""
+    if event.http_version < b"1.1":
+        return _INVALID
     websocket = ServerProtocol(subprotocols=[Subprotocol(stream_path.SUBPROTOCOL)], max_size=REQUEST_MAX_BYTES)
     lines = [event.method + b" " + event.target + b" HTTP/1.1"]
     lines += [name + b": " + value for name, value in connection.headers]

@@ -62,13 +62,21 @@ class HubTable:
             for number, feed in list(hub.feeds.items()):
                 if feed.members:
                     feed.used_s = hub.used_s = now_s
-                    await self._check_record(feed)
                 elif now_s - feed.used_s >= LINGER_S:
                     del hub.feeds[number]
                     self._missing_since_s.pop(feed, None)
             if not hub.feeds and now_s - hub.used_s >= LINGER_S:
                 self._scopes[hub.stream].cancel()
                 self._remove(hub)
+        try:
+            for hub in list(self._hubs.values()):
+                for feed in list(hub.feeds.values()):
+                    if feed.members:
+                        await self._check_record(feed)
+        except (*OUTAGE_ERRORS, *REFUSAL_ERRORS):
+            # The readers of the streams have the same trouble, and say so. To wait for every session would keep stuck
+            # viewers, and those whose token has ended, for as long.
+            return
 
     async def _follow(self, hub: StreamHub, scope: anyio.CancelScope) -> None:
         try:
@@ -91,8 +99,8 @@ class HubTable:
         """End the viewers of a session whose record says that it has ended, is another one, or is gone for long."""
         try:
             record = await watched_session.read(self._link, self._keys, feed.record.identity)
-        except (*OUTAGE_ERRORS, *REFUSAL_ERRORS, *UNREADABLE_ERRORS):
-            # The reader of the stream has the same trouble, and says so.
+        except UNREADABLE_ERRORS:
+            # Somebody has put something else in its place.
             return
         is_same = record is not None and record.stream_session_id == feed.record.stream_session_id
         if feed.is_ended or (record is not None and is_same and not record.is_closed):

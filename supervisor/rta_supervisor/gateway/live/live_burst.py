@@ -89,5 +89,6 @@ def is_closed(document: bytes | str) -> bool:
     """Whether Session JSON has a closed state."""
     try:
         return State(_decode_state(document).state).is_closed
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        # Anybody may have written it, nested without end.
         return False

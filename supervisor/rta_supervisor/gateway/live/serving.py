@@ -18,7 +18,7 @@ from rta_supervisor.gateway.live.backfilling import BackfillServing
 from rta_supervisor.gateway.live.entry_sender import EntrySender
 from rta_supervisor.gateway.live.live_burst import LiveBurst
 from rta_supervisor.gateway.live.session_feed import SessionFeed
-from rta_supervisor.gateway.live.stream_hub import UNREADABLE_ERRORS, StreamHub
+from rta_supervisor.gateway.live.stream_hub import UNREADABLE_ERRORS, StreamHub, removed_until
 from rta_supervisor.gateway.live.viewer import Viewer
 from rta_supervisor.observe import tail_start
 from rta_supervisor.observe.tail import StreamFollower
@@ -136,7 +136,7 @@ class ViewerServing:
             is_whole = True
             for item in follower.take():
                 if isinstance(item, cursor.Gap):
-                    await self._take_gap(viewer, hub, feed, item)
+                    await self._take_gap(viewer, feed, item, (position, added))
                 elif isinstance(item, errors.BadBurst):
                     # What is behind it on the page is read again.
                     self._counts.bad_entries += 1
@@ -156,29 +156,43 @@ class ViewerServing:
             if not is_whole:
                 viewer.cursor, viewer.added = follower.position, follower.added
             elif follower.page.is_complete:
-                viewer.cursor = max(viewer.cursor, position, key=entry_ids.parse)
+                reached = ((viewer.cursor, viewer.added), (position, added))
+                viewer.cursor, viewer.added = max(reached, key=lambda place: entry_ids.parse(place[0]))
                 return
             if viewer.attach(hub, feed):
                 return
 
-    async def _take_gap(self, viewer: Viewer, hub: StreamHub, feed: SessionFeed, gap: cursor.Gap) -> None:
-        """Entries were trimmed before the viewer had them: it gets those that the archive has as back-fill."""
+    async def _take_gap(
+        self, viewer: Viewer, feed: SessionFeed, gap: cursor.Gap, reached: tuple[str, int | None]
+    ) -> None:
+        """Entries were trimmed before the viewer had them: it gets those that the archive has as back-fill. `reached`:
+        how far the stream's reader was. What is behind that it passes on, or finds to be missing, itself."""
+        position, added = reached
+        unread = None if added is None or viewer.added is None else max(0, added - viewer.added)
+        until = min(removed_until(gap), position, key=entry_ids.parse)
+        entries = gap.entries
         if gap.restarted:
-            viewer.restart()
-            return
-        viewer.added = None if viewer.added is None else viewer.added + gap.entries
-        until = hub.position if gap.before is None else entry_ids.previous_id(gap.before)
-        viewer.fill_gap(gap.after, until)
+            if viewer.cursor != gap.after:
+                # The reader of the stream has found that too, and told the viewer.
+                return
+            entries = max(entries, unread or 0)
+            viewer.restart(until)
+            viewer.added = gap.entries
+        else:
+            if unread is not None and (gap.before is None or entry_ids.is_after(gap.before, position)):
+                entries = min(entries, unread)
+            viewer.added = None if viewer.added is None else viewer.added + entries
+            viewer.fill_gap(gap.after, until)
         if await self._archived.covers(feed.record.key, gap.after, until):
             return
-        self._counts.gap_entries += gap.entries
-        viewer.gap_entries += gap.entries
+        self._counts.gap_entries += entries
+        viewer.gap_entries += entries
         self._log.warning(
             "gateway_gap",
-            stream=hub.stream,
+            stream=feed.record.stream,
             after=gap.after,
-            entries=gap.entries,
+            entries=entries,
             exact=gap.exact,
-            restarted=False,
+            restarted=gap.restarted,
             viewers=1,
         )

@@ -20,6 +20,9 @@ LAST_MESSAGES_MAX_BYTES: Final = 32 * 1024 * 1024
 """Of one session. Past that long messages are forgotten: a viewer gets those channels with the next burst."""
 
 LAST_MESSAGE_SHORT_BYTES: Final = 2048
+LAST_MESSAGES_MAX: Final = 262_144
+"""Channels of one session whose last message is remembered: the newest ones, where somebody names ever new ones."""
+
 CHECKED_BURSTS: Final = 256
 """Bursts between two looks at how much the last messages take."""
 
@@ -27,14 +30,22 @@ CHECKED_BURSTS: Final = 256
 class Audience(Protocol):
     """A viewer as a feed knows it."""
 
+    gap_entries: int
+    """How many entries it will never get."""
+
+    @property
+    def position(self) -> tuple[str, int | None]:
+        """The last entry that it was served, and how many were ever added up to that."""
+
     def send(self, payload: bytes) -> None:
         """Pass frames on."""
 
     def end(self) -> None:
         """Note that the session has ended: everything was sent."""
 
-    def restart(self) -> None:
-        """Note that the stream was made again, and is read from its start."""
+    def restart(self, until: str) -> None:
+        """Note that the stream was removed, with entries up to an id that are left to the archive, and perhaps made
+        again: it is read from its start."""
 
     def fill_gap(self, after: str, until: str) -> None:
         """Note that entries between two ids were trimmed before they could be passed on."""
@@ -85,6 +96,8 @@ class SessionFeed:
         """Pass bursts on. Each viewer gets those of one call in one write, and equal wishes get the same bytes."""
         for burst in bursts:
             self._last.update(burst.index.last_messages())
+        if len(self._last) > LAST_MESSAGES_MAX:
+            self._last = dict(list(self._last.items())[-LAST_MESSAGES_MAX // 2 :])
         counts = self._counts
         for wish, viewers in list(self._groups.items()):
             parts = [frame for burst in bursts if (frame := burst.frame_for(wish))]
@@ -107,21 +120,21 @@ class SessionFeed:
             for viewer in list(viewers):
                 viewer.end()
 
-    def restart(self) -> None:
-        """Forget what was read from a stream that was removed and made again."""
+    def restart(self, until: str) -> None:
+        """Forget what was read from a stream that was removed. It had entries up to an id."""
         self._ring.clear()
         self._ring_bytes = 0
         self.ring_start = entry_ids.MIN
         for viewer in list(self.members):
-            viewer.restart()
+            viewer.restart(until)
 
-    def fill_gap(self, after: str, until: str) -> int:
-        """Entries between two ids were trimmed before they were read. How many viewers miss them; those that are behind
-        find out themselves."""
+    def fill_gap(self, after: str, until: str) -> list[Audience]:
+        """Entries between two ids were trimmed before they were read. Gives the viewers that miss them; those that are
+        behind find out themselves."""
         live = [viewer for viewers in self._groups.values() for viewer in viewers]
         for viewer in live:
             viewer.fill_gap(after, until)
-        return len(live)
+        return live
 
     def bursts_after(self, position: str) -> list[LiveBurst] | None:
         """The bursts after an id; None where some of them are not in memory any more."""

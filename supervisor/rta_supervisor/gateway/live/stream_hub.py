@@ -2,7 +2,8 @@
 outages of Redis; what was trimmed, made cold or made again meanwhile is found by `StreamFollower`.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import anyio
@@ -12,7 +13,7 @@ from rta_supervisor.diagnostics import log
 from rta_supervisor.gateway.archived.entry_store import ArchivedEntries
 from rta_supervisor.gateway.counts import GatewayCounts
 from rta_supervisor.gateway.live.live_burst import LiveBurst
-from rta_supervisor.gateway.live.session_feed import SessionFeed
+from rta_supervisor.gateway.live.session_feed import Audience, SessionFeed
 from rta_supervisor.gateway.live.watched_session import WatchedSession
 from rta_supervisor.observe.tail import StreamFollower
 from rta_supervisor.transport import replies
@@ -29,8 +30,9 @@ BLOCK_MAX_S: Final = 3.0
 BLOCK_SHARE: Final = 0.6
 """Of `redis.timeout_s`: a read that waits must not look like a Redis that does not answer."""
 
-STALL_S: Final = 1.0
-"""By how much a read may take longer than it waits, before a look whether something was trimmed meanwhile."""
+BUSY_S: Final = 0.1
+"""How late an entry may be read, and how long what was read may take to be passed on, before a look whether something
+was trimmed meanwhile."""
 
 OUTAGE_PAUSE_S: Final = 0.2
 RING_BYTES: Final = 2 * 1024 * 1024
@@ -60,6 +62,9 @@ class StreamHub:
         self._keys = names
         self._counts = counts
         self._archived = archived
+        self._known_s = 0.0
+        """Since when nothing is known of what was trimmed."""
+        self._least_delay_s = 0.0
         self._block_ms = int(min(BLOCK_MAX_S, link.config.timeout_s * BLOCK_SHARE) * 1000)
         self._log = log.get().bind(stream=stream)
 
@@ -97,32 +102,47 @@ class StreamHub:
         self.started.set()
 
     async def _read(self) -> bool:
-        """Wait for entries and pass them on. False where none came, or this process was held up for long: the stream
-        may have been made again, or trimmed."""
+        """Wait for entries and pass them on. False where none came, more wait than were asked for, or this process was
+        held up: the stream may have been made again, or trimmed up to behind what was read, and XREAD does not tell."""
         began_s = anyio.current_time()
+        if began_s - self._known_s > BUSY_S:
+            return False
         key = keys.stream(self.stream)
         reply = await self._link.do(
             *("XREAD", "COUNT", READ_ENTRIES, "BLOCK", self._block_ms, "STREAMS", key, self.position)
         )
+        self._known_s = anyio.current_time()
         if not reply:
             return False
         [(_, entries)] = reply
         self._publish([(raw_id.decode(), fields) for raw_id, fields in entries])
-        return anyio.current_time() - began_s < self._block_ms / 1000 + STALL_S
+        return len(entries) < READ_ENTRIES and not self._is_late(entries[0][0].decode())
+
+    def _is_late(self, entry_id: str) -> bool:
+        """Whether an entry was added some time before it was read here, by the clocks of both. A clock here that is
+        ahead makes all entries late, which costs a command for each read."""
+        delay_s = time.time() - entry_ids.ms_of(entry_id) / 1000
+        self._least_delay_s = min(self._least_delay_s, delay_s)
+        return delay_s - self._least_delay_s > BUSY_S
 
     async def _read_all_parts(self) -> None:
         """Read to the end of the stream as a reader of live and cold entries does, and find what is missing."""
         follower = StreamFollower(self._link, self._keys, self.stream, self.position, added=self.added)
         while True:
+            # Before the read: a process that is held up between a reply and this line must not take it for new.
+            self._known_s = anyio.current_time()
             await follower.read()
+            entries: list[tuple[str, Sequence[Any]]] = []
             for item in follower.take():
                 if isinstance(item, cursor.Gap):
+                    # It is before all entries of a page.
                     await self._take_gap(item, follower.position)
                 elif isinstance(item, cursor.StreamEntry):
                     fields = (keys.ENTRY_ID, str(item.stream_session_id).encode(), keys.ENTRY_DATA, item.data)
-                    self._publish([(item.id, fields)])
+                    entries.append((item.id, fields))
                 else:
                     self._counts.bad_entries += 1
+            self._publish(entries)
             self.position, self.added = follower.position, follower.added
             if follower.page.is_complete:
                 return
@@ -131,12 +151,7 @@ class StreamHub:
         """Entries were trimmed before they were read: viewers get those that the archive has as back-fill. `end`: of
         the stream, where nothing is left behind the gap."""
         if gap.restarted:
-            # A stream whose sessions have all ended may be removed with its day: nobody misses it.
-            if viewers := sum(len(feed.members) for feed in self.feeds.values() if not feed.is_over):
-                self._log_gap(gap, viewers)
-            self.position, self.added = entry_ids.MIN, 0
-            for feed in list(self.feeds.values()):
-                feed.restart()
+            await self._take_removal(gap)
             return
         until = end if gap.before is None else entry_ids.previous_id(gap.before)
         archived = [
@@ -144,18 +159,42 @@ class StreamHub:
         ]
         # Also to viewers that joined meanwhile: they began before the gap.
         told = {feed: feed.fill_gap(gap.after, until) for feed in self.feeds.values()}
-        if missing := sum(count for feed, count in told.items() if feed not in archived):
-            self._log_gap(gap, missing)
+        if self.added is not None:
+            # Before anything behind the gap is passed on: a viewer whose queue is full then goes on from here.
+            self.added += gap.entries
+        missing = [viewer for feed, viewers in told.items() if feed not in archived for viewer in viewers]
+        self._count_gap(gap, dict.fromkeys(missing, gap.entries))
 
-    def _log_gap(self, gap: cursor.Gap, viewers: int) -> None:
-        self._counts.gap_entries += gap.entries * viewers
+    async def _take_removal(self, gap: cursor.Gap) -> None:
+        """The stream was removed, and perhaps made again, before its end was read: viewers get what the archive has of
+        the old one. With its day it is removed after its sessions have ended: who had everything misses nothing."""
+        until = removed_until(gap)
+        missing: dict[Audience, int] = {}
+        for feed in list(self.feeds.values()):
+            for viewer in list(feed.members):
+                after, added = viewer.position
+                unread = 0 if added is None else max(0, (self.added or 0) - added)
+                if (unread or not feed.is_over) and not await self._archived.covers(feed.record.key, after, until):
+                    missing[viewer] = unread + gap.entries
+        for feed in list(self.feeds.values()):
+            feed.restart(until)
+        self.position, self.added = entry_ids.MIN, 0
+        self._count_gap(gap, missing)
+
+    def _count_gap(self, gap: cursor.Gap, missing: Mapping[Audience, int]) -> None:
+        """Note how many entries viewers will never get; of a stream that was removed those that are known of."""
+        if not missing:
+            return
+        for viewer, entries in missing.items():
+            viewer.gap_entries += entries
+        self._counts.gap_entries += sum(missing.values())
         self._log.warning(
             "gateway_gap",
             after=gap.after,
-            entries=gap.entries,
+            entries=max(missing.values()),
             exact=gap.exact,
             restarted=gap.restarted,
-            viewers=viewers,
+            viewers=len(missing),
         )
 
     def _publish(self, entries: Sequence[tuple[str, Sequence[Any]]]) -> None:
@@ -190,6 +229,14 @@ class StreamHub:
             self.added += len(entries)
         for feed, bursts in by_feed.items():
             feed.publish(bursts, self.ring_max_bytes)
+
+
+def removed_until(gap: cursor.Gap) -> str:
+    """Up to which id a stream that was removed may have had entries behind a gap: below those of the stream that was
+    made after it, where that has higher ids."""
+    if gap.before is None or not entry_ids.is_after(gap.before, gap.after):
+        return entry_ids.MAX
+    return entry_ids.previous_id(gap.before)
 
 
 def _entry_fields(flat: Sequence[Any]) -> tuple[int, bytes]:

@@ -5,7 +5,6 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 SUBPROTOCOL: Final = "mat.ocs.rta.stream-lz4"
-ROUTE: Final = "/rta/v2/sessions/{identity:path}/stream"
 
 _RAW_PATH: Final = re.compile(rb"/rta/v2/sessions/(.+)/stream")
 

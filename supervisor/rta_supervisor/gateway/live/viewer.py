@@ -16,10 +16,11 @@ from websockets.server import ServerProtocol
 
 from rta_supervisor.gateway.access.grant import Grant
 from rta_supervisor.gateway.counts import GatewayCounts
+from rta_supervisor.gateway.live import frames
 from rta_supervisor.gateway.live import wish as wishes
 from rta_supervisor.gateway.live.session_feed import SessionFeed
 from rta_supervisor.gateway.live.stream_hub import StreamHub
-from rta_supervisor.gateway.live.wish import Wish
+from rta_supervisor.gateway.live.wish import Backfill, Wish
 from rta_wire import entry_ids
 from rta_wire.pb import stream_pb2
 
@@ -43,19 +44,6 @@ class ViewerOwner(Protocol):
 
     def forget(self, viewer: "Viewer", reason: str) -> None:
         """Note that a viewer has left."""
-
-
-class Backfill:
-    """What a viewer still has to be sent from before: entries after one id, up to another."""
-
-    def __init__(self, wish: Wish, after: str, until: str, *, is_begun: bool = False) -> None:
-        """`is_begun`: the last values need not be sent before it."""
-        self.wish = wish
-        self.after = after
-        self.until = until
-        self.is_begun = is_begun
-        self.archived_until = entry_ids.MIN
-        """Up to here the stream has nothing any more, and the archive is read."""
 
 
 class Viewer(asyncio.Protocol):
@@ -94,6 +82,7 @@ class Viewer(asyncio.Protocol):
         self._is_subscribing = False
         self._unread = b""
         self._fragments: list[bytes] = []
+        self._pong = b""
         self._leave_reason = "gone"
 
     # What asyncio calls.
@@ -122,6 +111,7 @@ class Viewer(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.drained.set()
+        self._flush()
 
     # What feeds and the service call.
 
@@ -142,8 +132,20 @@ class Viewer(asyncio.Protocol):
         self.is_ending = True
         self.close_if_done()
 
-    def restart(self) -> None:
+    @property
+    def position(self) -> tuple[str, int | None]:
+        if self.is_live and self.hub is not None:
+            return self.hub.position, self.hub.added
+        return self.cursor, self.added
+
+    def restart(self, until: str) -> None:
+        """Go on at the start of a stream that was removed, and perhaps made again. What the viewer did not get of the
+        old one, up to an id, is looked for in the archive."""
+        after, _ = self.position
         self.cursor, self.added = entry_ids.MIN, 0
+        if self.wish != wishes.NOTHING and entry_ids.is_after(until, after):
+            self.backfills.append(Backfill(self.wish, after, until, is_begun=True, archived_until=until))
+            self._owner.work_for(self)
 
     def fill_gap(self, after: str, until: str) -> None:
         """Look for entries between two ids in the archive: the stream has them no more."""
@@ -223,7 +225,9 @@ class Viewer(asyncio.Protocol):
         if frame.opcode is Opcode.TEXT:
             self.close(CloseCode.UNSUPPORTED_DATA, "A StreamRequest is a binary message.", left="bad_request")
         elif frame.opcode in (Opcode.BINARY, Opcode.CONT):
-            self._fragments.append(bytes(frame.data))
+            # Of empty ones there can be any number: the limit of a message does not count them.
+            if frame.data:
+                self._fragments.append(bytes(frame.data))
             if frame.fin:
                 message = b"".join(self._fragments)
                 self._fragments.clear()
@@ -279,12 +283,17 @@ class Viewer(asyncio.Protocol):
             self._flush()
 
     def _flush(self) -> None:
-        """Write what the protocol has to say: pongs, pings, a close."""
-        for data in self._websocket.data_to_send():
-            if data:
-                self.send(data)
-            else:
+        """Write what the protocol has to say: pongs, pings, a close. While the queue is full pongs wait, and only the
+        last one is sent: RFC 6455 allows that, and a viewer that asks and does not read must not fill memory."""
+        waiting = [self._pong, *self._websocket.data_to_send()] if self._pong else self._websocket.data_to_send()
+        self._pong = b""
+        for data in waiting:
+            if not data:
                 self.transport.close()
+            elif data[0] == frames.PONG and not self.drained.is_set():
+                self._pong = data
+            else:
+                self.send(data)
 
     def _leave_feed(self) -> None:
         if self.feed is not None:

@@ -125,8 +125,8 @@ class ViewerTable:
         high = max(QUEUE_MIN_BYTES, min(config.queue_bytes, share))
         if viewer.queue_limit != high and not viewer.transport.is_closing():
             viewer.queue_limit = high
-            # Less than the bound: the bursts that fill the queue come on top, and what holds it is a little larger.
-            viewer.transport.set_write_buffer_limits(high=high * 3 // 4, low=high // 4)
+            # Less than the bound: the bursts that fill the queue come on top, and what holds it is an eighth larger.
+            viewer.transport.set_write_buffer_limits(high=high // 2, low=high // 4)
 
 
 def _line(viewer: Viewer) -> ViewerLine:

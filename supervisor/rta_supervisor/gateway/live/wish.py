@@ -1,7 +1,8 @@
-"""What a viewer has subscribed to. Subscriptions add up. Pure."""
+"""What a viewer has subscribed to, and what it has to be sent for that from before. Subscriptions add up. Pure."""
 
 from typing import Final, NamedTuple
 
+from rta_wire import entry_ids
 from rta_wire.pb import stream_pb2
 
 
@@ -30,6 +31,21 @@ class Wish(NamedTuple):
 
 
 NOTHING: Final = Wish()
+
+
+class Backfill:
+    """What a viewer still has to be sent from before: entries after one id, up to another."""
+
+    def __init__(
+        self, wish: Wish, after: str, until: str, *, is_begun: bool = False, archived_until: str = entry_ids.MIN
+    ) -> None:
+        """`is_begun`: the last values need not be sent before it."""
+        self.wish = wish
+        self.after = after
+        self.until = until
+        self.is_begun = is_begun
+        self.archived_until = archived_until
+        """Up to here the stream has nothing any more, and the archive is read."""
 
 
 def of_subscription(subscription: stream_pb2.StreamSubscription) -> Wish:

@@ -1,14 +1,18 @@
 """Responses of REST: JSON with an ETag, problems in one form, compression where it is asked for, and conditions."""
 
+import contextlib
 import hashlib
 import zlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
 import msgspec
+import redis.exceptions
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Send
 
+from rta_supervisor.diagnostics import log
 from rta_supervisor.transport.failures import RETRIABLE_ERRORS
 from rta_wire import errors
 
@@ -23,8 +27,37 @@ COMPRESS_MIN_BYTES: Final = 1024
 _LEVEL: Final = 3
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
+Body = AsyncGenerator[bytes, None]
+"""A body, piece by piece."""
+
 UNAVAILABLE_ERRORS: Final = (*RETRIABLE_ERRORS, errors.Unavailable, TimeoutError)
 """What may be gone when the request is repeated."""
+
+UNREADABLE_ERRORS: Final = (redis.exceptions.ResponseError, errors.RtaError)
+"""What will be the same then: a key holds something else than it should, or the gateway may not read it."""
+
+
+class CutResponse(StreamingResponse):
+    """A body that is cut off where it can't be read on: a client does not take it for whole without its end."""
+
+    def __init__(self, body: Body, media_type: str, headers: Mapping[str, str]) -> None:
+        super().__init__(body, media_type=media_type, headers=headers)
+        self._body = body
+
+    async def stream_response(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        piece = b""
+        try:
+            # What the body holds is freed when its client is gone, and not when the garbage collector comes by: the
+            # traceback of a request that was cancelled keeps all variables until then.
+            async with contextlib.aclosing(self._body):
+                async for piece in self._body:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except (*UNAVAILABLE_ERRORS, *UNREADABLE_ERRORS) as error:
+            log.get().warning("gateway_answer_cut", error=str(error) or "it took too long")
+        finally:
+            piece = b""
 
 
 def json_answer(request: Request, value: Any, *, cache: str = REVALIDATE) -> Response:
@@ -54,14 +87,14 @@ def whole_answer(
 
 
 def stream_answer(
-    request: Request, chunks: AsyncIterator[bytes], media_type: str, headers: Mapping[str, str], *, is_packed: bool
+    request: Request, chunks: Body, media_type: str, headers: Mapping[str, str], *, is_packed: bool
 ) -> Response:
     """A body of any length. `is_packed`: it is compressed already."""
     all_headers = {"Vary": "Accept, Accept-Encoding", **headers}
     if wants_gzip(request) and not is_packed:
         all_headers["Content-Encoding"] = "gzip"
         chunks = _compressed(chunks)
-    response = StreamingResponse(chunks, media_type=media_type, headers=all_headers)
+    response = CutResponse(chunks, media_type, all_headers)
     response.headers["Content-Type"] = media_type
     return response
 
@@ -88,11 +121,12 @@ def wants_gzip(request: Request) -> bool:
     return False
 
 
-async def _compressed(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _compressed(chunks: Body) -> Body:
     packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
-    async for chunk in chunks:
-        if packed := packer.compress(chunk):
-            yield packed
+    async with contextlib.aclosing(chunks):
+        async for chunk in chunks:
+            if packed := packer.compress(chunk):
+                yield packed
     yield packer.flush()
 
 

@@ -193,12 +193,13 @@ def _get(
     return {"get": operation}
 
 
-_ALWAYS: Final = (405, 503)
+_ALWAYS: Final = (405, 500, 503)
 _PROBLEMS: Final = {
     400: "The request has a mistake, which is named.",
     404: "There is none, or it may not be seen.",
     405: "The method is not taken.",
     406: "Nothing of what the client accepts can be sent.",
+    500: "What is stored can't be read, and somebody has to look at it.",
     503: "Redis or the catalogue does not answer: try again.",
 }
 

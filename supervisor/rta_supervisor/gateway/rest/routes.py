@@ -4,13 +4,15 @@ import time
 from collections.abc import Awaitable, Callable
 
 import anyio
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rta_supervisor.channels.session_channels import ChannelReader
 from rta_supervisor.channels.store import ConfigStore
 from rta_supervisor.diagnostics import log
+from rta_supervisor.gateway.live import stream_path
 from rta_supervisor.gateway.parts import GatewayParts
 from rta_supervisor.gateway.rest import answers, openapi, target
 from rta_supervisor.gateway.rest.config_handler import ConfigHandler
@@ -26,12 +28,28 @@ Handler = Callable[[Request, RestTarget], Awaitable[Response]]
 _READING = ("GET", "HEAD")
 
 
+class AnythingConvertor(Convertor[str]):
+    """The rest of a path with any character in it. That of Starlette ends at a new line, which an identity may have."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("anything", AnythingConvertor())
+
+
 def routes(parts: GatewayParts) -> list[BaseRoute]:
     """Everything under `/rta/v2` but `info` and the WebSocket."""
     router = RestRouter(parts)
     every_method = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
     return [
-        Route(path, router.serve, methods=every_method) for path in (f"{target.PREFIX}/{{rest:path}}", "/openapi.json")
+        Route(path, router.serve, methods=every_method)
+        for path in (f"{target.PREFIX}/{{rest:anything}}", "/openapi.json")
     ]
 
 
@@ -60,7 +78,11 @@ class RestRouter:
 
     async def serve(self, request: Request) -> Response:
         """The answer to any request under `/rta/v2`."""
-        wanted = target.parse(request.scope.get("raw_path") or request.scope["path"].encode())
+        raw_path = request.scope.get("raw_path") or request.scope["path"].encode()
+        if stream_path.identity_of(raw_path) is not None:
+            sentence = f"This is a WebSocket: ask for an upgrade with the sub-protocol {stream_path.SUBPROTOCOL}.\n"
+            return PlainTextResponse(sentence, 400)
+        wanted = target.parse(raw_path)
         if wanted is None or wanted.endpoint not in self._handlers:
             self._parts.counts.requests["unknown", 404] += 1
             return answers.problem(404, "Not found", "There is no such endpoint. /openapi.json lists all of them.")
@@ -83,6 +105,9 @@ class RestRouter:
         except (*answers.UNAVAILABLE_ERRORS, errors.ArchiveDamaged) as error:
             log.get().warning("gateway_request_failed", endpoint=wanted.endpoint.value, error=str(error))
             return answers.problem_of(error)
+        except answers.UNREADABLE_ERRORS as error:
+            log.get().error("gateway_request_unreadable", endpoint=wanted.endpoint.value, error=str(error))
+            return answers.problem(500, "Not readable", "It can't be read. The log of the gateway says why.")
 
 
 async def _describe(request: Request, _: RestTarget) -> Response:

@@ -14,10 +14,12 @@ from rta_supervisor.observe.doctor.findings import Finding
 from rta_supervisor.observe.doctor.gateway_checks import GatewayChecks
 from rta_supervisor.observe.doctor.key_scan import KeyScan
 from rta_supervisor.observe.doctor.producer_checks import ProducerChecks
+from rta_supervisor.observe.doctor.publishing_checks import PublishingChecks
 from rta_supervisor.observe.doctor.server_checks import ServerChecks
 from rta_supervisor.settings import settings
+from rta_supervisor.transport.failures import is_key_specific
 from rta_supervisor.transport.link import Link
-from rta_wire import redis_errors
+from rta_wire import errors, redis_errors
 
 Check = Callable[[], Awaitable[Finding]]
 
@@ -47,7 +49,7 @@ async def run_checks(link: Link, config: settings.Settings, *, scan_keys: int) -
         "configurations": BindingChecks(link, config).configurations,
         "spoilt keys": key_checks.KeyChecks(link, config, max_keys=scan_keys).spoilt_keys,
         "archive": deployment.archive,
-        "publishing": deployment.publishing,
+        "publishing": PublishingChecks(link, config).publishing,
         "orphaned keys": deployment.orphaned_keys,
         "gateways": GatewayChecks(config).gateways,
         "other producers": ProducerChecks(link, config, scan).other_producers,
@@ -61,3 +63,9 @@ async def _run(name: str, check: Check) -> Finding:
     except redis.exceptions.NoPermissionError as error:
         remedy = "Sign in as a user that may look at this, or leave it to somebody who is."
         return findings.warn(name, f"can't be looked at: {redis_errors.first_line(error)}", remedy)
+    except redis.exceptions.ResponseError as error:
+        if not is_key_specific(error):
+            raise
+        remedy = "Somebody has put something else in place of a key of ours. Find it by its type, and remove it."
+        found = f"can't be looked at: {redis_errors.first_line(error)}"
+        return findings.bad(name, found, remedy, errors.Unavailable.exit_code)

@@ -13,7 +13,6 @@ from rta_supervisor.observe import limit_record, summaries
 from rta_supervisor.observe.doctor.findings import Finding, bad, name_some, ok, warn
 from rta_supervisor.observe.doctor.key_scan import KeyScan
 from rta_supervisor.observe.queries import RedisQueries
-from rta_supervisor.publish import status as publish_status
 from rta_supervisor.retention.unarchived_session import UnarchivedSession
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import scanning
@@ -176,28 +175,6 @@ class DeploymentChecks:
         if near := [stream for stream, share in shares.items() if share >= config.alarm_at]:
             return warn("archive", f"{found}; {name_some(near)} is near archive.max_bytes", remedy)
         return ok("archive", found)
-
-    async def publishing(self) -> Finding:
-        """Whether somebody publishes to the Session Service that is set, and the service takes it."""
-        if not self._config.publish.is_on:
-            return ok("publishing", "not set up")
-        current = await publish_status.read(self._link, self._keys)
-        if current is None or current.is_stale:
-            remedy = "See the logs of supervisors that have [publish] for publish_interrupted and publisher_ended."
-            return bad("publishing", "nobody publishes", remedy, errors.Unavailable.exit_code)
-        found = f"{current.waiting:,} sessions wait, the oldest for {current.oldest_s:.1f} s"
-        if current.problem:
-            remedy = (
-                "Look at the Session Service and at [publish]. Nothing is lost: it gets everything when it is back."
-            )
-            return bad("publishing", f"{found}: {current.problem}", remedy, errors.Unavailable.exit_code)
-        if current.refused:
-            remedy = "See rta-supervisor publish status; then: rta-supervisor publish retry"
-            return warn("publishing", f"{found}; the service refuses {current.refused:,}", remedy)
-        if current.period_s > self._config.publish.every_s * 1.1:
-            remedy = "The service or this host can't keep up: time ranges are told less often."
-            return warn("publishing", f"{found}; every {current.period_s:g} s", remedy)
-        return ok("publishing", found)
 
     async def orphaned_keys(self) -> Finding:
         """Whether there are states without a session, or keys with the prefix of supervisors that never expire.

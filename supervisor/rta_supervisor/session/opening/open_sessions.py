@@ -5,10 +5,14 @@ is known after the next count: with several of them the limit is approximate.
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Final
 
 from rta_supervisor.diagnostics import principal_limits
 from rta_supervisor.settings import settings
 from rta_wire import errors
+
+CHANGES_MAX: Final = 100_000
+"""Far more than come between two counts."""
 
 
 class OpenSessions:
@@ -18,8 +22,8 @@ class OpenSessions:
         self._config = config
         self._counts: Counter[str] = Counter()
         self._changes: dict[str, tuple[str, bool]] = {}
-        """Sessions that were opened or closed here since a count in Redis began: principal, and whether it is open."""
-        self._is_counting = False
+        """Sessions that were opened or closed here since the last count in Redis: principal, and whether it is open.
+        What was opened just before the next count may not stand in Redis yet when that one looks."""
 
     def add(self, principal: str, identity: str) -> None:
         """Count a session that is about to be opened, or refuse it where its principal has too many."""
@@ -41,15 +45,11 @@ class OpenSessions:
 
     def _change(self, principal: str, identity: str, *, is_open: bool) -> None:
         self._counts[principal] = max(0, self._counts[principal] + (1 if is_open else -1))
-        if self._is_counting:
-            self._changes[identity] = principal, is_open
+        self._changes[identity] = principal, is_open
+        if len(self._changes) > CHANGES_MAX:
+            del self._changes[next(iter(self._changes))]
 
-    def begin_count(self) -> None:
-        """Note that the sessions in Redis are being counted from now on."""
-        self._changes.clear()
-        self._is_counting = True
-
-    def finish_count(self, open_sessions: Mapping[str, str]) -> None:
+    def take_over_count(self, open_sessions: Mapping[str, str]) -> None:
         """Take over a count: principals by the identities of sessions that were open when they were looked at."""
         counts = Counter(open_sessions.values())
         for identity, (principal, is_open) in self._changes.items():
@@ -58,4 +58,3 @@ class OpenSessions:
                 counts[principal] += 1 if is_open else -1
         self._counts = counts
         self._changes.clear()
-        self._is_counting = False

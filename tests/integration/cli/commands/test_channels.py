@@ -11,8 +11,15 @@ import pytest
 import redis
 
 import rta_writers
+from rta_supervisor.channels.store import ConfigStore
+from rta_supervisor.cli.entry_printer import EntryPrinter, TailOptions
+from rta_supervisor.cli.tail_channels import TailChannels
+from rta_supervisor.settings import settings
+from rta_supervisor.transport.link import Link
+from rta_wire import keys
 from rta_wire.channels import config_json, files, model
 from rta_wire.channels.conversions import RationalConversion
+from rta_wire.codec import burst
 from rta_wire.codec.layout import SampleType
 from tests.support import described_sessions, supervisors
 from tests.support.channel_lists import ENGINE, numbered
@@ -88,11 +95,52 @@ def test_tail_of_a_stream_has_the_names_of_each_session(client: redis.Redis, url
 @pytest.mark.usefixtures("described")
 def test_a_name_that_no_channel_has(url: str) -> None:
     """The nearest one is named; a session without a configuration has numbers only, which are taken as before."""
-    refused(run(url, "tail", "run-1", "--from-start", "--channel", "rmp"), 66, "'rpm'")
+    sentence = "There is no channel 'rmp' in session 'run-1'; the nearest is 'rpm'."
+    refused(run(url, "tail", "run-1", "--from-start", "--channel", "rmp"), 66, sentence)
     refused(run(url, "tail", "run-2", "--from-start", "--channel", "rpm"), 64, "has no configuration")
-    too_high = run(url, "tail", "run-1", "--channel", str(2**32))
-    assert (too_high.code, "not in the range" in too_high.err) == (64, True)
+    for number in (str(2**32), "9" * 5000):
+        too_high = run(url, "tail", "run-1", "--channel", number)
+        assert (too_high.code, "not in the range" in too_high.err) == (64, True)
+    refused(run(url, "tail", "run-1", "--from-start", "--channel", "²"), 66, "'²'")
     assert run(url, "tail", "run-2", "--from-start", "--channel", "7").code == 0
+
+
+@pytest.mark.usefixtures("daemon")
+def test_one_of_several_configurations_is_not_here(client: redis.Redis, url: str) -> None:
+    """Channels of the others have names, and a name that none of them has is refused."""
+    foreign = [{"identifier": "elsewhere", "channelOffset": 50}]
+    target = described_sessions.open_described(client, url, "run-1", ENGINE, configBindings=foreign)
+    described_sessions.append(client, target, ENGINE, SAMPLES)
+    rta_writers.SessionClient(url, timeout_s=20).close("run-1")
+    result = run(url, "tail", "run-1", "--from-start", "--channel", "rpm")
+    assert "rpm          8123.5 1/min" in result.out
+    assert "some channels are shown by their numbers: configuration elsewhere was not published here" in result.err
+    wrong = run(url, "tail", "run-1", "--from-start", "--channel", "rmp")
+    assert (wrong.code, "'rpm'" in wrong.err) == (66, True)
+
+
+async def test_a_configuration_that_comes_later_is_used(client: redis.Redis, url: str) -> None:
+    """Redis may have lost it, and gets it back while a session is followed."""
+    link = Link(settings.RedisSettings(url=url))
+    printer = DescribedPrinter()
+    channels = TailChannels(link, settings.Settings(), ConfigStore(link, keys.Keys(), None), printer)
+    document = json.dumps({"identity": "run-1", "configBindings": [{"identifier": ENGINE_ID}]})
+    await channels.describe_documents(1, [document])
+    client.set(f"rtas:config:{ENGINE_ID}", config_json.encode(ENGINE), ex=60)
+    await channels.describe_documents(1, [document, document])
+    assert printer.described == [model.EMPTY, ENGINE]
+    await link.close()
+
+
+class DescribedPrinter(EntryPrinter):
+    """Keeps what it was told of channels."""
+
+    def __init__(self) -> None:
+        super().__init__(TailOptions(frozenset(), (), burst.Framing.RAW, as_json=False))
+        self.described: list[model.ChannelList] = []
+
+    def describe(self, stream_session_id: int, channels: model.ChannelList) -> None:  # noqa: ARG002 - there is one
+        self.described.append(channels)
 
 
 @pytest.mark.usefixtures("daemon")

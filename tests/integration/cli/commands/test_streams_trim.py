@@ -113,6 +113,6 @@ def run_tail(url: str, *options: str) -> list[str]:
 
 @pytest.mark.parametrize("command", ["streams", "sessions"])
 def test_a_group_of_commands_has_help(command: str) -> None:
-    """Which names what else there is; an unknown command is a mistake."""
-    assert "list" in run("", command, "--help").out
+    """Which names what else there is, and where the options of the list are; an unknown command is a mistake."""
+    assert f"rta-supervisor {command} list --help" in run("", command, "--help").out
     assert run("", command, "bogus").code == 64

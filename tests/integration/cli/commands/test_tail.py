@@ -3,6 +3,7 @@
 import itertools
 import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 import redis
@@ -34,6 +35,25 @@ def test_tail_shows_what_was_written(client: redis.Redis, url: str, sessions: rt
     assert (late.code, late.out) == (0, "")
     assert "--from-start" in late.err
     refused(run(url, "tail", "run-1", "--sample-type", "7=wide"), 64, "Types are double")
+
+
+def test_output_that_can_not_be_written_is_no_outage_of_redis(
+    client: redis.Redis, url: str, sessions: rta_writers.SessionClient
+) -> None:
+    """Of `tail` and `top`: a closed pipe ends them in silence, a full disk is named."""
+    session = sessions.open("run-1", stream="rig")
+    write(client, session, 20_000)
+    session.close()
+    program = [sys.executable, "-m", "rta_supervisor"]
+    for words in (["tail", "run-1", "--from-start"], ["top", "--every-s", "0.1"]):
+        command = [*program, *words, "--redis-url", url]
+        piped = ["bash", "-c", 'set -o pipefail; "$@" | true', "bash", *command]
+        ended = subprocess.run(piped, capture_output=True, timeout=60, check=False)
+        assert (ended.returncode, ended.stderr) == (141, b"")
+        with Path("/dev/full").open("w") as full:
+            ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+        assert (ended.returncode, b"No space left on device" in ended.stderr) == (74, True)
+        assert b"Redis" not in ended.stderr
 
 
 def test_tail_says_what_it_missed(client: redis.Redis, url: str, sessions: rta_writers.SessionClient) -> None:

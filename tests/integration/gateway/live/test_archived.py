@@ -25,6 +25,7 @@ from tests.support.waiting import wait_until
 Messages = Counter[bytes]
 EVERYTHING = {"RTA_GATEWAY__BACKFILL_S": "3e9"}
 HELD_UP_S = 1.8
+SHORT_S = 0.3
 KINDS = ("timestamped_data", "periodic_data", "row_data", "event")
 
 
@@ -75,9 +76,9 @@ def noise(session: HandmadeSession) -> stream_pb2.StreamData:
 
 
 @contextlib.contextmanager
-def held_up(gateway: Gateway) -> Iterator[None]:
-    """Stops the process of a gateway for longer than a read of a stream may take."""
-    until_s = time.monotonic() + HELD_UP_S
+def held_up(gateway: Gateway, for_s: float = HELD_UP_S) -> Iterator[None]:
+    """Stops the process of a gateway, for longer than a read of a stream may take where nothing else is said."""
+    until_s = time.monotonic() + for_s
     gateway.process.send_signal(signal.SIGSTOP)
     try:
         yield
@@ -274,4 +275,103 @@ def test_what_was_trimmed_while_a_gateway_was_held_up(
                     written |= messages_of(handmade)
             read_all(viewer, set(written))
             assert len(gateway.events("gateway_gap")) == (0 if is_archived else 1)
+        viewer.close()
+
+
+@pytest.mark.parametrize("is_archived", [True, False])
+def test_a_stream_that_was_removed_while_a_gateway_was_held_up(
+    sessions: rta_writers.SessionClient,
+    client: redis.Redis,
+    url: str,
+    tmp_path: Path,
+    environment: dict[str, str],
+    *,
+    is_archived: bool,
+) -> None:
+    """As with the day of a session that has ended: viewers get what they had not seen from the archive, and the end
+    from the session's record; what no archive has is a gap."""
+    session, handmade = opened(sessions, client)
+    with gateways.running(url, environment | {"RTA_REDIS__TIMEOUT_S": "1.1"}) as gateway:
+        viewer = PythonViewer(gateway, "run")
+        viewer.subscribe(everything=True)
+        write_all_kinds(handmade, 2)
+        read_all(viewer, set(messages_of(handmade)))
+        with held_up(gateway):
+            write_all_kinds(handmade, 5)
+            written = messages_of(handmade)
+            session.close()
+            if is_archived:
+                wait_until(lambda: waiting(client), what="the session on the list")
+                archive(url, tmp_path)
+            client.unlink("stream:rig")
+        assert viewer.read_to_close(20) == 1000
+        assert viewer.documents[-1]["state"] == "closed"
+        assert (set(seen_by(viewer)) == set(written)) is is_archived
+        assert [gap["restarted"] for gap in gateway.events("gateway_gap")] == ([] if is_archived else [True])
+
+
+@pytest.mark.parametrize("is_archived", [True, False])
+@pytest.mark.parametrize("is_made_again", [True, False])
+def test_a_stream_that_was_removed_under_a_slow_viewer(
+    sessions: rta_writers.SessionClient,
+    client: redis.Redis,
+    url: str,
+    tmp_path: Path,
+    environment: dict[str, str],
+    *,
+    is_archived: bool,
+    is_made_again: bool,
+) -> None:
+    """It gets what was before from the archive, and what comes after it live; what no archive has is counted, logged
+    and shown."""
+    session, handmade = opened(sessions, client)
+    with gateways.running(url, environment | {"RTA_GATEWAY__QUEUE_BYTES": "65536"}) as gateway:
+        slow = PythonViewer(gateway, "run", max_queue=2)
+        slow.subscribe(everything=True)
+        slow.read()
+        slow.socket.ping().wait(5)
+        for _ in range(600):
+            handmade.add(noise(handmade))
+        wait_until(lambda: "rta_gateway_viewers_behind 1.0" in gateway.metrics(), what="a viewer that is behind")
+        wait_until(lambda: "rta_gateway_entries_total 600.0" in gateway.metrics(), what="all entries to be read")
+        written = messages_of(handmade)
+        if not is_made_again:
+            session.close()
+            wait_until(lambda: waiting(client), what="the session on the list")
+        if is_archived:
+            archive(url, tmp_path)
+        client.unlink("stream:rig")
+        if is_made_again:
+            handmade.add(noise(handmade))
+            written |= messages_of(handmade)
+            session.close()
+        assert slow.read_to_close(20) == 1000
+        missing = set(written) - set(seen_by(slow))
+        gaps = gateway.events("gateway_gap")
+        assert bool(missing) is not is_archived
+        assert sum(gap["entries"] for gap in gaps) >= len(missing)
+        # Nobody can say what stood between the last archived entry and the first one of a new stream.
+        assert [gap["exact"] for gap in gaps] == ([False] if is_made_again or not is_archived else [])
+
+
+def test_what_was_trimmed_in_a_short_pause_is_counted(client: redis.Redis, url: str) -> None:
+    """Shorter than a read waits: XREAD goes on behind what was trimmed and does not tell."""
+    session = HandmadeSession(client, "s", "rig", 1)
+    session.open()
+    with gateways.running(url) as gateway:
+        viewer = PythonViewer(gateway, "s")
+        viewer.subscribe(1)
+        viewer.read()
+        viewer.socket.ping().wait(5)
+        missing = 0
+        for bursts in (30, 300):
+            with held_up(gateway, SHORT_S):
+                for _ in range(bursts):
+                    session.data([1], samples=1)
+                written = session.samples()
+                client.xtrim("stream:rig", maxlen=10, approximate=False)
+            left = set(session.samples())
+            viewer.read_until(lambda: left <= set(viewer.samples))  # noqa: B023 - used at once
+            missing += len(set(written) - set(viewer.samples) - left)
+            assert sum(gap["entries"] for gap in gateway.events("gateway_gap")) == missing > 0
         viewer.close()

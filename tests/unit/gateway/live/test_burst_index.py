@@ -97,3 +97,26 @@ def test_a_message_that_ends_behind_its_burst_is_refused() -> None:
     """A length is not taken on trust."""
     with pytest.raises(errors.BadBurst, match="ends behind"):
         burst_index.BurstIndex(b"\x0a\x7f\x22\x05", "1-0")
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (4, data_pb2.TimestampedData(start_timestamp=7, buffer=b"x" * 200).SerializeToString() + b"\x08\xac\x02"),
+        (5, data_pb2.PeriodicData(start_timestamp=7, samples=3).SerializeToString() + b"\x08\xac\x02"),
+        (6, data_pb2.RowData(timestamp=7).SerializeToString() + b"\x0a\x03\x01\xac\x02"),
+    ],
+    ids=["timestamped", "periodic", "row"],
+)
+def test_fields_in_another_order(kind: int, message: bytes) -> None:
+    """The order of the fields of a message is its producer's to choose: the channel may be the last of them."""
+    item = bytes([kind << 3 | 2]) + _length(message) + message
+    raw = b"\x0a" + _length(item) + item
+    index = burst_index.BurstIndex(raw, "s")
+    assert index.cut(all_events=False, all_channels=False, channel_ids=frozenset({300}), notices=True) == raw
+    assert index.cut(all_events=False, all_channels=False, channel_ids=frozenset({0, 7}), notices=True) == b""
+    assert index.last_messages()[300] == raw
+
+
+def _length(data: bytes) -> bytes:
+    return bytes([len(data)]) if len(data) < 128 else bytes([len(data) & 0x7F | 0x80, len(data) >> 7])

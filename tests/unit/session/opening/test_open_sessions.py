@@ -29,12 +29,13 @@ def test_beyond_the_limit_an_open_is_refused() -> None:
     counted=st.dictionaries(st.sampled_from("abcdef"), st.just("p")),
     changes=st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans()), max_size=10),
 )
-def test_what_changes_during_a_count_is_counted_once(counted: dict[str, str], changes: list[tuple[str, bool]]) -> None:
-    """A session that is opened while sessions are counted may be among those that were seen, or not."""
+def test_what_changed_since_the_last_count_is_counted_once(
+    counted: dict[str, str], changes: list[tuple[str, bool]]
+) -> None:
+    """A session that is opened shortly before a count, or during it, may be among those that were seen, or not."""
     sessions = open_sessions(100)
-    sessions.begin_count()
     for identity, is_open in changes:
         (sessions.add if is_open else sessions.remove)("p", identity)
-    sessions.finish_count(counted)
+    sessions.take_over_count(counted)
     last = dict(changes)
     assert sessions._counts["p"] == sum(last.get(identity, identity in counted) for identity in "abcdef")

@@ -15,10 +15,18 @@ from tests.support.channel_lists import ENGINE, channel_lists, numbered
 
 _TYPES = {"u8", "s8", "u16", "s16", "u32", "s32", "f32", "3f32", "f64"}
 _NUMBER = (int, float)
+_OWN_PROPERTY = "rtaSupervisor"
+_BITS = {"format": str, "byteOrder": str, "offset": int, "mask": str, "shift": int}
+
+
+def _are_all(values: list[Any], kind: Any) -> bool:
+    return all(isinstance(value, kind) and not isinstance(value, bool) for value in values)
 
 
 def _check_shape(value: Any, required: dict[str, Any], optional: dict[str, Any]) -> None:
+    """Whether a value has the keys that it needs, others only of those that it may have, and each of its type."""
     assert isinstance(value, dict)
+    assert value.keys() <= required.keys() | optional.keys()
     for name, kind in required.items():
         assert isinstance(value.get(name), kind), name
     for name, kind in optional.items():
@@ -30,24 +38,34 @@ def check_for_viewers(document: Any) -> dict[str, Any]:
     assert len(document) == 1
     [(app, application)] = document.items()
     lists = dict.fromkeys(("parameters", "channels", "conversions", "events"), list)
-    _check_shape(application, {"desc": str, "tree": dict, **lists}, {})
+    _check_shape(application, {"desc": str, "tree": dict, **lists}, {_OWN_PROPERTY: dict})
     conversions = set()
     for conversion in application["conversions"]:
-        _check_shape(conversion, {"name": str}, {"unit": str, "format": str})
+        kinds = {"rational": dict, "table": dict, "text": dict, "formula": str}
+        _check_shape(conversion, {"name": str}, {"unit": str, "format": str, **kinds})
         assert conversion["name"].endswith(f":{app}")
         conversions.add(conversion["name"])
-        rules = conversion.keys() & {"rational", "table", "text", "formula"}
+        rules = conversion.keys() & kinds
         assert len(rules) <= 1
         if "rational" in rules:
+            _check_shape(conversion["rational"], {"coeffs": list}, {})
+            assert _are_all(conversion["rational"]["coeffs"], _NUMBER)
             assert len(conversion["rational"]["coeffs"]) == 6
         if "table" in rules:
-            _check_shape(conversion["table"], {"raw": list, "calibrated": list}, {"interpolated": bool})
+            table = conversion["table"]
+            _check_shape(table, {"raw": list, "calibrated": list}, {"interpolated": bool})
+            assert len(table["raw"]) == len(table["calibrated"])
+            assert _are_all(table["raw"] + table["calibrated"], _NUMBER)
         if "text" in rules:
-            _check_shape(conversion["text"], {"keys": list, "values": list}, {"default": str})
+            texts = conversion["text"]
+            _check_shape(texts, {"keys": list, "values": list}, {"default": str})
+            assert len(texts["keys"]) == len(texts["values"])
+            assert _are_all(texts["keys"], _NUMBER)
+            assert _are_all(texts["values"], str)
     assert len(conversions) == len(application["conversions"])
     channels = set()
     for channel in application["channels"]:
-        _check_shape(channel, {"id": int}, {"name": str, "interval": int})
+        _check_shape(channel, {"id": int}, {"name": str, "source": str, "type": str, "interval": int})
         assert channel.get("source", "row") in {"row", "timestamped", "periodic"}
         assert channel.get("type", "f64") in _TYPES
         channels.add(channel["id"])
@@ -56,7 +74,7 @@ def check_for_viewers(document: Any) -> dict[str, Any]:
         _check_shape(
             parameter,
             {"id": str, "name": str, "desc": str, "conv": str},
-            {**dict.fromkeys(("min", "max", "warnMin", "warnMax"), _NUMBER), "unit": str, "channels": list},
+            {**dict.fromkeys(("min", "max", "warnMin", "warnMax"), _NUMBER), "unit": str, "channels": list, **_BITS},
         )
         assert re.fullmatch(rf"[A-Za-z_][A-Za-z0-9_]*:{app}", parameter["id"])
         assert parameter["conv"] in conversions
@@ -67,6 +85,8 @@ def check_for_viewers(document: Any) -> dict[str, Any]:
         _check_shape(event, {"id": int, "code": str, "desc": str, "pri": str}, {"convs": list})
         assert event["pri"] in {"debug", "low", "medium", "high"}
         assert event["desc"].startswith(f"{event['id']:04X}:{app} ")
+        assert int(event["code"], 16) == event["id"]
+    _check_shape(application["tree"], {}, {"groups": list, "params": list})
     in_tree = list(_parameters_in(application["tree"]))
     assert sorted(in_tree) == sorted(parameters)
     return dict(application)
@@ -145,6 +165,11 @@ def _changed(change: Any) -> bytes:
         (_changed(lambda app: app["parameters"].pop(0)), "channel 'rpm': no parameter has its id 1"),
         (_changed(lambda app: app["conversions"].clear()), "there is no conversion"),
         (_changed(lambda app: app["parameters"][0].update(mask="FF")), "mask"),
+        (_changed(lambda app: app["parameters"][0].update(channels=[1, 2])), "'rpm:engine': it has 2 channels"),
+        (_changed(lambda app: app["parameters"][0].update(channels=[2])), "'speed:engine': channel 2 has another"),
+        (_changed(lambda app: app["channels"].pop(0)), "'rpm:engine': there is no channel with its id 1"),
+        (_changed(lambda app: app["parameters"][0].update(unit="Hz")), "'rpm': its unit is 'Hz', and that of its conv"),
+        (_changed(lambda app: app["conversions"][2].update(rational={"coeffs": [0] * 6})), "it has 2 rules"),
         (_changed(lambda app: app["events"][0].update(desc="x")), "event 7: its desc does not begin with"),
         (_changed(lambda app: app["channels"][1].update(name="rpm")), "channel 'rpm': its name stands there twice"),
         (b" " * (limits.CONFIG_MAX_BYTES + 1), "more than"),
@@ -155,6 +180,12 @@ def test_what_is_no_configuration_is_refused(data: bytes, reason: str) -> None:
     with pytest.raises(errors.BadChannels) as caught:
         config_json.decode(data)
     assert reason in str(caught.value)
+
+
+def test_a_unit_may_stand_at_the_conversion_alone() -> None:
+    """As other programs write it."""
+    data = _changed(lambda app: [parameter.pop("unit", None) for parameter in app["parameters"]])
+    assert config_json.decode(data) == ENGINE
 
 
 @given(st.binary(max_size=100) | st.text(max_size=100).map(lambda text: json.dumps({"a": text}).encode()))

@@ -77,8 +77,8 @@ def test_a_file_by_hand_says_what_it_means() -> None:
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_a_csv_of_a_spreadsheet_is_read(separator: str) -> None:
-    """With a byte order mark, empty lines and cells, and the separator of the country."""
-    lines = ["name,unit,max,type,conversion", "rpm,1/min,9000,float,", ",,,,", "oil,°C,,,", ""]
+    """With a byte order mark, capitals, empty lines and cells, and the separator of the country."""
+    lines = ["Name,unit,max,type,conversion", "rpm,1/min,9000,float,", ",,,,", "oil,°C,,,", ""]
     text = "\ufeff" + "\r\n".join(lines).replace(",", separator)
     channel_list = files.parse(text, FileForm.CSV, name="x.csv")
     assert [(channel.id, channel.name, channel.unit, channel.max) for channel in channel_list.channels] == [
@@ -122,17 +122,22 @@ _JSON = """{
         (FileForm.JSON, _JSON % '"id": 1', 7, "channel 'speed': its id 1 is that of 'rpm'"),
         (FileForm.JSON, _JSON % '"unit": ', 8, "Expecting value"),
         (FileForm.JSON, "[]", 1, "it has to be a table"),
+        (FileForm.JSON, _JSON % '"group": "/rig"', 7, "'speed': its group '/rig' has an empty name beside '/'"),
+        (FileForm.TOML, '[channels]\nname = "a"\n', 1, "no list. In TOML each of them begins with [[channels]]"),
         (FileForm.JSON, _JSON % '"unit": "m/s"', 7, "its key 'unit' stands there twice"),
         (FileForm.CSV, "name,min\na,1\nb,x\n", 3, "channel 'b': its min is 'x', not a number"),
         (FileForm.CSV, 'name,description\n"a","x\ny"\nb,\n', 2, "channel 'a': its description"),
         (FileForm.CSV, "name,min,max\na,1,2\n\nb,2,1\n", 4, "channel 'b': its min 2 is above its max 1"),
         (FileForm.CSV, "name,unit\na,b,c\n", 2, "it has 3 cells"),
         (FileForm.CSV, "nam,unit\na,b\n", 1, "there is none called 'name'"),
+        (FileForm.CSV, "name;min\na;1\nb;0,5\n", 3, "'b': its min is '0,5', not a number. Write it with a point"),
         (FileForm.CSV, "name,units\na,b\n", 1, "there is no column 'units'"),
         (FileForm.CSV, "name,name\na,b\n", 1, "stands there twice"),
         (FileForm.CSV, "name,unit\na,V\na,V\n", 3, "channel 'a': its name stands there twice"),
         (FileForm.CSV, "name,conversion\na,{\n", 2, "channel 'a': its conversion is not JSON"),
-        (FileForm.CSV, 'name\n"a\n', 2, "unexpected end of data"),
+        (FileForm.CSV, 'name\nb\n"a\n\nc\n', 3, "perhaps a quote is missing"),
+        (FileForm.CSV, 'name\nb\n"a\n' + "c\n" * 100_000, 3, "perhaps a quote is missing"),
+        (FileForm.CSV, 'name,unit\n"a\nb"c,d\n', 3, "expected after"),
         (FileForm.CSV, "", 1, "none called 'name'"),
     ],
 )
@@ -214,6 +219,13 @@ a,,,,,
 ,V,,,,
 """
 
+_HIGH_ID_CSV = """\
+name,id,min
+a,4294967296,
+b,,
+c,,x
+"""
+
 
 @pytest.mark.parametrize(
     ("form", "text", "expected"),
@@ -274,6 +286,8 @@ a,,,,,
                 (7, "it has no 'name'"),
             ],
         ),
+        (FileForm.CSV, _HIGH_ID_CSV, [(2, "its id is 4294967296"), (4, "its min is 'x'")]),
+        (FileForm.TOML, 'names = 1\n\n[[channel]]\nname = "a"\n', [(1, "'names'"), (3, "Did you mean 'channels'")]),
     ],
 )
 def test_every_mistake_of_a_file_is_named(form: FileForm, text: str, expected: list[tuple[int, str]]) -> None:
@@ -283,7 +297,7 @@ def test_every_mistake_of_a_file_is_named(form: FileForm, text: str, expected: l
     assert [line for line, _ in found] == [line for line, _ in expected]
     for (_, reason), (_, part) in zip(found, expected, strict=True):
         assert part in reason
-    with pytest.raises(errors.BadChannels, match=f"It has {len(expected) - 1} more mistakes"):
+    with pytest.raises(errors.BadChannels, match=f"It has {len(expected) - 1} more mistake"):
         files.parse(text, form, name="x")
 
 

@@ -26,6 +26,13 @@ def test_known_channels_keep_their_ids(known: model.ChannelList, names: list[str
     assert growth.extend(grown, wanted, keeps_known=True) == grown
 
 
+def test_a_name_that_is_a_number_keeps_its_id() -> None:
+    """New channels beside it get the ids that it leaves."""
+    wanted = model.build([model.Channel(id=1, name="a"), model.Channel(id=4, name="4"), model.Channel(id=5, name="b")])
+    grown = growth.extend(ENGINE, wanted, keeps_known=True)
+    assert [(name, grown.by_name[name].id) for name in ("a", "4", "b")] == [("a", 5), ("4", 4), ("b", 6)]
+
+
 @pytest.mark.parametrize(
     ("channel", "keeps_known", "message"),
     [

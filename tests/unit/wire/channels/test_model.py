@@ -32,7 +32,7 @@ def _one(**fields: Any) -> model.ChannelList:
         ({"description": "x" * 1001}, "its description has 1001"),
         ({"group": ("a",) * 9}, "9 levels deep"),
         ({"group": ("a/b",)}, "stands between groups"),
-        ({"group": ("",)}, "its group is empty"),
+        ({"group": ("",)}, "has an empty name"),
         ({"interval_ns": 5}, "it has an interval but is timestamped"),
         ({"interval_ns": -5, "kind": Kind.PERIODIC}, "its interval is -5 ns"),
         ({"min": 2, "max": 1}, "its min 2 is above its max 1"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rta_wire import errors
+from rta_wire import errors, limits
 from rta_wire.query import criteria, evaluate, property_paths, sort_order
 
 NAMES = ["Lap", "Rig", "Driver", "Day", "a.b"]
@@ -200,12 +200,13 @@ def test_a_mistake_is_named_with_its_place(text: str, where: str) -> None:
 
 
 def test_a_query_has_bounds() -> None:
-    """Too long, too deep and too many parts are each refused before any document is looked at."""
+    """Too long, too deep, too many parts and too many properties are refused before any document is looked at."""
     for text in (
         json.dumps({"a": "x" * 100_000}),
         '{"$not": ' * 70 + "{}" + "}" * 70,
         "[" * 100_000,
         json.dumps({"a": {"$in": list(range(5000))}}),
+        json.dumps({f"details.{number}": 1 for number in range(limits.QUERY_MAX_PATHS + 1)}),
     ):
         with pytest.raises(errors.BadQuery):
             criteria.parse(text)

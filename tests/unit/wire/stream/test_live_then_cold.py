@@ -40,6 +40,26 @@ def test_what_is_gone_after_a_place(trimmed: int, moved: int, hole: int, live: i
     assert counters.removed_after(added) == sum(gone[added:])
 
 
+@pytest.mark.parametrize(
+    ("first_id", "added", "length", "missing"),
+    [
+        ("5-0", 30, 30, 0),  # nothing is gone
+        ("5-0", 30, 26, 0),  # only what came before the entry
+        ("12-0", 30, 20, 0),  # all up to the entry
+        ("12-0", 30, 17, 3),
+        (None, 30, 0, 20),
+        ("12-0", 4, 4, 0),  # lost, and begun again
+        ("12-0", 30, 26, 4),
+        (None, 4, 0, 4),
+        (None, 0, 0, 0),
+    ],
+)
+def test_what_is_gone_after_an_entry(first_id: str | None, added: int, length: int, missing: int) -> None:
+    """The tenth entry, with the id 10-0. A stream that begins behind it and of which fewer are gone is another one."""
+    page = cursor.StreamPage((), added, length, first_id, "99-0", is_complete=True)
+    assert live_then_cold.combine_counters(page, None).missing_after("10-0", 10) == missing
+
+
 def test_a_reader_that_joins_above_what_is_cold_missed_nothing() -> None:
     """What is gone from the live stream was moved; what was trimmed above that is a gap."""
     extent = cold_index.ColdExtent("1-0", "9-0", 4, 1, 5, 0, 0, 0, 0, 0)

@@ -83,7 +83,7 @@ def read_folder(folder: Path, identity: str, manifests: Sequence[str], on_damage
     segments = list(archive.segments(entry_ids.MIN))
     holes = [(segment.after, segment.until) for segment in segments if segment.part is None]
     ranges = [*holes, (archive.until, entry_ids.MAX)]
-    is_whole = archive.whole is not None and not holes
+    is_whole = archive.whole is not None and not holes and not archive.lost_end
     messages = [str(folder / file.name) for part in archive.sound_parts for file in part.files_of("messages")]
     return ArchivedData(tuple(blocks), tuple(ranges), is_whole, str(folder), tuple(messages))
 

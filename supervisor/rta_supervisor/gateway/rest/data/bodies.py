@@ -1,15 +1,18 @@
 """The bodies of answers with data: steps of samples or events to bytes, encoded in worker threads."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Final, TypeVar
 
 import anyio.to_thread
 import numpy as np
 
+from rta_supervisor.gateway.rest.answers import Body
 from rta_supervisor.gateway.rest.data import row_forms, session_samples
 from rta_supervisor.gateway.rest.data.row_forms import RowForm, SampleRows
 from rta_supervisor.gateway.rest.data.session_samples import ChannelParts
 from rta_supervisor.gateway.rest.data.stream_blocks import decode_limiter
+from rta_wire.arrays import I64, Array
 from rta_wire.chunks import event_chunks, row_chunks, sample_chunks, transfer
 from rta_wire.chunks.envelope import SampleEnvelope
 from rta_wire.chunks.transfer import Chunk, ChunkPacker
@@ -19,18 +22,24 @@ from rta_wire.pb import data_pb2
 PIECE_BYTES: Final = 256 * 1024
 """About how much is sent at a time."""
 
+ROWS_AT_ONCE: Final = 32_768
+"""Rows that are encoded and sent at a time: up to 3 MB."""
+
+_NO_SAMPLES: Final[tuple[I64, Array]] = np.empty(0, np.int64), np.empty(0)
+
 T = TypeVar("T")
 
-Samples = AsyncIterator[ChannelParts]
-Events = AsyncIterator[list[data_pb2.Event]]
+Samples = AsyncGenerator[ChannelParts, None]
+Events = AsyncGenerator[list[data_pb2.Event], None]
 
 
-async def sample_chunks_body(steps: Samples, kind: Kind, layouts: Plan) -> AsyncIterator[bytes]:
+async def sample_chunks_body(steps: Samples, kind: Kind, layouts: Plan) -> Body:
     """Chunks of samples."""
     packer = ChunkPacker()
-    async for parts in steps:
-        for piece in await _in_thread(lambda: _packed(_chunks(parts, kind, layouts), packer)):  # noqa: B023 - used at once
-            yield piece
+    async with contextlib.aclosing(steps):
+        async for parts in steps:
+            for piece in await _in_thread(lambda: _packed(_chunks(parts, kind, layouts), packer)):  # noqa: B023 - used at once
+                yield piece
 
 
 def _chunks(parts: ChannelParts, kind: Kind, layouts: Plan) -> Iterator[Chunk]:
@@ -45,13 +54,14 @@ def _chunks(parts: ChannelParts, kind: Kind, layouts: Plan) -> Iterator[Chunk]:
             yield from sample_chunks.timestamped(channel, times, values)
 
 
-async def event_chunks_body(steps: Events) -> AsyncIterator[bytes]:
+async def event_chunks_body(steps: Events) -> Body:
     """Chunks of events."""
     packer = ChunkPacker()
-    async for events in steps:
-        ordered = event_chunks.in_time_order(events)
-        for piece in await _in_thread(lambda: _packed(event_chunks.events(ordered), packer)):  # noqa: B023
-            yield piece
+    async with contextlib.aclosing(steps):
+        async for events in steps:
+            ordered = event_chunks.in_time_order(events)
+            for piece in await _in_thread(lambda: _packed(event_chunks.events(ordered), packer)):  # noqa: B023
+                yield piece
 
 
 def _packed(chunks: Iterator[Chunk], packer: transfer.ChunkPacker) -> list[bytes]:
@@ -70,25 +80,33 @@ def _packed(chunks: Iterator[Chunk], packer: transfer.ChunkPacker) -> list[bytes
 
 async def sample_rows_body(
     steps: Samples, rows: SampleRows, form: RowForm, sample_type: SampleType, bounds_ns: tuple[int, int]
-) -> AsyncIterator[bytes]:
+) -> Body:
     """Samples as rows, those of the range alone: step by step in time, and in a step channel by channel."""
     yield form.head()
 
-    def encode(parts: ChannelParts, channel: int) -> bytes:
-        times, values = session_samples.in_time_order(parts[channel])
+    def cut(parts: ChannelParts, channel: int) -> tuple[I64, Array]:
+        times, values = session_samples.in_time_order(parts.pop(channel))
         first, last = np.searchsorted(times, bounds_ns[0]), np.searchsorted(times, bounds_ns[1], "right")
-        if first >= last:
-            return b""
-        return form.rows(rows.samples(channel, times[first:last], values[first:last], sample_type))
+        return times[first:last], values[first:last]
 
-    async for parts in steps:
-        for channel in sorted(parts):
-            if piece := await _in_thread(lambda: encode(parts, channel)):  # noqa: B023 - used at once
-                yield piece
+    times, values = _NO_SAMPLES
+    async with contextlib.aclosing(steps):
+        try:
+            async for parts in steps:
+                for channel in sorted(parts):
+                    times, values = await _in_thread(lambda: cut(parts, channel))  # noqa: B023 - used at once
+                    for first in range(0, len(times), ROWS_AT_ONCE):
+                        part = slice(first, first + ROWS_AT_ONCE)
+                        yield await _in_thread(
+                            lambda: form.rows(rows.samples(channel, times[part], values[part], sample_type))  # noqa: B023
+                        )
+        finally:
+            # Else the traceback of a request that was cancelled keeps them until the garbage collector comes by.
+            times, values = _NO_SAMPLES
     yield form.tail()
 
 
-async def envelope_body(envelope: SampleEnvelope, rows: SampleRows, form: RowForm) -> AsyncIterator[bytes]:
+async def envelope_body(envelope: SampleEnvelope, rows: SampleRows, form: RowForm) -> Body:
     """The steps of an envelope, channel by channel."""
     yield form.head()
     for channel_steps in envelope.channels():
@@ -96,13 +114,14 @@ async def envelope_body(envelope: SampleEnvelope, rows: SampleRows, form: RowFor
     yield form.tail()
 
 
-async def event_rows_body(steps: Events, form: RowForm, bounds_ns: tuple[int, int]) -> AsyncIterator[bytes]:
+async def event_rows_body(steps: Events, form: RowForm, bounds_ns: tuple[int, int]) -> Body:
     """Events of the range as rows."""
     yield form.head()
-    async for events in steps:
-        wanted = [event for event in events if bounds_ns[0] <= event.timestamp <= bounds_ns[1]]
-        if wanted:
-            yield await _in_thread(lambda: form.rows(row_forms.event_table(wanted)))  # noqa: B023 - used at once
+    async with contextlib.aclosing(steps):
+        async for events in steps:
+            wanted = [event for event in events if bounds_ns[0] <= event.timestamp <= bounds_ns[1]]
+            if wanted:
+                yield await _in_thread(lambda: form.rows(row_forms.event_table(wanted)))  # noqa: B023 - used at once
     yield form.tail()
 
 

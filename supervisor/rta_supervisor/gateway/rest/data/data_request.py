@@ -174,6 +174,7 @@ def _time(fields: ImmutableMultiDict[str, str], name: str, default: int) -> int:
 def _resolution(text: str) -> int:
     if not text:
         return 0
-    if not (text.isascii() and text.isdigit()) or len(text) > len(str(RESOLUTION_MAX)) or int(text) > RESOLUTION_MAX:
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(RESOLUTION_MAX))
+    if not is_number or not 1 <= int(text) <= RESOLUTION_MAX:
         raise errors.BadQuery(where="resolution", reason=f"it is no number from 1 to {RESOLUTION_MAX}")
     return int(text)

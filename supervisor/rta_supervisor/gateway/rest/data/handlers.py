@@ -1,7 +1,7 @@
 """Answers requests for samples and events of a session."""
 
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 from starlette.requests import Request
@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from rta_supervisor.gateway.access.control import grant_of
 from rta_supervisor.gateway.rest import answers
+from rta_supervisor.gateway.rest.answers import Body
 from rta_supervisor.gateway.rest.data import bodies, data_request, envelopes, row_forms, sample_steps, session_samples
 from rta_supervisor.gateway.rest.data.data_request import DataForm, DataRequest
 from rta_supervisor.gateway.rest.data.row_forms import RowForm, SampleRows
@@ -50,7 +51,7 @@ class DataHandlers:
         data = await self._open(request, target)
         blocks = await data.blocks()
 
-        async def make_body() -> AsyncIterator[bytes]:
+        async def make_body() -> Body:
             steps = sample_steps.events(blocks, wanted.start_ns, wanted.end_ns, data.read_events)
             if wanted.form is DataForm.CHUNKS:
                 return bodies.event_chunks_body(steps)
@@ -75,7 +76,7 @@ class DataHandlers:
 
 async def _samples_body(
     data: SessionData, blocks: list[Block], wanted: DataRequest, selection: ChannelSelection, kind: Kind | None
-) -> AsyncIterator[bytes]:
+) -> Body:
     rows = SampleRows(data.channel_list)
     if wanted.resolution:
         # Before the first byte is sent: what goes wrong can still be said.
@@ -111,14 +112,16 @@ def _clip(span: TimeSpan | None, wanted: DataRequest) -> TimeSpan:
 
 
 async def _answer(
-    request: Request, data: SessionData, wanted: DataRequest, make_body: Callable[[], Awaitable[AsyncIterator[bytes]]]
+    request: Request, data: SessionData, wanted: DataRequest, make_body: Callable[[], Awaitable[Body]]
 ) -> Response:
     """The answer with its headers. What a closed session has does not change: a client may keep it."""
     media_type = wanted.form.media_type
     headers = {"Cache-Control": "no-store"}
     if data.is_final:
         session = data.session
-        facts = (FORM_VERSION, session.stream, session.stream_session_id, str(request.url.path), wanted)
+        # A session of the same name and number may be made again, in a Redis that was emptied.
+        when = session.core().timestamp_ns, session.time_range_ns
+        facts = (FORM_VERSION, session.stream, session.stream_session_id, when, str(request.url.path), wanted)
         tag = hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:32]
         headers = {"Cache-Control": answers.REVALIDATE, "ETag": f'W/"{tag}"'}
         if answers.is_known(request, tag):

@@ -1,6 +1,8 @@
 """Reads the samples or events of a session step by step, whole windows at a time, with bounded memory."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import contextlib
+import functools
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from typing import Final
 
 import anyio.to_thread
@@ -19,8 +21,33 @@ from rta_wire.pb import data_pb2
 KEPT_SAMPLES: Final = 4_000_000
 """Samples of blocks that the next step needs too: what is more is read again."""
 
+FULL_READERS: Final = 2
+"""Answers that are made at the same time with whole steps. Where there are more, each has smaller ones: what an answer
+holds stays in memory for as long as its client does not read."""
+
+SHARE_MIN: Final = 1 / 32
+
 ReadSamples = Callable[[Block], Awaitable[list[SampleColumns]]]
 ReadEvents = Callable[[Block], Awaitable[list[data_pb2.Event]]]
+
+
+class _Readers:
+    """Counts the answers that are being made."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    @contextlib.contextmanager
+    def share(self) -> Iterator[float]:
+        """Of the samples that one answer alone may have in memory at a time."""
+        self._count += 1
+        try:
+            yield max(SHARE_MIN, min(1.0, FULL_READERS / self._count))
+        finally:
+            self._count -= 1
+
+
+_readers: Final = _Readers()
 
 
 class _PassSelection(msgspec.Struct, frozen=True):
@@ -37,33 +64,61 @@ class _PassSelection(msgspec.Struct, frozen=True):
 
 async def samples(
     blocks: Sequence[Block], start_ns: int, end_ns: int, selection: ChannelSelection, read: ReadSamples
-) -> AsyncIterator[ChannelParts]:
+) -> AsyncGenerator[ChannelParts, None]:
     """For each step the samples of its windows by channel, in the order of time; not sorted yet."""
-    steps = list(time_index.plan_samples(blocks, start_ns, end_ns, selection))
-    kept: dict[int, list[SampleColumns]] = {}
-    for step, following in zip(steps, [*steps[1:], None], strict=False):
-        for number in range(step.passes):
-            parts: ChannelParts = {}
-            chosen = _PassSelection(selection, number, step.passes)
-            for index in step.blocks:
-                columns = kept.get(index)
-                if columns is None:
-                    columns = await read(blocks[index])
-                    if _is_kept(blocks, kept, index, following):
-                        kept[index] = columns
-                await anyio.to_thread.run_sync(_take, parts, columns, chosen, step, limiter=decode_limiter)
-            if parts:
+    with _readers.share() as share:
+        steps = list(time_index.plan_samples(blocks, start_ns, end_ns, selection, share=share))
+        async with contextlib.aclosing(
+            _read_steps(blocks, steps, selection, read, kept_samples=KEPT_SAMPLES * share)
+        ) as read_steps:
+            async for parts in read_steps:
                 yield parts
-        needed = set() if following is None else set(following.blocks)
-        kept = {index: columns for index, columns in kept.items() if index in needed}
+
+
+async def _read_steps(
+    blocks: Sequence[Block],
+    steps: Sequence[ReadStep],
+    selection: ChannelSelection,
+    read: ReadSamples,
+    *,
+    kept_samples: float,
+) -> AsyncGenerator[ChannelParts, None]:
+    kept: dict[int, list[SampleColumns]] = {}
+    parts: ChannelParts = {}
+    columns: list[SampleColumns] | None = None
+    try:
+        for step, following in zip(steps, [*steps[1:], None], strict=False):
+            for number in range(step.passes):
+                parts = {}
+                chosen = _PassSelection(selection, number, step.passes)
+                for index in step.blocks:
+                    columns = kept.get(index)
+                    if columns is None:
+                        columns = await read(blocks[index])
+                        if _is_kept(blocks, kept, index, following, kept_samples):
+                            kept[index] = columns
+                    take = functools.partial(_take, parts, columns, chosen, step)
+                    await anyio.to_thread.run_sync(take, limiter=decode_limiter)
+                if parts:
+                    yield parts
+            needed = set() if following is None else set(following.blocks)
+            kept = {index: columns for index, columns in kept.items() if index in needed}
+    finally:
+        # Else the traceback of a request that was cancelled keeps them until the garbage collector comes by.
+        for held in (kept, parts, columns or []):
+            held.clear()
 
 
 def _is_kept(
-    blocks: Sequence[Block], kept: dict[int, list[SampleColumns]], index: int, following: ReadStep | None
+    blocks: Sequence[Block],
+    kept: dict[int, list[SampleColumns]],
+    index: int,
+    following: ReadStep | None,
+    kept_samples: float,
 ) -> bool:
     if following is None or index not in following.blocks:
         return False
-    return sum(blocks[other].samples for other in (*kept, index)) <= KEPT_SAMPLES
+    return sum(blocks[other].samples for other in (*kept, index)) <= kept_samples
 
 
 def _take(parts: ChannelParts, columns: list[SampleColumns], chosen: _PassSelection, step: ReadStep) -> None:
@@ -73,7 +128,7 @@ def _take(parts: ChannelParts, columns: list[SampleColumns], chosen: _PassSelect
 
 async def events(
     blocks: Sequence[Block], start_ns: int, end_ns: int, read: ReadEvents
-) -> AsyncIterator[list[data_pb2.Event]]:
+) -> AsyncGenerator[list[data_pb2.Event], None]:
     """For each step the events of its windows."""
     for step in time_index.plan_events(blocks, start_ns, end_ns):
         found = [event for index in step.blocks for event in await read(blocks[index])]

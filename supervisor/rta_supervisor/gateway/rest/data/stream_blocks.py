@@ -11,6 +11,7 @@ import msgspec
 
 from rta_supervisor.compaction.reader import ColdReader
 from rta_supervisor.gateway.rest.data.time_index import Block
+from rta_supervisor.transport import failures, replies
 from rta_supervisor.transport.link import Link
 from rta_supervisor.transport.replies import pairs_to_dict
 from rta_wire import entry_ids, keys
@@ -33,18 +34,25 @@ class SessionEntries:
         self._batch_after = ""
         self._batch = cursor.EMPTY_PAGE
 
-    async def first_id(self) -> str:
-        """The first entry of the stream that is left, live or cold; the highest id there can be where none is."""
-        live, raw_extent = await self._link.do_all(
+    async def bounds(self) -> tuple[str, str]:
+        """The first entry of the stream that is left, live or cold, and the last id that it ever gave; the highest id
+        there can be where there is none."""
+        live, raw_extent, raw_info = await self._link.try_all(
             [
                 ("XRANGE", self._key, "-", "+", "COUNT", 1),
                 ("HGET", self._names.cold_index(), self._stream),
+                replies.stream_info_command(self._key),
             ]
         )
+        for reply in (live, raw_extent):
+            if isinstance(reply, Exception):
+                raise failures.classify(reply)
+        info = replies.parse_stream_info(raw_info)
+        last_id = entry_ids.MAX if info is None else replies.last_generated_id(info)
         extent = cold_index.parse(raw_extent)
         if extent is not None:
-            return extent.first_id
-        return id_of(live[0]) if live else entry_ids.MAX
+            return extent.first_id, last_id
+        return (id_of(live[0]) if live else entry_ids.MAX), last_id
 
     async def page(self, after: str, until: str, count: int) -> cursor.StreamPage:
         """The entries of the stream right after an id, of all sessions: so many live ones, or those of a cold batch."""

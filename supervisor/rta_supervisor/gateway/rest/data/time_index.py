@@ -18,6 +18,9 @@ from rta_wire.chunks.envelope_cells import EnvelopeCells
 STEP_SAMPLES: Final = 1_500_000
 """Samples that one step reads, about: 24 MB. A step has at least one window."""
 
+STEP_EVENTS: Final = 50_000
+"""Events that one step reads, about: each is an object of its own."""
+
 STEP_FACTOR: Final = 2
 """Where one window has so many times more, its channels are read in several passes."""
 
@@ -80,9 +83,10 @@ class ReadStep(msgspec.Struct, frozen=True):
 
 
 def plan_samples(
-    blocks: Sequence[Block], start_ns: int, end_ns: int, selection: ChannelSelection
+    blocks: Sequence[Block], start_ns: int, end_ns: int, selection: ChannelSelection, *, share: float = 1.0
 ) -> Iterator[ReadStep]:
-    """Steps for the samples of a range of time, in the order of time. Each window that the range touches is whole."""
+    """Steps for the samples of a range of time, in the order of time. Each window that the range touches is whole.
+    `share`: of the samples that a step may read."""
     start_ns, _ = windows.bounds_ns(windows.window_of(start_ns), windows.window_of(start_ns))
     _, end_ns = windows.bounds_ns(windows.window_of(end_ns), windows.window_of(end_ns))
     spans = [
@@ -90,7 +94,7 @@ def plan_samples(
         for index, block in enumerate(blocks)
         if block.sample_span is not None and block.has(start_ns, end_ns, selection)
     ]
-    yield from _plan(spans, start_ns, end_ns)
+    yield from _plan(spans, start_ns, end_ns, STEP_SAMPLES * share)
 
 
 def plan_events(blocks: Sequence[Block], start_ns: int, end_ns: int) -> Iterator[ReadStep]:
@@ -102,15 +106,15 @@ def plan_events(blocks: Sequence[Block], start_ns: int, end_ns: int) -> Iterator
         for index, block in enumerate(blocks)
         if block.event_span is not None and block.event_span.overlaps(start_ns, end_ns)
     ]
-    yield from _plan(spans, start_ns, end_ns)
+    yield from _plan(spans, start_ns, end_ns, STEP_EVENTS)
 
 
 _Span = tuple[int, TimeSpan, int]
 """The index of a block, its span and how many samples it has."""
 
 
-def _plan(spans: Sequence[_Span], start_ns: int, end_ns: int) -> Iterator[ReadStep]:
-    """Windows are taken together until their blocks have about as many samples as a step reads."""
+def _plan(spans: Sequence[_Span], start_ns: int, end_ns: int, size: float) -> Iterator[ReadStep]:
+    """Windows are taken together until their blocks have about as many samples as a step reads: `size`."""
     table = _SpanTable(spans)
     window, last = windows.window_of(start_ns), windows.window_of(end_ns)
     while (begin_ns := table.next_time(windows.bounds_ns(window, window)[0])) is not None:
@@ -118,19 +122,19 @@ def _plan(spans: Sequence[_Span], start_ns: int, end_ns: int) -> Iterator[ReadSt
         if window > last:
             return
         first_ns, _ = windows.bounds_ns(window, window)
-        stop = _last_window(table, first_ns, window, last)
+        stop = _last_window(table, first_ns, window, last, size)
         _, stop_ns = windows.bounds_ns(stop, stop)
-        excess = table.estimate(first_ns, stop_ns) / (STEP_FACTOR * STEP_SAMPLES)
+        excess = table.estimate(first_ns, stop_ns) / (STEP_FACTOR * size)
         yield ReadStep(first_ns, stop_ns, table.members(first_ns, stop_ns), max(1, math.ceil(excess)))
         window = stop + 1
 
 
-def _last_window(table: "_SpanTable", first_ns: int, window: int, last: int) -> int:
+def _last_window(table: "_SpanTable", first_ns: int, window: int, last: int, size: float) -> int:
     """The last window of a step: as many as fit, and at least one."""
     low, high = window, last
     while low < high:
         middle = (low + high + 1) // 2
-        if table.estimate(first_ns, windows.bounds_ns(middle, middle)[1]) <= STEP_SAMPLES:
+        if table.estimate(first_ns, windows.bounds_ns(middle, middle)[1]) <= size:
             low = middle
         else:
             high = middle - 1

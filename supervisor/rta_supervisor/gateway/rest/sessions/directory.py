@@ -68,12 +68,11 @@ class SessionDirectory:
 
     async def get(self, identity: str, grant: Grant) -> ListedSession:
         """The newest session of an identity. Raises `NoSuchSession`, also for one that the grant may not see."""
-        live = await live_sessions.read_one(self._link, self._names, identity)
-        stored = None
-        if live is None:
+        session = await live_sessions.read_one(self._link, self._names, identity)
+        if session is None or not grant.may_see(session.stream):
+            # Looked for there in both cases: where the catalogue can't be used, the answer must be the same too.
             row = await self._catalogue.get(identity)
-            stored = None if row is None else ListedSession.from_catalogue(row)
-        session = live or stored
+            session = None if row is None else ListedSession.from_catalogue(row)
         if session is None or not grant.may_see(session.stream):
             raise errors.NoSuchSession(identity=identity, nearest="")
         return session

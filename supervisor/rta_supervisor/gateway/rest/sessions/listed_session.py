@@ -21,6 +21,10 @@ SAMPLES_TIME: Final = "rtaSamplesTime"
 """When that was so: two of these with their numbers give the rate of an open session."""
 
 
+UNREADABLE_ERRORS: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""What reading Session JSON raises that is none: anybody may have written it, and it may be nested without end."""
+
+
 class ListedSession(msgspec.Struct, frozen=True):
     """A session: its Session JSON as it is stored, and what is known better than the JSON says it."""
 
@@ -65,7 +69,7 @@ class ListedSession(msgspec.Struct, frozen=True):
         """The Session JSON with state and time range as they are now. Where it can't be read, what is known."""
         try:
             document = msgspec.json.decode(self.json)
-        except (msgspec.DecodeError, UnicodeError):
+        except UNREADABLE_ERRORS:
             document = None
         if not isinstance(document, dict):
             document = {"identity": self.identity, "identifier": self.identity}
@@ -88,14 +92,14 @@ class ListedSession(msgspec.Struct, frozen=True):
             return self._counts().get(path)
         try:
             return property_paths.value_at(_decode_only(root)(self.json), path)
-        except (msgspec.DecodeError, UnicodeError):
+        except UNREADABLE_ERRORS:
             return None
 
     def core(self) -> "SessionCore":
         """What the table keeps of every session."""
         try:
             return _decode_core(self.json)
-        except (msgspec.DecodeError, UnicodeError):
+        except UNREADABLE_ERRORS:
             return SessionCore()
 
     @property

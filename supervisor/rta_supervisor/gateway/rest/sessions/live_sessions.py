@@ -1,24 +1,14 @@
 """Reads sessions from Redis as viewers are shown them: hashes of those in the index, or of one identity."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
-import msgspec
-
+from rta_supervisor.gateway import session_hash
 from rta_supervisor.gateway.rest.sessions.listed_session import ListedSession
 from rta_supervisor.transport import paging, scanning
 from rta_supervisor.transport.failures import classify, is_key_specific
 from rta_supervisor.transport.link import Link
-from rta_wire import entry_ids, keys
-
-_FIELDS: Final = (
-    keys.JSON,
-    keys.STREAM_NAME,
-    keys.STREAM_SESSION_ID,
-    keys.STREAM_POSITION,
-    keys.T_START,
-    keys.T_END,
-)
+from rta_wire import keys
 
 
 async def read_all(link: Link, names: keys.Keys, others: Iterable[str] = ()) -> dict[str, ListedSession]:
@@ -36,7 +26,7 @@ async def read_one(link: Link, names: keys.Keys, identity: str) -> ListedSession
 
 
 async def _read(link: Link, names: keys.Keys, identities: Sequence[str]) -> list[ListedSession | None]:
-    replies = await link.try_all([("HMGET", names.session(identity), *_FIELDS) for identity in identities])
+    replies = await link.try_all([("HMGET", names.session(identity), *session_hash.FIELDS) for identity in identities])
     return [_parse(identity, reply) for identity, reply in zip(identities, replies, strict=True)]
 
 
@@ -46,15 +36,15 @@ def _parse(identity: str, reply: Any) -> ListedSession | None:
         if not is_key_specific(reply):
             raise classify(reply)
         return None
-    document, stream, number, position, start, end = reply
-    if document is None or stream is None or number is None or not number.isdigit():
+    fields = session_hash.parse(reply)
+    if fields is None:
         return None
-    row = ListedSession(
+    return ListedSession(
         identity,
-        stream.decode(errors="replace"),
-        int(number),
-        document,
-        position=position.decode(errors="replace") if position else entry_ids.MIN,
+        fields.stream,
+        fields.stream_session_id,
+        fields.json,
+        time_range_ns=fields.time_range_ns,
+        position=fields.first_position,
         is_in_redis=True,
     )
-    return row if start is None or end is None else msgspec.structs.replace(row, time_range_ns=(int(start), int(end)))

@@ -126,11 +126,16 @@ class SessionTable:
         self._order = None
 
     def _is_listed(self, streams: frozenset[str] | None) -> Bools:
-        """Which sessions may be seen and are no children or alternates of another one."""
+        """Which sessions may be seen and are no children or alternates of another one that may be seen."""
         mask: Bools = np.ones(len(self.rows), np.bool_)
+        referenced: Iterable[str] = self._referenced
         if streams is not None:
             mask &= np.fromiter((row.stream in streams for row in self.rows), np.bool_, len(self.rows))
-        for identity in self._referenced:
+            # Those of the others must not show: they would tell that there are others.
+            referenced = {
+                identity for is_seen, named in zip(mask, self._references, strict=True) if is_seen for identity in named
+            }
+        for identity in referenced:
             if (place := self._places.get(identity)) is not None:
                 mask[place] = False
         return mask

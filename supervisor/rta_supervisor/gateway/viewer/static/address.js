@@ -1,5 +1,7 @@
 // The view as the fragment of the address, and back: session, panes with channels, range, the other session. Pure.
 
+const SPAN_S_MAX = 1e9;
+
 // An address without a session is the list.
 export function parse(hash) {
   const fields = new URLSearchParams(hash.replace(/^#/, ''));
@@ -37,7 +39,7 @@ function parsePanes(text) {
 
 function positive(text) {
   const number = Number(text);
-  return text && number > 0 && Number.isFinite(number) ? number : null;
+  return text && number > 0 && number <= SPAN_S_MAX ? number : null;
 }
 
 // Nanoseconds since 1970, as text: they have more digits than a number holds.

@@ -1,6 +1,7 @@
 // Where axes have their ticks and what these say. Pure.
 
 const NS = { us: 1e3, ms: 1e6, s: 1e9, min: 60e9, h: 3600e9, d: 86400e9 };
+export const DAY_NS = NS.d;
 const TIME_STEPS = [
   ...[1, 2, 5, 10, 20, 50, 100, 200, 500].map((number) => number * NS.us),
   ...[1, 2, 5, 10, 20, 50, 100, 200, 500].map((number) => number * NS.ms),

@@ -17,7 +17,7 @@ export class ChannelTree {
   }
 
   show(channels, chosen) {
-    const key = JSON.stringify(channels.map((channel) => [channel.id, channel.name]));
+    const key = JSON.stringify(channels.map(({ id, name, unit, group, description }) => [id, name, unit, group, description]));
     const isSame = key === this.key;
     this.key = key;
     this.channels = channels;

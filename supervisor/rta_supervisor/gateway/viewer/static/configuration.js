@@ -37,7 +37,8 @@ export class Configuration {
     const hasRange = parameter && (parameter.min || parameter.max);
     this.channels.set(id, {
       id,
-      name: parameter?.name ?? channel.name ?? `channel ${id}`,
+      // The name of a parameter is a C identifier; the channel has the name that people gave it.
+      name: channel.name ?? parameter?.name ?? `channel ${id}`,
       unit: parameter?.unit ?? conversion?.unit ?? '',
       description: parameter?.desc ?? '',
       group: groups.get(parameter?.id) ?? [],
@@ -52,10 +53,10 @@ export class Configuration {
     });
   }
 
-  addWideChannel({ id: ownId, name, unit = '', description = '', type, kind = 'timestamped', interval_ns: interval = 0, min = null, max = null, group = '' }, offset) {
+  addWideChannel({ id: ownId, name, unit = '', description = '', type, kind = 'timestamped', interval_ns: interval = 0, min = null, max = null, group = '', conversion = null }, offset) {
     const id = ownId + offset;
     const path = group.split('/').filter(Boolean);
-    this.channels.set(id, { id, name, unit, description, group: path, type: WIDE_TYPES[type], kind, interval, min, max: min === null ? null : max, convert: null, isNamed: true });
+    this.channels.set(id, { id, name, unit, description, group: path, type: WIDE_TYPES[type], kind, interval, min, max: min === null ? null : max, convert: converter(ownConversion(conversion)), format: null, isNamed: true });
   }
 
   channel(id) {
@@ -84,11 +85,19 @@ function converter(conversion) {
   if (conversion.table?.raw?.length) return (raw) => lookUp(conversion.table, raw);
   if (conversion.text?.keys) {
     const texts = new Map(conversion.text.keys.map((key, index) => [Number(key), conversion.text.values[index]]));
-    const convert = (raw) => texts.get(raw) ?? conversion.text.default ?? String(raw);
+    const convert = (raw) => (texts.get(raw) ?? conversion.text.default) || String(raw);
     convert.isText = true;
     return convert;
   }
   return null;
+}
+
+// A conversion in the words of files, as channels of 64-bit integers have it, in those of configurations.
+function ownConversion(conversion) {
+  const { rational, table, interpolated = false, text, default: rest = '' } = conversion ?? {};
+  if (rational) return { rational: { coeffs: rational } };
+  if (table) return { table: { raw: table.map(([raw]) => raw), calibrated: table.map(([, value]) => value), interpolated } };
+  return text ? { text: { keys: Object.keys(text), values: Object.values(text), default: rest } } : null;
 }
 
 // A number as a format of C says it; null where there is none for numbers.

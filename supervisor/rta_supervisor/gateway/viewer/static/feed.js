@@ -2,6 +2,7 @@
 // worker.
 
 import { emptyEnvelope, gapThreshold, join, packed, reduce } from './envelope.js';
+import { highest, lowest } from './extremes.js';
 import { History } from './history.js';
 import { LiveConnection } from './live.js';
 import { baseOf } from './protobuf.js';
@@ -10,6 +11,7 @@ import { Track } from './track.js';
 
 const SAMPLES_MAX = 4_000_000;
 const EVENTS_MAX = 20_000;
+const LATE_MS = 1000;
 const PLAIN = { type: 'f64', kind: 'timestamped', interval: 0 };
 
 export class SessionFeed {
@@ -22,6 +24,8 @@ export class SessionFeed {
     this.tracks = new Map();
     this.liveFrom = new Map();
     this.pending = new Set();
+    // Of samples that came after the session had gone beyond their times: the first and the last time, by channel.
+    this.late = new Map();
     this.tiles = new TileCache();
     this.known = session.end == null ? -Infinity : Number(BigInt(session.end) - this.base.nanoseconds);
     this.events = new Map();
@@ -38,6 +42,7 @@ export class SessionFeed {
   }
 
   stop() {
+    clearTimeout(this.lateTimer);
     this.live?.stop();
     this.history.stop();
   }
@@ -81,6 +86,7 @@ export class SessionFeed {
     if (burst.json !== null) this.tell({ kind: 'session', json: burst.json });
     for (const { channel, times, values } of burst.samples) {
       this.tracks.get(channel).add(times, values);
+      this.noteLate(channel, times);
       if (this.pending.has(channel) && this.known === -Infinity) this.liveSince(channel, times[0]);
     }
     for (const event of burst.events) this.addEvent(event);
@@ -95,6 +101,24 @@ export class SessionFeed {
     for (const channel of [...this.pending]) this.liveSince(channel, this.known);
     if (this.isSurveying) this.history.survey();
     this.tell({ kind: 'range', start: String(start), end: String(end) });
+  }
+
+  // Writers of a session need not be equally fast. What was asked for as history before such samples came lacks them.
+  noteLate(channel, times) {
+    const first = lowest(times);
+    if (!(first < this.known)) return;
+    const late = this.late.get(channel) ?? { first, last: first };
+    this.late.set(channel, { first: Math.min(late.first, first), last: Math.max(late.last, highest(times)) });
+    this.lateTimer ??= setTimeout(() => this.expireLate(), LATE_MS);
+  }
+
+  // Lets history be asked for again where late samples belong, once no earlier request is on its way.
+  expireLate() {
+    this.lateTimer = this.history.running.size ? setTimeout(() => this.expireLate(), LATE_MS) : null;
+    if (this.lateTimer) return;
+    const expired = [...this.late].map(([channel, { first, last }]) => this.tiles.expire(channel, first, last));
+    this.late.clear();
+    if (expired.some(Boolean)) this.tell({ kind: 'loaded' });
   }
 
   liveSince(channel, time) {

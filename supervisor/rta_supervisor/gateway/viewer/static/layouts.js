@@ -50,6 +50,8 @@ export class Layouts {
       remove.addEventListener('click', () => {
         const { [name]: _, ...others } = this.read();
         this.write(others);
+        // The button that had the focus is gone.
+        byId('layout-name').focus();
       });
       return createElement('li', {}, apply, remove);
     });

@@ -2,6 +2,7 @@
 
 import * as axes from './axes.js';
 import { createElement } from './dom.js';
+import { highest, lowest } from './extremes.js';
 
 const AXIS_WIDTH = 40;
 const AXIS_SPACE = 14;
@@ -137,18 +138,19 @@ function stroke(pen, x1, y1, x2, y2) {
 
 // The range of values that lines need: that of the configuration where all of them have one and stay within it.
 function extent(lines) {
-  let low = Infinity;
-  let high = -Infinity;
-  for (const line of lines) {
-    for (const value of line.lows) if (value < low) low = value;
-    for (const value of line.highs) if (value > high) high = value;
-  }
+  const [low, high] = [edge(lines, 'lows', lowest, -Infinity), edge(lines, 'highs', highest, Infinity)];
   const ranges = lines.map((line) => line.range);
   if (ranges.every(Boolean)) {
     const [min, max] = [Math.min(...ranges.map(([from]) => from)), Math.max(...ranges.map(([, to]) => to))];
     if (!(low <= high) || (low >= min && high <= max)) return [min, max];
   }
   return [low, high];
+}
+
+// The lowest or highest value of lines. Samples may be infinite: no axis goes so far.
+function edge(lines, column, extreme, infinity) {
+  const value = extreme(lines.map((line) => extreme(line[column])));
+  return value === infinity ? extreme(lines.map((line) => extreme(line[column].filter(Number.isFinite)))) : value;
 }
 
 function drawLine(pen, line, toX, toY, area, styles) {
@@ -187,7 +189,7 @@ function drawEvents(pen, events, toX, area, labelsEnd, styles) {
   pen.strokeStyle = pen.fillStyle = styles.event;
   pen.textAlign = 'left';
   pen.textBaseline = 'top';
-  let freeFrom = -Infinity;
+  let freeFrom = area.left;
   for (const { time, text } of events) {
     const x = Math.round(toX(time)) + 0.5;
     pen.setLineDash([2, 3]);
@@ -200,7 +202,7 @@ function drawEvents(pen, events, toX, area, labelsEnd, styles) {
     pen.fill();
     const label = text.length > 40 ? `${text.slice(0, 39)}…` : text;
     const width = pen.measureText(label).width;
-    // To the right of its mark, at the edge to the left of it, and not at all over another one.
+    // To the right of its mark, at the edge to the left of it, and not at all over another one or an axis.
     const left = x + 5 + width <= labelsEnd ? x + 5 : x - 5 - width;
     if (left > freeFrom && left + width <= labelsEnd) {
       pen.fillText(label, left, area.top);

@@ -34,7 +34,8 @@ export class Panes {
 
   set(channels) {
     this.sizes.disconnect();
-    const kept = channels.slice(0, PANES_MAX).map((ids) => [...new Set(ids)]);
+    const allowed = new Set([...new Set(channels.flat())].slice(0, CHANNELS_MAX));
+    const kept = channels.slice(0, PANES_MAX).map((ids) => [...new Set(ids)].filter((id) => allowed.has(id)));
     this.panes = (kept.length ? kept : [[]]).map((ids, index) => this.create(index, ids));
     this.active = 0;
     byId('panes').replaceChildren(...this.panes.map((pane) => pane.element));
@@ -110,8 +111,10 @@ export class Panes {
   // Lines of each pane. `drawings`: of this session, and of the other one where there is one.
   lines(drawings, nameOf) {
     const { chosen } = this;
-    const colourOf = (id) => this.styles.tracks[chosen.indexOf(id) % this.styles.tracks.length];
-    return this.panes.map((pane, number) => drawings.flatMap((drawing) => pane.channels.flatMap((id) => this.line(id, number, colourOf(id), drawing, nameOf) ?? [])));
+    const { tracks } = this.styles;
+    // The other session has other colours: dashes alone can't be told from a line where there are many points.
+    const colourOf = (id, { isOther }) => tracks[(chosen.indexOf(id) + (isOther ? tracks.length / 2 : 0)) % tracks.length];
+    return this.panes.map((pane, number) => drawings.flatMap((drawing) => pane.channels.flatMap((id) => this.line(id, number, colourOf(id, drawing), drawing, nameOf) ?? [])));
   }
 
   line(id, pane, colour, { model, tracks, isOther, offset }, nameOf) {

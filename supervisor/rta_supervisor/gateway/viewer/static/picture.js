@@ -16,7 +16,11 @@ export class Picture {
   constructor(view) {
     this.view = view;
     this.calm = matchMedia('(prefers-reduced-motion: reduce)');
-    this.values = new ValuesTable((line) => view.panes.removeFrom(line.pane, line.channel));
+    this.values = new ValuesTable((line) => {
+      view.panes.removeFrom(line.pane, line.channel);
+      // The button that had the focus goes.
+      byId('panes').focus({ preventScroll: true });
+    });
     this.events = new EventList();
     this.stop();
   }
@@ -35,11 +39,17 @@ export class Picture {
     this.pointed = null;
     this.selection = null;
     this.textsAtMs = -Infinity;
+    this.askedAtMs = -Infinity;
   }
 
   get isMoving() {
     const { range, model } = this.view;
     return range.mode !== 'fixed' && Boolean(model?.isMoving || range.mode === 'replay');
+  }
+
+  // Whether a picture that moves may change: with each frame, or seldom for who wants less motion.
+  get isDue() {
+    return !this.calm.matches || performance.now() - this.askedAtMs >= CALM_MS;
   }
 
   // Something about the view has changed: a new picture is asked for.
@@ -63,7 +73,7 @@ export class Picture {
 
   loop() {
     const { isMoving } = this;
-    if (this.view.model?.document && !document.hidden && !this.asked && (isMoving || this.isDirty)) this.ask();
+    if (this.view.model?.document && !document.hidden && !this.asked && (this.isDirty || (isMoving && this.isDue))) this.ask();
     if (this.isArrived && this.drawings[0]) this.paint();
     this.isArrived = false;
     if (!isMoving) this.schedule(IDLE_MS);
@@ -76,6 +86,7 @@ export class Picture {
     this.isDirty = false;
     this.asked = true;
     const now = performance.now();
+    this.askedAtMs = now;
     const [start, end] = range.at(now, model.isMoving);
     const steps = Math.max(50, Math.round(view.plotWidth()));
     model.draw({ start, end, steps, channels: panes.chosen });
@@ -109,7 +120,11 @@ export class Picture {
     if (this.pointed != null) this.cursor = start + ((this.pointed - gutter) / view.plotWidth()) * (end - start);
     const named = events.map((event) => ({ ...event, text: view.model.configuration.eventText(event) }));
     view.panes.draw(lines, { start, end, gutter, events: named, cursor: this.cursor, selection: this.selection, base: view.base });
-    if (!this.painted?.lines.flat().some((line) => line.count) && lines.flat().some((line) => line.count)) performance.mark('samples drawn');
+    if (!this.painted?.lines.flat().some((line) => line.count) && lines.flat().some((line) => line.count)) {
+      performance.mark('samples drawn');
+      // The first values stand in the table as soon as their lines are drawn.
+      this.textsAtMs = -Infinity;
+    }
     this.painted = { lines, isLoading: isLoading || Boolean(other?.isLoading) };
     this.showTexts(lines, named);
     // Texts of an axis may need more space than it had.
@@ -124,7 +139,7 @@ export class Picture {
     this.values.show(lines.flat(), this.cursor);
     this.events.show(events, view.base);
     setText(byId('cursor-time'), this.cursor == null ? 'at the end of the picture' : clockText(this.cursor, this.shown.end - this.shown.start < 1e9 ? 1e3 : 1e6, view.base));
-    setText(byId('plot-note'), this.painted.isLoading ? 'loading history' : view.panes.chosen.length ? view.note : 'Choose a channel to see it.');
+    setText(byId('plot-note'), this.painted.isLoading ? 'loading history' : view.note);
     view.controls.show();
   }
 

@@ -3,7 +3,7 @@
 const PAGE_SHARE = 0.8;
 
 export class PlotActions {
-  // `view` has model, range, picture, gutter(), plotWidth(), changed().
+  // `view` has model, range, picture, controls, gutter(), plotWidth(), changed().
   constructor(view) {
     this.view = view;
   }
@@ -89,9 +89,11 @@ export class PlotActions {
     this.view.changed();
   }
 
+  // Pauses what moves, and lets it go on: a live picture, or a replay.
   toggle() {
-    const { range, model } = this.view;
-    if (range.mode === 'fixed') range.follow();
+    const { range, model, controls } = this.view;
+    if (!model.isLive) controls.toggleReplay();
+    else if (range.mode === 'fixed') range.follow();
     else range.pause(performance.now(), model.isMoving);
     this.view.changed();
   }

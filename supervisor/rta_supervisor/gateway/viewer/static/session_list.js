@@ -15,6 +15,8 @@ export class SessionList {
   constructor(onProblem) {
     this.onProblem = onProblem;
     this.pageIndex = 0;
+    // How many pages live sessions fill, as far as they were seen.
+    this.livePages = 0;
     this.timer = 0;
     this.isShown = false;
     this.totals = new Map();
@@ -47,7 +49,7 @@ export class SessionList {
     this.load();
   }
 
-  // Live sessions stand before the others, page by page, and each session stands there once.
+  // All live sessions stand before the others: these begin on the first page that live ones do not fill.
   async load() {
     clearTimeout(this.timer);
     const number = (this.number = (this.number ?? 0) + 1);
@@ -56,11 +58,13 @@ export class SessionList {
     try {
       const [live, others] = await Promise.all([
         findSessions(and(condition, isLive), this.pageIndex, PAGE),
-        findSessions(and(condition, { $not: isLive }), this.pageIndex, PAGE),
+        findSessions(and(condition, { $not: isLive }), this.pageIndex - Math.min(this.livePages, this.pageIndex), PAGE),
       ]);
       if (number !== this.number || !this.isShown) return;
+      const isFull = live.length === PAGE;
+      this.livePages = isFull ? Math.max(this.livePages, this.pageIndex + 1) : Math.min(this.livePages, this.pageIndex);
       this.onProblem(null);
-      this.showSessions(live, others, condition);
+      this.showSessions(live, isFull ? [] : others, condition);
     } catch (problem) {
       if (number !== this.number || !this.isShown) return;
       this.onProblem(problem);
@@ -109,7 +113,7 @@ export class SessionList {
 function createRow() {
   const link = createElement('a');
   const state = createElement('span', { class: 'state' });
-  const [identity, began, length, rate, details] = ['wide mono', 'number', 'number', 'number rate', 'wide clip'].map((name) => createElement('td', { class: name }));
+  const [identity, began, length, rate, details] = ['wide mono', 'number', 'number length', 'number rate', 'wide clip'].map((name) => createElement('td', { class: name }));
   const element = createElement('tr', {}, createElement('th', { scope: 'row' }, link), createElement('td', {}, state), identity, began, length, rate, details);
   return { element, link, state, identity, began, length, rate, details };
 }
@@ -131,7 +135,7 @@ function detailText(details) {
 export function readFilters() {
   const conditions = [];
   const text = byId('search').value.trim();
-  if (text) conditions.push({ $or: [{ identity: { $contains: text } }, { identifier: { $contains: text } }] });
+  if (text) conditions.push(textCondition(text));
   if (byId('state-filter').value) conditions.push({ state: byId('state-filter').value });
   if (byId('stream-filter').value.trim()) conditions.push({ stream: { $startsWith: byId('stream-filter').value.trim() } });
   const detail = byId('detail-filter').value.trim();
@@ -140,6 +144,11 @@ export function readFilters() {
   if (from) conditions.push({ timestamp: { $gte: from } });
   if (to) conditions.push({ timestamp: { $lt: to } });
   return conditions.length ? { $and: conditions } : null;
+}
+
+// Sessions whose identity or name has a text in it; null where there is none to look for.
+export function textCondition(text) {
+  return text ? { $or: [{ identity: { $contains: text } }, { identifier: { $contains: text } }] } : null;
 }
 
 // The beginning of a day, or of one that is later, in the zone of the person who looks.

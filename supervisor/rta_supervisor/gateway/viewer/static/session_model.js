@@ -33,12 +33,16 @@ export class SessionModel {
     this.first = 0;
     this.connection = { state: 'waiting', at: Date.now() };
     this.lag = new Lag();
+    // When the gateway last gave the present state of the session; and, where it can't any more, why and since when.
+    this.currentAt = Date.now();
+    this.silence = null;
     this.isStopped = false;
     this.seenChannels = new Set();
     this.names = null;
     this.watched = '';
-    // Whether nothing is kept of the beginning of the session.
+    // Whether nothing is kept of the beginning of the session, or of all of it.
     this.isTrimmed = false;
+    this.isGone = false;
     this.load();
   }
 
@@ -109,6 +113,7 @@ export class SessionModel {
     const end = startTime + Math.max(BEGINNING_MIN_NS, (endTime - startTime) * BEGINNING_SHARE);
     try {
       this.isTrimmed = !(await api.hasData(this.identity, startTime, end));
+      this.isGone = this.isTrimmed && !this.isLive && !(await api.hasData(this.identity, startTime, endTime));
     } catch { /* nothing is known about it, and nothing is said */ }
     if (!this.isStopped) this.listener.onLoaded();
   }
@@ -119,12 +124,23 @@ export class SessionModel {
     try {
       const { timeRange } = await api.getSession(this.identity, LOOK_ANSWER_MS);
       if (timeRange) this.lag.hear(this.offset(timeRange.endTime), performance.now());
-      this.silentSince = null;
+      this.noteCurrent();
       if (this.lag.at(performance.now()) > REVIVE_MS) this.post({ kind: 'revive' });
     } catch (problem) {
-      if (!problem.status) this.silentSince ??= Date.now();
+      this.noteSilence(problem);
     }
     if (!this.isStopped && this.isLive) this.timer = setTimeout(() => this.look(), LOOK_MS);
+  }
+
+  noteCurrent() {
+    this.currentAt = Date.now();
+    this.silence = null;
+  }
+
+  // The gateway does not answer, or Redis behind it; unless data still comes.
+  noteSilence({ status, message }) {
+    const isOutage = !status || status >= 500;
+    if (isOutage && Date.now() - this.currentAt >= LOOK_MS) this.silence ??= { since: this.currentAt, text: message };
   }
 
   receiveRange(start, end) {
@@ -180,7 +196,10 @@ export class SessionModel {
   // A message of the worker that is about this session.
   receive(message) {
     if (message.kind === 'session') this.receiveJson(message.json);
-    else if (message.kind === 'range') this.receiveRange(message.start, message.end);
+    else if (message.kind === 'range') {
+      this.noteCurrent();
+      this.receiveRange(message.start, message.end);
+    }
     else if (message.kind === 'connection') this.receiveConnection(message);
     else if (message.kind === 'drawn') this.receiveDrawing(message);
     else if (message.kind === 'loaded') this.listener.onLoaded();

@@ -4,12 +4,13 @@ import * as address from './address.js';
 import { ChannelTree } from './channel_tree.js';
 import { byId, setText } from './dom.js';
 import { Layouts } from './layouts.js';
+import { OtherSession } from './other_session.js';
 import { RIGHT } from './pane.js';
 import { Panes } from './panes.js';
 import { Picture } from './picture.js';
 import { PlotActions } from './plot_actions.js';
 import { PlotInput } from './plot_input.js';
-import { savePicture, saveSamples } from './saving.js';
+import { Saving } from './saving.js';
 import { SessionModel } from './session_model.js';
 import { TimeControls } from './time_controls.js';
 import { NS_PER_S, ViewRange } from './view_range.js';
@@ -33,13 +34,16 @@ export class SessionView {
     this.controls = new TimeControls(this);
     this.layouts = new Layouts(() => this.layout(), (layout) => this.applyLayout(layout));
     this.input = new PlotInput(byId('panes'), this.actions);
-    byId('export').addEventListener('change', () => this.save());
-    byId('other').addEventListener('change', () => this.compare(byId('other').value.trim() || null));
-    byId('alignment').addEventListener('change', () => this.changed());
+    this.saving = new Saving(this);
+    this.otherSession = new OtherSession(this);
   }
 
   get model() {
     return this.models[MAIN];
+  }
+
+  get other() {
+    return this.models[OTHER];
   }
 
   get base() {
@@ -64,7 +68,7 @@ export class SessionView {
   open(view) {
     this.close();
     this.wanted = view;
-    this.refusal = null;
+    this.saving.refusal = null;
     this.range = new ViewRange(view.spanS ?? 60);
     this.hasChannels = view.panes.length > 0;
     this.panes.set(view.panes);
@@ -86,7 +90,7 @@ export class SessionView {
     if ((this.models[OTHER]?.identity ?? null) === identity) return;
     this.models[OTHER]?.stop();
     this.picture.drawings[OTHER] = null;
-    this.models[OTHER] = identity ? new SessionModel(identity, this.worker, new OtherListener(this)) : null;
+    this.models[OTHER] = identity ? new SessionModel(identity, this.worker, this.otherSession) : null;
     if (identity) byId('compare').open = true;
     setText(byId('other-note'), '');
     this.changed();
@@ -110,7 +114,7 @@ export class SessionView {
   onRange(first, last) {
     this.range.grow(first, last, performance.now());
     if (this.wanted && (this.model.isDescribed || this.model.document)) this.applyView();
-    this.picture.isDirty = true;
+    if (!this.picture.isMoving) this.picture.isDirty = true;
   }
 
   // Puts the range of the address in force, once the session's times are known.
@@ -127,7 +131,7 @@ export class SessionView {
   }
 
   onDrawn(message) {
-    if (message.edge > -Infinity) this.range.grow(Infinity, message.edge, performance.now());
+    if (message.edge > -Infinity) this.range.grow(message.edge, message.edge, performance.now());
     this.picture.receive(message, MAIN);
   }
 
@@ -192,7 +196,8 @@ export class SessionView {
   }
 
   view() {
-    const isFixed = this.range.mode === 'fixed';
+    // A replay is brought back where it was.
+    const isFixed = this.range.mode !== 'live';
     const [start, end] = this.range.at(performance.now(), false);
     const ns = (time) => String(this.base + BigInt(Math.round(time)));
     return {
@@ -215,62 +220,17 @@ export class SessionView {
     this.changed();
   }
 
-  async save() {
-    const format = byId('export').value;
-    byId('export').value = '';
-    this.refusal = null;
-    try {
-      if (format === 'png') await savePicture(this.model.identity, this.panes.panes.map((pane) => pane.canvas), this.panes.styles.ground);
-      else if (format) {
-        const { start, end } = this.picture.shown;
-        const ns = (time) => String(this.base + BigInt(Math.round(time)));
-        const channels = this.panes.chosen.map((id) => this.model.configuration.channel(id));
-        await saveSamples(this.model.identity, channels, ns(start), ns(end), format);
-      }
-    } catch (problem) {
-      this.refusal = `It could not be saved: ${problem.message}`;
-      this.picture.repaint();
-    }
-  }
-
   // What is to be said below the plots.
   get note() {
-    return this.refusal ?? (this.model.isTrimmed ? 'Nothing is kept of the beginning of this session: it was trimmed, or never recorded.' : '');
+    if (this.saving.refusal) return this.saving.refusal;
+    if (!this.range.hasData) return this.model.isLive ? 'There is no data yet.' : 'No data of this session is known.';
+    if (!this.panes.chosen.length) return 'Choose a channel to see it.';
+    if (this.model.isGone) return 'Nothing is kept of this session: it was trimmed, and is in no archive.';
+    return this.model.isTrimmed ? 'Nothing is kept of the beginning of this session: it was trimmed, or never recorded.' : '';
   }
 
   restyle() {
     this.panes.restyle();
     this.picture.wake();
-  }
-}
-
-// Listens to the session that is shown beside the main one.
-class OtherListener {
-  constructor(view) {
-    this.view = view;
-  }
-
-  onChange() {
-    const session = this.view.models[OTHER]?.document;
-    if (!session) return;
-    setText(byId('other-note'), `${session.identifier || session.identity} (${session.state}), dashed`);
-    this.view.picture.wake();
-  }
-
-  onRange() {
-    this.view.picture.wake();
-  }
-
-  onDrawn(message) {
-    this.view.picture.receive(message, OTHER);
-  }
-
-  onLoaded() {
-    this.view.picture.wake();
-  }
-
-  onProblem(sentence) {
-    if (sentence) setText(byId('other-note'), sentence);
-    else this.onChange();
   }
 }

@@ -44,11 +44,19 @@ export class TileCache {
   put(channel, level, number, { envelope, until, isWhole }) {
     const key = this.key(channel, level, number);
     this.tiles.delete(key);
-    this.tiles.set(key, { envelope, until, isWhole: isWhole || envelope.count === 0 });
+    this.tiles.set(key, { channel, start: number * tileSpan(level), envelope, until, isWhole: isWhole || envelope.count === 0 });
     for (const oldest of this.tiles.keys()) {
       if (this.tiles.size <= TILES_MAX) break;
       this.tiles.delete(oldest);
     }
+  }
+
+  // Samples of a channel from one time to another have come late: tiles of these times are complete only up to there.
+  // Gives back whether there are any.
+  expire(channel, first, last) {
+    const tiles = [...this.tiles.values()].filter((tile) => tile.channel === channel && tile.start <= last && tile.until > first);
+    for (const tile of tiles) tile.until = Math.max(tile.start, first);
+    return tiles.length > 0;
   }
 
   // The tiles that a range needs and that are not there for a channel: never asked for, or before the session had grown
@@ -61,8 +69,10 @@ export class TileCache {
     for (let number = Math.floor(start / span); number <= last; number++) {
       const tile = this.tile(channel, level, number);
       const needed = Math.min((number + 1) * span, known, liveFrom);
-      const hasFew = Boolean(tile) && tile.envelope.count <= TILE_STEPS;
-      if (!tile || tile.until < needed || (hasFew && !tile.isWhole)) missing.push({ number, isWhole: hasFew });
+      // How many samples there are now is not known of a tile that is not complete.
+      const isComplete = Boolean(tile) && tile.until >= needed;
+      const isWhole = isComplete && tile.envelope.count <= TILE_STEPS;
+      if (!isComplete || (isWhole && !tile.isWhole)) missing.push({ number, isWhole });
     }
     return missing;
   }

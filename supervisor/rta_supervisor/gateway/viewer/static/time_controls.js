@@ -1,10 +1,8 @@
 // The buttons above and the scrubber below the plots: live, length, zoom, replay, position.
 
-import { clockText } from './axes.js';
+import { clockText, DAY_NS } from './axes.js';
 import { byId, setText } from './dom.js';
 import { NS_PER_S } from './view_range.js';
-
-const DAY_NS = 86400e9;
 
 export class TimeControls {
   constructor(view) {
@@ -40,11 +38,12 @@ export class TimeControls {
 
   toggleReplay() {
     const { view } = this;
+    if (!view.range.hasData) return;
     if (view.range.mode === 'replay') view.range.pause(performance.now(), false);
     else {
       const length = view.range.last - view.range.first;
-      if (view.range.span > length / 2) view.range.span = Math.max(length / 10, NS_PER_S);
       view.range.replay(Number(byId('speed').value), performance.now());
+      if (view.range.span > length / 2) view.range.span = Math.max(length / 10, NS_PER_S);
     }
     view.changed();
   }
@@ -85,7 +84,9 @@ export class TimeControls {
     byId('follow').hidden = !isLive;
     byId('follow').setAttribute('aria-pressed', String(range.mode === 'live'));
     setText(byId('follow'), range.mode === 'live' ? 'Live' : 'Go live');
+    byId('follow').title = range.mode === 'live' ? 'Pause (Space)' : 'Go to the end, and on with it (Space)';
     byId('replay-controls').hidden = isLive;
+    byId('replay').disabled = !range.hasData;
     byId('replay').setAttribute('aria-pressed', String(range.mode === 'replay'));
     setText(byId('replay'), range.mode === 'replay' ? 'Pause' : 'Replay');
     this.showSpan(range);

@@ -1,6 +1,7 @@
 // The table of chosen channels: the value at the cursor, and lowest, highest and mean of what is visible.
 
 import { byId, createElement, Rows, setText } from './dom.js';
+import { highest, lowest } from './extremes.js';
 
 export class ValuesTable {
   // `onRemove(channel)` takes a channel out of its pane.
@@ -37,8 +38,8 @@ function updateRow(row, line) {
   setText(value, line.value);
   setText(unit, line.unit);
   setText(row.ownUnit, line.unit ? ` ${line.unit}` : '');
-  setText(low, show(line, minimum(line.lows)));
-  setText(high, show(line, maximum(line.highs)));
+  setText(low, show(line, lowest(line.lows)));
+  setText(high, show(line, highest(line.highs)));
   setText(mean, line.count && !line.text ? show(line, line.mean) : '–');
   setText(row.number, String(line.pane + 1));
   row.remove.hidden = line.isOther;
@@ -71,16 +72,4 @@ function lastAt(times, time) {
 function show(line, value) {
   if (value == null || !Number.isFinite(value)) return '–';
   return line.text ? line.text(value) : line.format(value);
-}
-
-function minimum(values) {
-  let lowest = Infinity;
-  for (const value of values) if (value < lowest) lowest = value;
-  return lowest;
-}
-
-function maximum(values) {
-  let highest = -Infinity;
-  for (const value of values) if (value > highest) highest = value;
-  return highest;
 }

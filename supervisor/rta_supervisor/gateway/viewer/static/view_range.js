@@ -57,6 +57,7 @@ export class ViewRange {
   }
 
   whole() {
+    if (!this.hasData) return;
     const length = Math.max(this.last - this.first, NS_PER_S);
     this.fix(this.first - length * WHOLE_MARGIN, this.first + length * (1 + WHOLE_MARGIN));
   }
@@ -94,6 +95,7 @@ export class ViewRange {
 
   // Begins a replay where the picture ends now; from the session's beginning if that is its end.
   replay(speed, nowMs) {
+    if (!this.hasData) return;
     const [, end] = this.at(nowMs, false);
     const from = end >= this.last || end < this.first ? this.first : end;
     this.mode = 'replay';

@@ -26,9 +26,11 @@ function setConnection(state, text) {
   setText(byId('link-text'), text);
 }
 
-function showBanner(text) {
+// `age` changes every second: it stands beside the alert, so that a screen reader does not read that out again each time.
+function showBanner(text, age = '') {
   byId('banner').hidden = !text;
-  setText(byId('banner'), text ?? '');
+  setText(byId('alert'), text ?? '');
+  setText(byId('alert-age'), age && ` ${age}`);
 }
 
 // What is true about the session that is shown: its name, its connection, and how old the picture is.
@@ -43,22 +45,22 @@ function showStatus({ model }) {
   }
   const behindMs = model.isLive ? model.lag.at(performance.now()) : 0;
   setConnection(...connectionOf(model, behindMs));
-  showBanner(trouble(model, behindMs));
+  showBanner(...trouble(model, behindMs));
 }
 
-function connectionOf({ connection, silentSince }, behindMs) {
+function connectionOf({ connection, silence }, behindMs) {
   if (connection.state !== 'live') return [connection.state, CONNECTION_TEXTS[connection.state]];
-  if (silentSince) return ['lost', 'no answer'];
+  if (silence) return ['lost', 'no answer'];
   return behindMs > BEHIND_MS ? ['waiting', `${format.age(behindMs)} behind`] : ['live', CONNECTION_TEXTS.live];
 }
 
-// What is wrong, the gravest first; null where nothing is.
-function trouble({ document: session, connection, configuration, silentSince }, behindMs) {
-  if (STALE_STATES.has(connection.state) && session) return `The connection is lost. ${pictureAge(connection.at)} Trying again.${connection.detail ? ` ${connection.detail}` : ''}`;
-  if (silentSince && connection.state === 'live') return `The gateway does not answer. ${pictureAge(silentSince)} Trying again.`;
-  if (problem) return problem;
-  if (behindMs > BEHIND_MS) return `The picture is ${format.age(behindMs)} behind: data comes faster than this browser or its network takes it.`;
-  return connection.detail || configuration.problem || null;
+// What is wrong, the gravest first, and how old the picture is by that; null where nothing is.
+function trouble({ document: session, connection, configuration, silence }, behindMs) {
+  if (STALE_STATES.has(connection.state) && session) return [`The connection is lost. Trying again.${connection.detail ? ` ${connection.detail}` : ''}`, pictureAge(connection.at)];
+  if (silence && connection.state === 'live') return [silence.text, pictureAge(silence.since)];
+  if (problem) return [problem];
+  if (behindMs > BEHIND_MS) return ['Data comes faster than this browser or its network takes it.', `The picture is ${format.age(behindMs)} behind.`];
+  return [connection.detail || configuration.problem || null];
 }
 
 const pictureAge = (sinceMs) => `What you see is ${format.age(Date.now() - sinceMs)} old.`;
@@ -72,7 +74,13 @@ function showJson(session) {
   setText(byId('session-json'), json);
 }
 
+// A person who came by a link of the page goes on at the title of what it shows now.
 function route() {
+  show();
+  byId('title').focus();
+}
+
+function show() {
   const wanted = address.parse(location.hash);
   problem = null;
   document.body.dataset.view = wanted ? 'session' : 'sessions';
@@ -96,9 +104,14 @@ document.addEventListener('keydown', (event) => {
   event.preventDefault();
   byId(document.body.dataset.view === 'session' ? 'channel-search' : 'search').focus();
 });
+// The fragment of the address is the view: this link moves the focus only.
+document.querySelector('.skip').addEventListener('click', (event) => {
+  event.preventDefault();
+  byId('main').focus();
+});
 addEventListener('hashchange', route);
 setInterval(() => view.model && showStatus(view), 1000);
 setUpTheme(() => view.restyle());
-route();
+show();
 // For tests and the curious: what the page knows, not what its pixels show.
 globalThis.viewer = view;

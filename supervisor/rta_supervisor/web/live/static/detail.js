@@ -3,6 +3,7 @@
 import { byId, createElement, setData, Rows, setText } from './dom.js';
 import * as format from './format.js';
 import { isLive } from './store.js';
+import { viewerAddress } from './viewer_address.js';
 
 export class Detail {
   constructor() {
@@ -93,12 +94,11 @@ export class Detail {
       viewer = await (await fetch('ui/viewer')).json();
     } catch { /* the page says by itself that the supervisor does not answer */ }
     if (identity === null || identity !== this.identity) return;
-    const host = location.hostname.includes(':') ? `[${location.hostname}]` : location.hostname;
-    const base = viewer.url ?? (viewer.port ? `${viewer.scheme}://${host}:${viewer.port}/` : null);
+    const { base, note } = viewerAddress(viewer, location.hostname);
     const link = byId('viewer-link');
     link.hidden = !base;
     if (base) link.href = `${base}#${new URLSearchParams({ session: identity })}`;
-    setText(byId('viewer-note'), base ? '' : 'No gateway runs on this host. Start one with: rta-supervisor gateway, or set http.viewer_url.');
+    setText(byId('viewer-note'), note);
   }
 
   showDays(days) {

@@ -47,14 +47,19 @@ class StreamIndex:
         self._size_bytes: int | None = 0
 
     async def forget_trimmed(self, entries: SessionEntries) -> None:
-        """Leave out blocks whose entries are gone from the stream."""
-        if not self.blocks:
+        """Leave out blocks whose entries are gone from the stream. Where that is all of them, the stream may have been
+        removed and made again, with a session of the same number: it is looked for behind them, or from the start."""
+        if self.position == self.after:
             return
-        first_id = await entries.first_id()
+        first_id, last_id = await entries.bounds()
+        if entry_ids.is_after(self.position, last_id):
+            self.restore([], self.after, is_complete=False)
+            return
         kept = 0
         while kept < len(self.blocks) and entry_ids.is_after(first_id, self.blocks[kept].until):
             kept += 1
         del self.blocks[:kept]
+        self.is_complete = self.is_complete and bool(self.blocks)
         self._size_bytes = None
         if self.blocks and entry_ids.is_after(first_id, self.blocks[0].first):
             self.blocks[0] = msgspec.structs.replace(self.blocks[0], cells=None)

@@ -20,8 +20,8 @@ from rta_wire.control.totals import Totals
 from rta_writers.connection.pipeline import Pipeline
 from rta_writers.control import session_resolver
 from rta_writers.options.target import Target
-from rta_writers.write import appender as write_appender
-from rta_writers.write import exactly_once
+from rta_writers.write.delivery import appender as write_appender
+from rta_writers.write.delivery import exactly_once
 from rta_writers.write.task_result import StagedAttempt
 
 BURSTS_PER_MOVE: Final = 32

@@ -6,8 +6,9 @@ import pytest
 
 from rta_wire.control.totals import EVERY_ROW, Mark, Totals
 from rta_writers.control.session_resolver import GATE_OPEN
-from rta_writers.write import appender, fingerprint
-from rta_writers.write.exactly_once import (
+from rta_writers.write import fingerprint
+from rta_writers.write.delivery import appender
+from rta_writers.write.delivery.append_state import (
     TRANSITIONS,
     AppendEvent,
     AppendState,
@@ -73,6 +74,14 @@ def test_replies_are_read_as_of_an_epoch() -> None:
     assert WatchedUnit.from_replies(replies, EPOCH - 1) == WatchedUnit(b"open", mark, EVERY_ROW, None)
     assert WatchedUnit.from_replies(replies, EPOCH + 1) == WatchedUnit(b"open", mark, 0, None)
     assert WatchedUnit.from_replies([b"OK", None, None, None], EPOCH) == WatchedUnit(None, Mark(), 0, None)
+
+
+@pytest.mark.parametrize("stored", [77, None])
+def test_a_unit_has_the_texts_that_it_is_read_from(stored: int | None) -> None:
+    """With and without a fingerprint; the mark of no rows at all is read as that."""
+    for mark in (Mark(EPOCH, 8, Totals(2, 8, 9, 9, 1, 5)), Mark()):
+        unit = WatchedUnit(b"open", mark, mark.rows_done(mark.epoch), stored)
+        assert WatchedUnit.from_replies([b"OK", b"open", *unit.texts()], mark.epoch) == unit
 
 
 def test_a_lost_connection_forgets_everything() -> None:

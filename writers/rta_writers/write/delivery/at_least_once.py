@@ -8,7 +8,7 @@ from rta_wire.control.totals import Mark, Totals
 from rta_writers.connection.pipeline import Command
 from rta_writers.control import session_resolver
 from rta_writers.options.target import Target
-from rta_writers.write import appender
+from rta_writers.write.delivery import appender
 
 
 class AtLeastOnceAppender(appender.Appender):

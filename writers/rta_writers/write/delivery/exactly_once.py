@@ -8,96 +8,34 @@ fingerprint of the rows that are there: an attempt whose rows have another one i
 other rows that does not find.
 """
 
-import enum
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final
 
 import redis
+import redis.exceptions
 
 from rta_wire import errors, keys, name_checks
 from rta_wire.codec.burst import Burst
 from rta_wire.control.totals import EVERY_ROW, Mark, Totals
-from rta_writers.connection.pipeline import Command, pack
+from rta_writers.connection.pipeline import Command, CommandTemplate, pack
 from rta_writers.control import session_resolver
 from rta_writers.options.target import Target
-from rta_writers.write import appender, fingerprint, lost_rows
+from rta_writers.write import fingerprint, lost_rows
+from rta_writers.write.delivery import appender
+from rta_writers.write.delivery.append_state import (
+    TRANSITIONS,
+    AppendEvent,
+    AppendState,
+    GroupDecision,
+    WatchedUnit,
+    decide,
+)
 
 MULTI: Final = pack("MULTI")
 EXEC: Final = pack("EXEC")
 NO_MARK: Final = Mark()
 RENEW_MARKS_S: Final = 3600.0
-
-
-class AppendState(enum.Enum):
-    """What an appender knows of the mark of its unit."""
-
-    UNREAD = "the mark has to be read"
-    WATCHED = "the mark is known, and the keys are watched from the moment that it was read"
-    SENT = "a transaction and the next read of the mark are under way"
-
-
-class AppendEvent(enum.Enum):
-    """What changes the state of an appender."""
-
-    MARK_READ = "the keys were watched and the mark was read"
-    TRANSACTION_SENT = "a transaction is sent, and the next read of the mark behind it"
-    REPLIES_READ = "the replies to both were read, whether the transaction took place or not"
-    CONNECTION_CLOSED = "the connection is closed: only the mark can say what became of a transaction"
-
-
-TRANSITIONS: Final[dict[tuple[AppendState, AppendEvent], AppendState]] = {
-    (AppendState.UNREAD, AppendEvent.MARK_READ): AppendState.WATCHED,
-    (AppendState.WATCHED, AppendEvent.TRANSACTION_SENT): AppendState.SENT,
-    (AppendState.SENT, AppendEvent.REPLIES_READ): AppendState.WATCHED,
-    (AppendState.UNREAD, AppendEvent.CONNECTION_CLOSED): AppendState.UNREAD,
-    (AppendState.WATCHED, AppendEvent.CONNECTION_CLOSED): AppendState.UNREAD,
-    (AppendState.SENT, AppendEvent.CONNECTION_CLOSED): AppendState.UNREAD,
-}
-
-
-class GroupDecision(enum.Enum):
-    """What is done with a group of rows once the mark is known."""
-
-    FINISH = "all of its rows are in the stream"
-    SEND = "its rows are missing, or the last ones are"
-    REFUSE_CHANGED = "other rows are in the stream in their place"
-    REFUSE_CLOSED = "the session takes no bursts"
-    REFUSE_GAP = "rows before it are missing"
-
-
-class WatchedUnit(NamedTuple):
-    """What Redis says of a unit."""
-
-    gate: bytes | None
-    mark: Mark
-    rows: int
-    """Rows of the epoch that are in the stream."""
-    fingerprint: int | None
-    """The fingerprint of these rows, None where it is unknown."""
-
-    @classmethod
-    def from_replies(cls, replies: Sequence[Any], epoch: int) -> Self:
-        """From the replies to the commands that watch a unit."""
-        _, gate, raw_mark, raw_fence = replies
-        mark = Mark() if raw_mark is None else Mark.from_text(raw_mark.decode())
-        fence = (raw_fence or b"").split()
-        stored = int(fence[2]) if len(fence) > 2 and int(fence[0]) == epoch else None
-        return cls(gate, mark, mark.rows_done(epoch), stored)
-
-
-def decide(unit: WatchedUnit, group: appender.RowGroup, first_row: int, fingerprint_before: int) -> GroupDecision:
-    """What to do with a group that begins at `first_row` of the epoch, after rows with `fingerprint_before`."""
-    written = unit.rows - first_row
-    if unit.fingerprint is not None and 0 < written <= group.rows:
-        own_fingerprint = (fingerprint_before + group.fingerprint_rows(written)) & fingerprint.BITS
-        if own_fingerprint != unit.fingerprint:
-            return GroupDecision.REFUSE_CHANGED
-    if written >= group.rows:
-        return GroupDecision.FINISH
-    if unit.gate != session_resolver.GATE_OPEN:
-        return GroupDecision.REFUSE_CLOSED
-    return GroupDecision.SEND if written >= 0 else GroupDecision.REFUSE_GAP
 
 
 class ExactlyOnceAppender(appender.Appender):
@@ -117,7 +55,15 @@ class ExactlyOnceAppender(appender.Appender):
         self._sent_after_row = 0
         self._sent_totals = Totals()
         self._sent_commands = 0
+        self._sent_unit = self._unit_before = WatchedUnit(None, NO_MARK, 0, None)
+        """The unit as the transaction under way leaves it, and as it was before."""
+        self._sent_texts: tuple[bytes, bytes] = (b"", b"")
+        """Mark and fence as the transaction under way sets them."""
         self._fence = target.keys.fence(target.stream, target.stream_session_id, unit)
+        fields = (keys.ENTRY_ID, target.stream_session_id, keys.ENTRY_DATA)
+        self._add_entry = CommandTemplate("XADD", self._stream, "*", *fields, None)
+        self._set_mark = CommandTemplate("HSET", self._marks, unit, None)
+        self._set_fence = CommandTemplate("SET", self._fence, None, "EX", appender.MARK_TTL_S)
         self._watch_commands: list[Command] = [
             pack("WATCH", self._gate, self._fence),
             pack("GET", self._gate),
@@ -207,7 +153,10 @@ class ExactlyOnceAppender(appender.Appender):
         for burst in bursts:
             totals = totals.with_burst(burst)
         mark = Mark(self._epoch, self.rows_done + group.rows, unit.mark.totals.sum_of(totals))
-        commands = list(self._transaction(bursts, mark, has_no_mark=unit.mark == NO_MARK))
+        after = (self._fingerprint + self._group_fingerprint) & fingerprint.BITS
+        self._sent_unit, self._unit_before = WatchedUnit(None, mark, mark.rows, after), unit
+        self._sent_texts = self._sent_unit.texts()
+        commands = list(self._transaction(bursts, has_no_mark=unit.mark == NO_MARK))
         self._sent_after_row, self._sent_totals, self._sent_commands = skipped, totals, len(commands)
         # Before it is sent: from then on only the mark says whether it took place, and it has to be read again.
         self._change_state(AppendEvent.TRANSACTION_SENT)
@@ -216,12 +165,34 @@ class ExactlyOnceAppender(appender.Appender):
     def _receive(self) -> None:
         """Read the replies to what was sent. The group is finished where the transaction took place."""
         replies = self._pipeline.receive(self._sent_commands + len(self._watch_commands))
-        self._take_watched(AppendEvent.REPLIES_READ, replies[self._sent_commands :])
-        if replies[self._sent_commands - 1] is None:
+        _, gate, *texts = watched = replies[self._sent_commands :]
+        results = replies[self._sent_commands - 1]
+        self._check_results(results or ())
+        if tuple(texts) == self._sent_texts:
+            # As it was set: what the texts say is known.
+            self._know_unit(AppendEvent.REPLIES_READ, self._sent_unit._replace(gate=gate))
+        else:
+            self._take_watched(AppendEvent.REPLIES_READ, watched)
+        if results is None:
             self.aborted_transactions += 1
             return
         self.written = self.written.sum_of(self._sent_totals)
         self._finish_group(duplicate_rows=self._sent_after_row)
+
+    def _check_results(self, results: Sequence[Any]) -> None:
+        """Raise where a command of the transaction failed: Redis has executed the others all the same.
+
+        Where no burst is in the stream, the mark is set back first, or a retry would take the rows for written.
+        """
+        failures = [result for result in results if isinstance(result, redis.exceptions.RedisError)]
+        if not failures:
+            return
+        bursts = results[: self._sent_totals.bursts]
+        if all(isinstance(result, redis.exceptions.RedisError) for result in bursts):
+            mark, fence = self._unit_before.texts()
+            # The keys are watched: it does nothing where another attempt has gone on from this mark.
+            self._pipeline.try_execute([MULTI, self._set_mark.pack(mark), self._set_fence.pack(fence), EXEC])
+        raise failures[0]
 
     def _finish_group(self, *, duplicate_rows: int) -> None:
         assert self._group is not None
@@ -232,7 +203,9 @@ class ExactlyOnceAppender(appender.Appender):
         self._group = self._group_bursts = None
 
     def _take_watched(self, event: AppendEvent, replies: Sequence[Any]) -> None:
-        unit = WatchedUnit.from_replies(replies, self._epoch)
+        self._know_unit(event, WatchedUnit.from_replies(replies, self._epoch))
+
+    def _know_unit(self, event: AppendEvent, unit: WatchedUnit) -> None:
         self._change_state(event, unit)
         self._known_totals = unit.mark.totals
 
@@ -259,19 +232,18 @@ class ExactlyOnceAppender(appender.Appender):
     def _changed_error(self, how: str) -> errors.RowsChanged:
         return errors.RowsChanged(unit=self._unit, identity=self._target.identity, epoch=self._epoch, how=how)
 
-    def _transaction(self, bursts: Sequence[Burst], mark: Mark, *, has_no_mark: bool) -> Iterator[Command]:
-        after = (self._fingerprint + self._group_fingerprint) & fingerprint.BITS
+    def _transaction(self, bursts: Sequence[Burst], *, has_no_mark: bool) -> Iterator[Command]:
+        mark, fence = self._sent_texts
         yield MULTI
         for burst in bursts:
-            fields = (keys.ENTRY_ID, self._target.stream_session_id, keys.ENTRY_DATA, burst.data)
-            yield ("XADD", self._stream, "*", *fields)
-        yield ("HSET", self._marks, self._unit, mark.text())
+            yield self._add_entry.pack(burst.data)
+        yield self._set_mark.pack(mark)
         now_s = time.monotonic()
         if has_no_mark or now_s - self._marks_kept_s >= RENEW_MARKS_S:
             # Seldom: the marks live for days. Where the unit has none they may have to be made.
             yield ("EXPIRE", self._marks, appender.MARK_TTL_S)
             self._marks_kept_s = now_s
-        yield ("SET", self._fence, f"{mark.epoch} {mark.rows} {after}", "EX", appender.MARK_TTL_S)
+        yield self._set_fence.pack(fence)
         yield EXEC
 
     def close(self) -> None:
