@@ -103,7 +103,8 @@ class StreamHub:
 
     async def _read(self) -> bool:
         """Wait for entries and pass them on. False where none came, more wait than were asked for, or this process was
-        held up: the stream may have been made again, or trimmed up to behind what was read, and XREAD does not tell."""
+        held up: the stream may have been made again, or trimmed up to behind what was read, and XREAD does not tell.
+        What came late is not passed on: a position behind it would hide what was trimmed before it."""
         began_s = anyio.current_time()
         if began_s - self._known_s > BUSY_S:
             return False
@@ -114,9 +115,12 @@ class StreamHub:
         self._known_s = anyio.current_time()
         if not reply:
             return False
-        [(_, entries)] = reply
-        self._publish([(raw_id.decode(), fields) for raw_id, fields in entries])
-        return len(entries) < READ_ENTRIES and not self._is_late(entries[0][0].decode())
+        entries = [(raw_id.decode(), fields) for raw_id, fields in reply[0][1]]
+        if self._is_late(entries[0][0]):
+            # Held up before the command was sent: what was trimmed meanwhile is before these, and they are read again.
+            return False
+        self._publish(entries)
+        return len(entries) < READ_ENTRIES
 
     def _is_late(self, entry_id: str) -> bool:
         """Whether an entry was added some time before it was read here, by the clocks of both. A clock here that is

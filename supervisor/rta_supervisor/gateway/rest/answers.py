@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import traceback
 import zlib
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
@@ -48,14 +49,17 @@ class CutResponse(StreamingResponse):
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         piece = b""
         try:
-            # What the body holds is freed when its client is gone, and not when the garbage collector comes by: the
-            # traceback of a request that was cancelled keeps all variables until then.
             async with contextlib.aclosing(self._body):
                 async for piece in self._body:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except (*UNAVAILABLE_ERRORS, *UNREADABLE_ERRORS) as error:
             log.get().warning("gateway_answer_cut", error=str(error) or "it took too long")
+        except BaseException as error:
+            # The traceback of a request that was cancelled stays until the garbage collector comes by. What the body
+            # held is freed now.
+            traceback.clear_frames(error.__traceback__)
+            raise
         finally:
             piece = b""
 

@@ -361,8 +361,8 @@ def test_what_was_trimmed_in_a_short_pause_is_counted(client: redis.Redis, url: 
     with gateways.running(url) as gateway:
         viewer = PythonViewer(gateway, "s")
         viewer.subscribe(1)
-        viewer.read()
-        viewer.socket.ping().wait(5)
+        session.data([1], samples=1)
+        viewer.read_until(lambda: set(session.samples()) <= set(viewer.samples))
         missing = 0
         for bursts in (30, 300):
             with held_up(gateway, SHORT_S):

@@ -25,8 +25,6 @@ PIECE_BYTES: Final = 256 * 1024
 ROWS_AT_ONCE: Final = 32_768
 """Rows that are encoded and sent at a time: up to 3 MB."""
 
-_NO_SAMPLES: Final[tuple[I64, Array]] = np.empty(0, np.int64), np.empty(0)
-
 T = TypeVar("T")
 
 Samples = AsyncGenerator[ChannelParts, None]
@@ -89,20 +87,15 @@ async def sample_rows_body(
         first, last = np.searchsorted(times, bounds_ns[0]), np.searchsorted(times, bounds_ns[1], "right")
         return times[first:last], values[first:last]
 
-    times, values = _NO_SAMPLES
     async with contextlib.aclosing(steps):
-        try:
-            async for parts in steps:
-                for channel in sorted(parts):
-                    times, values = await _in_thread(lambda: cut(parts, channel))  # noqa: B023 - used at once
-                    for first in range(0, len(times), ROWS_AT_ONCE):
-                        part = slice(first, first + ROWS_AT_ONCE)
-                        yield await _in_thread(
-                            lambda: form.rows(rows.samples(channel, times[part], values[part], sample_type))  # noqa: B023
-                        )
-        finally:
-            # Else the traceback of a request that was cancelled keeps them until the garbage collector comes by.
-            times, values = _NO_SAMPLES
+        async for parts in steps:
+            for channel in sorted(parts):
+                times, values = await _in_thread(lambda: cut(parts, channel))  # noqa: B023 - used at once
+                for first in range(0, len(times), ROWS_AT_ONCE):
+                    part = slice(first, first + ROWS_AT_ONCE)
+                    yield await _in_thread(
+                        lambda: form.rows(rows.samples(channel, times[part], values[part], sample_type))  # noqa: B023
+                    )
     yield form.tail()
 
 

@@ -84,29 +84,22 @@ async def _read_steps(
     kept_samples: float,
 ) -> AsyncGenerator[ChannelParts, None]:
     kept: dict[int, list[SampleColumns]] = {}
-    parts: ChannelParts = {}
-    columns: list[SampleColumns] | None = None
-    try:
-        for step, following in zip(steps, [*steps[1:], None], strict=False):
-            for number in range(step.passes):
-                parts = {}
-                chosen = _PassSelection(selection, number, step.passes)
-                for index in step.blocks:
-                    columns = kept.get(index)
-                    if columns is None:
-                        columns = await read(blocks[index])
-                        if _is_kept(blocks, kept, index, following, kept_samples):
-                            kept[index] = columns
-                    take = functools.partial(_take, parts, columns, chosen, step)
-                    await anyio.to_thread.run_sync(take, limiter=decode_limiter)
-                if parts:
-                    yield parts
-            needed = set() if following is None else set(following.blocks)
-            kept = {index: columns for index, columns in kept.items() if index in needed}
-    finally:
-        # Else the traceback of a request that was cancelled keeps them until the garbage collector comes by.
-        for held in (kept, parts, columns or []):
-            held.clear()
+    for step, following in zip(steps, [*steps[1:], None], strict=False):
+        for number in range(step.passes):
+            parts: ChannelParts = {}
+            chosen = _PassSelection(selection, number, step.passes)
+            for index in step.blocks:
+                columns = kept.get(index)
+                if columns is None:
+                    columns = await read(blocks[index])
+                    if _is_kept(blocks, kept, index, following, kept_samples):
+                        kept[index] = columns
+                take = functools.partial(_take, parts, columns, chosen, step)
+                await anyio.to_thread.run_sync(take, limiter=decode_limiter)
+            if parts:
+                yield parts
+        needed = set() if following is None else set(following.blocks)
+        kept = {index: columns for index, columns in kept.items() if index in needed}
 
 
 def _is_kept(
