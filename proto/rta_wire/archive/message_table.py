@@ -47,11 +47,12 @@ def build(fields: MessageFields, layouts: layout.Plan) -> MessageTable:
     """The table of messages, from the fields of those with samples."""
     widths = np.array([one.type.dtype.itemsize for one in layouts.layouts])
     lines: list[I64] = []
-    if fields.timestamped:
-        bursts, channels, starts, scales, _, buffers = zip(*fields.timestamped, strict=True)
-        ids = np.array(channels, np.uint32)
-        counts = np.array([len(buffer) for buffer in buffers], np.int64) // widths[layouts.codes(ids)]
-        lines.append(_lines(0, bursts, fields.timestamped_at, ids, starts, scales, counts, NO_ROW_SET))
+    if (stamped := fields.timestamped).bursts:
+        ids = np.array(stamped.channels, np.uint32)
+        counts = np.array([len(buffer) for buffer in stamped.buffers], np.int64) // widths[layouts.codes(ids)]
+        lines.append(
+            _lines(0, stamped.bursts, stamped.positions, ids, stamped.starts, stamped.scales, counts, NO_ROW_SET)
+        )
     if fields.periodic:
         bursts, channels, starts, intervals, claimed, _ = zip(*fields.periodic, strict=True)
         lines.append(_lines(1, bursts, fields.periodic_at, channels, starts, intervals, claimed, NO_ROW_SET))

@@ -31,11 +31,10 @@ class MessageFields:
     """
 
     def __init__(self) -> None:
-        self.timestamped_at: list[int] = []
         self.periodic_at: list[int] = []
         self.rows_at: list[int] = []
         self.events_at: list[int] = []
-        self.timestamped: list[tuple[int, int, int, int, bytes, bytes]] = []
+        self.timestamped = sample_columns.TimestampedFields()
         self.periodic: list[tuple[int, int, int, int, int, bytes]] = []
         self.rows: list[tuple[int, int, bytes, bytes]] = []
         self.events: list[tuple[int, bytes]] = []
@@ -47,14 +46,13 @@ class MessageFields:
         """Bytes that protobuf would write for all messages. Any other legal encoding of them is longer."""
         bodies = [np.array([len(data) for _, data in self.events + self.time_ranges], np.int64)]
         bodies.append(np.array([len(document.encode()) for document in self.session_json], np.int64))
-        if self.timestamped:
-            _, channels, starts, scales, deltas, buffers = zip(*self.timestamped, strict=True)
+        if self.timestamped.bursts:
             bodies.append(
-                field_sizes.varints(channels)
-                + field_sizes.fixed64s(starts)
-                + field_sizes.varints(scales)
-                + field_sizes.byte_strings(deltas)
-                + field_sizes.byte_strings(buffers)
+                field_sizes.varints(self.timestamped.channels)
+                + field_sizes.fixed64s(self.timestamped.starts)
+                + field_sizes.varints(self.timestamped.scales)
+                + field_sizes.byte_strings(self.timestamped.deltas)
+                + field_sizes.byte_strings(self.timestamped.buffers)
             )
         if self.periodic:
             _, channels, starts, intervals, counts, buffers = zip(*self.periodic, strict=True)
@@ -72,14 +70,18 @@ class MessageFields:
 
     def add(self, burst: int, items: Iterable[scan_pb2.Item]) -> None:
         """Adds the messages of a burst."""
+        fields = self.timestamped
         for position, item in enumerate(items):
             kind = item.WhichOneof("data")
             if kind == "timestamped_data":
                 message = item.timestamped_data
-                deltas, buffer = message.timestamp_deltas, message.buffer
-                scale = message.timestamp_deltas_scale
-                self.timestamped.append((burst, message.channel_id, message.start_timestamp, scale, deltas, buffer))
-                self.timestamped_at.append(position)
+                fields.bursts.append(burst)
+                fields.positions.append(position)
+                fields.channels.append(message.channel_id)
+                fields.starts.append(message.start_timestamp)
+                fields.scales.append(message.timestamp_deltas_scale)
+                fields.deltas.append(message.timestamp_deltas)
+                fields.buffers.append(message.buffer)
             else:
                 self._add_rare(burst, position, kind, item)
 
@@ -177,7 +179,7 @@ def _gather(bursts: Iterable[Iterable[scan_pb2.Item]], raw_bytes: int) -> Messag
 def _decode_samples(
     fields: MessageFields, labels: Sequence[str], layouts: layout.Plan
 ) -> Iterator[tuple[layout.Kind, layout.SampleType, sample_columns.SampleColumns]]:
-    if fields.timestamped:
+    if fields.timestamped.bursts:
         for sample_type, columns in sample_columns.decode_timestamped(fields.timestamped, labels, layouts):
             yield layout.Kind.TIMESTAMPED, sample_type, columns
     if fields.periodic:

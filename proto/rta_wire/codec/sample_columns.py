@@ -24,6 +24,21 @@ class NonCanonicalBurst(Exception):
     """A burst is not encoded the way protobuf writes it."""
 
 
+class TimestampedFields:
+    """Fields of timestamped messages of many bursts, by column."""
+
+    def __init__(self) -> None:
+        self.bursts: list[int] = []
+        """The index of the burst of each message."""
+        self.positions: list[int] = []
+        """The index of each message in its burst."""
+        self.channels: list[int] = []
+        self.starts: list[int] = []
+        self.scales: list[int] = []
+        self.deltas: list[bytes] = []
+        self.buffers: list[bytes] = []
+
+
 class SampleColumns(NamedTuple):
     """Samples of one type. Run `i` is the samples `offsets[i]` to `offsets[i + 1]`, all of `channels[i]`."""
 
@@ -36,19 +51,28 @@ class SampleColumns(NamedTuple):
         """The channel of each sample, which makes the long form with `times_ns` and `values`."""
         return np.repeat(self.channels, np.diff(self.offsets))
 
+    def grouped(self) -> "SampleColumns":
+        """The same samples with one run for each channel, channels ascending; those of each in the order in which they
+        came."""
+        if (self.channels[1:] > self.channels[:-1]).all():
+            return self
+        order = np.argsort(self.channels, kind="stable")
+        lens = np.diff(self.offsets)[order]
+        offsets = _offsets(lens)
+        index = np.repeat(self.offsets[:-1][order] - offsets[:-1], lens) + np.arange(offsets[-1])
+        channels = self.channels[order]
+        firsts = np.flatnonzero(np.r_[True, channels[1:] != channels[:-1]])
+        return SampleColumns(
+            channels[firsts], np.r_[offsets[firsts], offsets[-1]], self.times_ns[index], self.values[index]
+        )
+
     def by_channel(self) -> dict[int, tuple[I64, Array]]:
         """Times and values of each channel, in the order in which they came."""
-        runs: dict[int, list[slice]] = {}
-        for channel, first, last in zip(
-            self.channels.tolist(), self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True
-        ):
-            runs.setdefault(channel, []).append(slice(first, last))
+        grouped = self.grouped()
+        runs = map(slice, grouped.offsets[:-1].tolist(), grouped.offsets[1:].tolist())
         return {
-            channel: (
-                np.concatenate([self.times_ns[run] for run in channel_runs]),
-                np.concatenate([self.values[run] for run in channel_runs]),
-            )
-            for channel, channel_runs in sorted(runs.items())
+            channel: (grouped.times_ns[run], grouped.values[run])
+            for channel, run in zip(grouped.channels.tolist(), runs, strict=True)
         }
 
 
@@ -82,12 +106,12 @@ class _Runs(NamedTuple):
 
 
 def decode_timestamped(
-    messages: Sequence[tuple[int, int, int, int, bytes, bytes]], labels: Sequence[str], layouts: codec_layout.Plan
+    messages: TimestampedFields, labels: Sequence[str], layouts: codec_layout.Plan
 ) -> Iterator[TypedColumns]:
-    """Samples of timestamped messages, given as burst, channel, start, scale, deltas and buffer."""
-    bursts, ids, starts, scales, deltas, buffers = zip(*messages, strict=True)
-    runs = _runs(bursts, ids, buffers, labels, layouts)
-    stamps = _DeltaTimes(np.array(starts, np.int64), np.array(scales, np.int64), runs, labels)
+    """Samples of timestamped messages."""
+    runs = _runs(messages.bursts, messages.channels, messages.buffers, labels, layouts)
+    stamps = _DeltaTimes(np.array(messages.starts, np.int64), np.array(messages.scales, np.int64), runs, labels)
+    deltas = messages.deltas
     ends = np.cumsum(runs.counts)
     times = np.empty(ends[-1], np.int64)
     first = 0
@@ -210,13 +234,16 @@ def decode_periodic(
 
 def _by_type(runs: _Runs, times: I64, layouts: codec_layout.Plan) -> Iterator[TypedColumns]:
     """Columns of the runs of each type, without empty runs."""
-    types = [layouts.layouts[code].type for code in runs.codes.tolist()]
-    for sample_type in dict.fromkeys(types):
-        chosen = np.array([run_type is sample_type for run_type in types]) & (runs.counts > 0)
+    types = [layout.type for layout in layouts.layouts]
+    type_numbers = np.array([types.index(sample_type) for sample_type in types])[runs.codes]
+    numbers, firsts = np.unique(type_numbers, return_index=True)
+    for number in numbers[np.argsort(firsts)].tolist():
+        sample_type = types[number]
+        chosen = (type_numbers == number) & (runs.counts > 0)
         if not chosen.any():
             continue
         lens = runs.counts[chosen]
-        buffers = [runs.buffers[run] for run in np.flatnonzero(chosen).tolist()]
+        buffers = runs.buffers if chosen.all() else [runs.buffers[run] for run in np.flatnonzero(chosen).tolist()]
         values = np.frombuffer(b"".join(buffers), sample_type.dtype)
         chosen_times = times if len(values) == len(times) else times[np.repeat(chosen, runs.counts)]
         yield sample_type, SampleColumns(runs.channels[chosen], _offsets(lens), chosen_times, values)

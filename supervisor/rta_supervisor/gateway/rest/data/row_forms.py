@@ -29,6 +29,8 @@ EVENTS: Final = pa.schema(
     ]
 )
 
+pa.array([], pa.string())  # Arrow looks for pandas at its first array, which takes a while: not in the first request.
+
 
 def value_type(selection: ChannelSelection, layouts: Plan) -> SampleType:
     """The type of the column of values: that of the channels where all have one, else double."""

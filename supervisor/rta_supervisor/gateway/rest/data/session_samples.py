@@ -32,6 +32,7 @@ class DecodedEntries(NamedTuple):
     """The content of some entries."""
 
     samples: list[SampleColumns]
+    """Those of a channel are together: entries are short, and there are many."""
     events: list[data_pb2.Event]
     session_json: list[str]
 
@@ -45,7 +46,7 @@ def decode_entries(entries: Sequence[StreamEntry], layouts: layout.Plan, on_bad:
         except errors.BadBurst:
             parts += _decode_one_by_one(entries, layouts, on_bad)
     return DecodedEntries(
-        [columns for part in parts for columns in part.samples.values()],
+        [columns.grouped() for part in parts for columns in part.samples.values()],
         [event for part in parts for event in part.events],
         [document for part in parts for document in part.session_json],
     )
