@@ -174,7 +174,7 @@ def trimming_small(turn: int) -> list[commands.Command]:
 
 def adding_batch(turn: int) -> list[commands.Command]:
     """A cold batch of bytes that can't be compressed."""
-    batch = random.Random(turn).randbytes(limits.COLD_BATCH_MAX_BYTES)  # noqa: S311 - no secret
+    batch = random.Random(turn).randbytes(limits.COLD_BATCH_LIVE_BYTES)  # noqa: S311 - no secret
     return [compaction_functions.append_batch(f"cold-{turn}", "1-1", "0-0", batch, until_ms=commands.FOREVER)]
 
 
@@ -222,7 +222,7 @@ CASES: dict[str, Calls] = {
     "dead letter, 256 KiB, the oldest go": dead_letter,
     "trim, bursts of 64 KiB": trimming,
     "trim, entries of 100 bytes": trimming_small,
-    "add a cold batch, 4 MB": adding_batch,
+    "add a cold batch, 2 MB": adding_batch,
     "remove what is cold, 8,192 entries": removing_what_is_cold,
     "queue a delivery behind 10,000": queueing,
     "take a delivery of 10,000": taking,

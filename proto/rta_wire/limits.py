@@ -87,6 +87,10 @@ ENCODE_BLOCK_CELLS: Final = 8192
 COLD_BATCH_MAX_BYTES: Final = 4_000_000
 """Size of the entries of one cold batch before compression, names of fields included."""
 
+COLD_BATCH_LIVE_BYTES: Final = 2_000_000
+"""Size of the entries of one cold batch in the live stream, where there are several: Redis stores a batch, which is not
+larger than they are, in one call."""
+
 COLD_BATCH_MAX_ENTRIES: Final = 8192
 """Entries of one cold batch: what is removed from the live stream at once, and what a reader holds at once."""
 

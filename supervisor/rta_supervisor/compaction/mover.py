@@ -78,14 +78,19 @@ class StreamMover:
         live_bytes = raw_bytes = 0
         async for page in self._store.live_pages(after, until):
             for raw, entry in zip(page, await batch_worker.run(self._unpack, page), strict=True):
-                if entries and cold_batch.is_over_limit(len(entries) + 1, raw_bytes + entry.size):
+                entry_bytes = sum(map(len, raw.fields))
+                is_full = (
+                    cold_batch.is_over_limit(len(entries) + 1, raw_bytes + entry.size)
+                    or live_bytes + entry_bytes > limits.COLD_BATCH_LIVE_BYTES
+                )
+                if entries and is_full:
                     yield _EntryGroup(entries, live_bytes, raw_bytes)
                     self._unpacker.next_batch()
                     entries, live_bytes, raw_bytes = [], 0, 0
                 if entry.size > limits.COLD_BATCH_MAX_BYTES:
                     raise errors.TooLargeForBatch(entry=raw.id, size=entry.size, limit=limits.COLD_BATCH_MAX_BYTES)
                 entries.append(entry)
-                live_bytes += sum(map(len, raw.fields))
+                live_bytes += entry_bytes
                 raw_bytes += entry.size
         if entries:
             yield _EntryGroup(entries, live_bytes, raw_bytes)

@@ -20,7 +20,7 @@ from rta_supervisor.nodes import leases
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands
 from rta_supervisor.transport.link import Link
-from rta_wire import entry_ids, errors
+from rta_wire import entry_ids, errors, limits
 from rta_wire.cold import batch as cold_batch
 from rta_wire.cold.lz4_roundtrip import RawEntry
 from rta_writers.connection import redis_client
@@ -62,6 +62,17 @@ async def test_a_cold_stream_is_moved(client: redis.Redis, link: Link, catalogue
     [location] = await catalogue.locations("rig")
     assert (location.kind, location.location, location.entries) == ("cold", "cold:rig", 35)
     assert await compactor(link, catalogue).sweep() == {}
+
+
+async def test_what_is_stored_at_once_is_bounded(client: redis.Redis, link: Link, catalogue: SqliteCatalogue) -> None:
+    """Redis does nothing else while it takes a batch: of bytes that can't be compressed it gets less of them."""
+    entries = old_entries([os.urandom(limits.COLD_BATCH_LIVE_BYTES // 3) for _ in range(7)])
+    fill(client, "rig", entries)
+    moved = await compactor(link, catalogue).sweep()
+    assert (moved["rig"].entries, moved["rig"].batches) == (7, 4)
+    batches: Any = client.xrange("cold:rig")
+    assert max(len(fields[b"b"]) for _, fields in batches) < limits.COLD_BATCH_LIVE_BYTES
+    assert read_all(client, "rig") == as_read(entries)
 
 
 @pytest.mark.usefixtures("small")

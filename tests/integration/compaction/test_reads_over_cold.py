@@ -72,7 +72,7 @@ def test_tail_shows_the_same_after_compaction(url: str, client: redis.Redis) -> 
 @pytest.mark.timeout(300)
 def test_kill_9_at_a_step_of_a_compaction(url: str, client: redis.Redis) -> None:
     """A real supervisor dies before a step, and the next one continues: a reader always sees the same entries."""
-    entries = old_entries([os.urandom(600_000) for _ in range(14)])
+    entries = old_entries([os.urandom(600_000) for _ in range(8)])
     points = range(1, 11) if os.environ.get("RTA_SOAK") else (1, 5, 6)
     for point in points:
         client.flushall()
