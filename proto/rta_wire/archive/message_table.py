@@ -47,12 +47,11 @@ def build(fields: MessageFields, layouts: layout.Plan) -> MessageTable:
     """The table of messages, from the fields of those with samples."""
     widths = np.array([one.type.dtype.itemsize for one in layouts.layouts])
     lines: list[I64] = []
-    if (stamped := fields.timestamped).bursts:
-        ids = np.array(stamped.channels, np.uint32)
-        counts = np.array([len(buffer) for buffer in stamped.buffers], np.int64) // widths[layouts.codes(ids)]
-        lines.append(
-            _lines(0, stamped.bursts, stamped.positions, ids, stamped.starts, stamped.scales, counts, NO_ROW_SET)
-        )
+    stamped = fields.timestamped
+    if len(stamped.bursts):
+        counts = stamped.buffer_sizes // widths[layouts.codes(stamped.channels)]
+        columns = stamped.channels, stamped.start_ns, stamped.scales, counts
+        lines.append(_lines(0, stamped.bursts, stamped.positions, *columns, NO_ROW_SET))
     if fields.periodic:
         bursts, channels, starts, intervals, claimed, _ = zip(*fields.periodic, strict=True)
         lines.append(_lines(1, bursts, fields.periodic_at, channels, starts, intervals, claimed, NO_ROW_SET))
@@ -90,7 +89,7 @@ def _from_columns(table: I64, sets: list[tuple[int, ...]]) -> MessageTable:
     )
 
 
-def _lines(kind: int, bursts: Sequence[int], positions: Sequence[int], *columns: Any) -> I64:
+def _lines(kind: int, bursts: Sequence[int] | I64, positions: Sequence[int] | I64, *columns: Any) -> I64:
     """The columns of messages of one kind, in the order of a table; a single number holds for all messages."""
     table = np.empty((8, len(bursts)), np.int64)
     for index, column in enumerate((bursts, positions, kind, *columns)):

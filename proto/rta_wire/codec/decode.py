@@ -5,14 +5,15 @@ being written the way protobuf writes it (with repeated or unknown fields, say):
 first.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError
 
 from rta_wire import limits
+from rta_wire.codec import alike_bursts, field_scan, layout, sample_columns, timestamped_fields
 from rta_wire.codec import burst as codec_burst
-from rta_wire.codec import field_scan, layout, sample_columns
+from rta_wire.codec.timestamped_fields import TimestampedFields
 from rta_wire.pb import scan_pb2, stream_pb2
 from rta_wire.stream import cursor
 
@@ -20,7 +21,7 @@ SampleColumns = sample_columns.SampleColumns
 DecodedBursts = field_scan.DecodedBursts
 DecodedMessages = field_scan.DecodedMessages
 _Decoded = TypeVar("_Decoded", DecodedBursts, DecodedMessages)
-_Scan = Callable[[Iterable[Iterable[scan_pb2.Item]], Sequence[str], layout.Plan, int], _Decoded]
+_Scan = Callable[[field_scan.ParsedBursts, Sequence[str], layout.Plan], _Decoded]
 
 
 def burst(data: bytes, framing: codec_burst.Framing = codec_burst.Framing.RAW) -> stream_pb2.StreamDataBurst:
@@ -62,10 +63,10 @@ def _scan(
 ) -> _Decoded:
     raws = [codec_burst.decompress(data, framing, label) for data, label in zip(stored, labels, strict=True)]
     try:
-        return scan(_parse_items(raws, labels), labels, layouts, sum(map(len, raws)))
+        return scan(_parse(*alike_bursts.take(raws), labels), labels, layouts)
     except sample_columns.NonCanonicalBurst:
-        raws = [_rewrite(raw, label) for raw, label in zip(raws, labels, strict=True)]
-        return scan(_parse_items(raws, labels), labels, layouts, sum(map(len, raws)))
+        rewritten = {index: _rewrite(raw, label) for index, (raw, label) in enumerate(zip(raws, labels, strict=True))}
+        return scan(_parse(timestamped_fields.EMPTY, rewritten, labels), labels, layouts)
 
 
 def entries(
@@ -106,12 +107,16 @@ def _rewrite(raw: bytes, label: str) -> bytes:
     return message.SerializeToString()
 
 
-def _parse_items(raws: list[bytes], labels: Sequence[str]) -> Iterator[Iterable[scan_pb2.Item]]:
-    """The messages of each burst, with their packed fields as bytes."""
-    for raw, label in zip(raws, labels, strict=True):
-        try:
-            scanned = scan_pb2.Burst.FromString(raw)
-        except DecodeError as error:
-            raise codec_burst.bad_burst(label, f"not a StreamDataBurst: {error}") from error
-        _check_count(len(scanned.data), label)
-        yield scanned.data
+def _parse(alike: TimestampedFields, others: Mapping[int, bytes], labels: Sequence[str]) -> field_scan.ParsedBursts:
+    """Bursts with the messages of those that protobuf has to read; packed fields as bytes."""
+    items = ((index, _parse_items(raw, labels[index])) for index, raw in others.items())
+    return field_scan.ParsedBursts(alike, items, sum(map(len, others.values())))
+
+
+def _parse_items(raw: bytes, label: str) -> Iterable[scan_pb2.Item]:
+    try:
+        scanned = scan_pb2.Burst.FromString(raw)
+    except DecodeError as error:
+        raise codec_burst.bad_burst(label, f"not a StreamDataBurst: {error}") from error
+    _check_count(len(scanned.data), label)
+    return scanned.data

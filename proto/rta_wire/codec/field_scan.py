@@ -9,9 +9,11 @@ import msgspec
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from rta_wire.arrays import I64
 from rta_wire.codec import burst as codec_burst
-from rta_wire.codec import layout, sample_columns
+from rta_wire.codec import layout, sample_columns, timestamped_fields
 from rta_wire.codec.protobuf import field_sizes
+from rta_wire.codec.timestamped_fields import TimestampedFields
 from rta_wire.pb import data_pb2, scan_pb2, stream_pb2
 
 
@@ -34,7 +36,7 @@ class MessageFields:
         self.periodic_at: list[int] = []
         self.rows_at: list[int] = []
         self.events_at: list[int] = []
-        self.timestamped = sample_columns.TimestampedFields()
+        self.timestamped = timestamped_fields.EMPTY
         self.periodic: list[tuple[int, int, int, int, int, bytes]] = []
         self.rows: list[tuple[int, int, bytes, bytes]] = []
         self.events: list[tuple[int, bytes]] = []
@@ -46,42 +48,46 @@ class MessageFields:
         """Bytes that protobuf would write for all messages. Any other legal encoding of them is longer."""
         bodies = [np.array([len(data) for _, data in self.events + self.time_ranges], np.int64)]
         bodies.append(np.array([len(document.encode()) for document in self.session_json], np.int64))
-        if self.timestamped.bursts:
+        if len(self.timestamped.bursts):
             bodies.append(
                 field_sizes.varints(self.timestamped.channels)
-                + field_sizes.fixed64s(self.timestamped.starts)
+                + field_sizes.fixed64s(self.timestamped.start_ns)
                 + field_sizes.varints(self.timestamped.scales)
-                + field_sizes.byte_strings(self.timestamped.deltas)
-                + field_sizes.byte_strings(self.timestamped.buffers)
+                + field_sizes.byte_strings(self.timestamped.delta_sizes)
+                + field_sizes.byte_strings(self.timestamped.buffer_sizes)
             )
         if self.periodic:
             _, channels, starts, intervals, counts, buffers = zip(*self.periodic, strict=True)
             numbers = field_sizes.varints(channels) + field_sizes.varints(intervals) + field_sizes.varints(counts)
-            bodies.append(field_sizes.fixed64s(starts) + numbers + field_sizes.byte_strings(buffers))
+            bodies.append(field_sizes.fixed64s(starts) + numbers + field_sizes.byte_strings(_lengths(buffers)))
         if self.rows:
             _, times, ids, buffers = zip(*self.rows, strict=True)
-            bodies.append(
-                field_sizes.byte_strings(ids) + field_sizes.fixed64s(times) + field_sizes.byte_strings(buffers)
-            )
+            ids_and_buffers = field_sizes.byte_strings(_lengths(ids)) + field_sizes.byte_strings(_lengths(buffers))
+            bodies.append(ids_and_buffers + field_sizes.fixed64s(times))
         return (
             int(field_sizes.length_delimited(field_sizes.length_delimited(np.concatenate(bodies))).sum())
             + 2 * self.empty_items
         )
 
-    def add(self, burst: int, items: Iterable[scan_pb2.Item]) -> None:
-        """Adds the messages of a burst."""
-        fields = self.timestamped
+    def gather(self, bursts: Iterable[tuple[int, Iterable[scan_pb2.Item]]]) -> None:
+        """Takes the messages of bursts, by the index of each."""
+        collector = timestamped_fields.FieldCollector()
+        for burst, items in bursts:
+            self._add(burst, items, collector)
+        self.timestamped = collector.fields()
+
+    def _add(self, burst: int, items: Iterable[scan_pb2.Item], collector: timestamped_fields.FieldCollector) -> None:
         for position, item in enumerate(items):
             kind = item.WhichOneof("data")
             if kind == "timestamped_data":
                 message = item.timestamped_data
-                fields.bursts.append(burst)
-                fields.positions.append(position)
-                fields.channels.append(message.channel_id)
-                fields.starts.append(message.start_timestamp)
-                fields.scales.append(message.timestamp_deltas_scale)
-                fields.deltas.append(message.timestamp_deltas)
-                fields.buffers.append(message.buffer)
+                collector.bursts.append(burst)
+                collector.positions.append(position)
+                collector.channels.append(message.channel_id)
+                collector.start_ns.append(message.start_timestamp)
+                collector.scales.append(message.timestamp_deltas_scale)
+                collector.deltas.append(message.timestamp_deltas)
+                collector.buffers.append(message.buffer)
             else:
                 self._add_rare(burst, position, kind, item)
 
@@ -119,11 +125,20 @@ class DecodedMessages(msgspec.Struct, frozen=True):
     """For each event the index of its burst, and its own in that burst."""
 
 
-def scan_fields(
-    bursts: Iterable[Iterable[scan_pb2.Item]], labels: Sequence[str], layouts: layout.Plan, raw_bytes: int
-) -> DecodedBursts:
-    """The content of all messages. Raises NonCanonicalBurst where protobuf would not write it in `raw_bytes`."""
-    fields = _gather(bursts, raw_bytes)
+class ParsedBursts(msgspec.Struct, frozen=True):
+    """Bursts that are to be decoded."""
+
+    alike: TimestampedFields
+    """The messages of those that `alike_bursts` reads."""
+    others: Iterable[tuple[int, Iterable[scan_pb2.Item]]]
+    """The index and the messages of each of the others, parsed one after another."""
+    others_bytes: int
+    """The size of those."""
+
+
+def scan_fields(bursts: ParsedBursts, labels: Sequence[str], layouts: layout.Plan) -> DecodedBursts:
+    """The content of all messages. Raises NonCanonicalBurst where protobuf would write other bytes."""
+    fields = _gather(bursts)
     by_type: dict[layout.SampleType, list[sample_columns.SampleColumns]] = {}
     for _, sample_type, columns in _decode_samples(fields, labels, layouts):
         by_type.setdefault(sample_type, []).append(columns)
@@ -131,13 +146,12 @@ def scan_fields(
 
 
 def scan_without_samples(
-    bursts: Iterable[Iterable[scan_pb2.Item]],
+    bursts: ParsedBursts,
     labels: Sequence[str],
     layouts: layout.Plan,  # noqa: ARG001 - of `scan_fields`
-    raw_bytes: int,
 ) -> DecodedBursts:
     """The content of all other messages. How samples are stored need not be known. Raises as `scan_fields` does."""
-    return _decoded(_gather(bursts, raw_bytes), labels, {})
+    return _decoded(_gather(bursts), labels, {})
 
 
 def _decoded(
@@ -154,11 +168,9 @@ def _decoded(
     )
 
 
-def scan_messages(
-    bursts: Iterable[Iterable[scan_pb2.Item]], labels: Sequence[str], layouts: layout.Plan, raw_bytes: int
-) -> DecodedMessages:
+def scan_messages(bursts: ParsedBursts, labels: Sequence[str], layouts: layout.Plan) -> DecodedMessages:
     """The samples and events of all messages, and what else the messages say. Raises as `scan_fields` does."""
-    fields = _gather(bursts, raw_bytes)
+    fields = _gather(bursts)
     return DecodedMessages(
         samples=list(_decode_samples(fields, labels, layouts)),
         fields=fields,
@@ -167,19 +179,23 @@ def scan_messages(
     )
 
 
-def _gather(bursts: Iterable[Iterable[scan_pb2.Item]], raw_bytes: int) -> MessageFields:
+def _gather(bursts: ParsedBursts) -> MessageFields:
     fields = MessageFields()
-    for index, items in enumerate(bursts):
-        fields.add(index, items)
-    if fields.raw_bytes() != raw_bytes:
+    fields.gather(bursts.others)
+    if fields.raw_bytes() != bursts.others_bytes:
         raise sample_columns.NonCanonicalBurst
+    fields.timestamped = timestamped_fields.join([bursts.alike, fields.timestamped])
     return fields
+
+
+def _lengths(values: Sequence[bytes]) -> I64:
+    return np.fromiter(map(len, values), np.int64, len(values))
 
 
 def _decode_samples(
     fields: MessageFields, labels: Sequence[str], layouts: layout.Plan
 ) -> Iterator[tuple[layout.Kind, layout.SampleType, sample_columns.SampleColumns]]:
-    if fields.timestamped.bursts:
+    if len(fields.timestamped.bursts):
         for sample_type, columns in sample_columns.decode_timestamped(fields.timestamped, labels, layouts):
             yield layout.Kind.TIMESTAMPED, sample_type, columns
     if fields.periodic:

@@ -13,6 +13,7 @@ from rta_wire.arrays import I64, U32, Array, Indices
 from rta_wire.codec import burst as codec_burst
 from rta_wire.codec import layout as codec_layout
 from rta_wire.codec.protobuf import varint
+from rta_wire.codec.timestamped_fields import TimestampedFields
 
 TypedColumns = tuple[codec_layout.SampleType, "SampleColumns"]
 
@@ -22,21 +23,6 @@ _SAFE_BOUND: Final = float(limits.TIME_NS_MAX // 2)
 
 class NonCanonicalBurst(Exception):
     """A burst is not encoded the way protobuf writes it."""
-
-
-class TimestampedFields:
-    """Fields of timestamped messages of many bursts, by column."""
-
-    def __init__(self) -> None:
-        self.bursts: list[int] = []
-        """The index of the burst of each message."""
-        self.positions: list[int] = []
-        """The index of each message in its burst."""
-        self.channels: list[int] = []
-        self.starts: list[int] = []
-        self.scales: list[int] = []
-        self.deltas: list[bytes] = []
-        self.buffers: list[bytes] = []
 
 
 class SampleColumns(NamedTuple):
@@ -96,46 +82,51 @@ def _offsets(lens: I64) -> I64:
 
 
 class _Runs(NamedTuple):
-    """For each message its burst, its channel, the code of its layout, its number of samples and its buffer."""
+    """For each message its burst, its channel, the code of its layout, its number of samples and the size of its
+    buffer; and all buffers, one after another."""
 
-    bursts: Sequence[int]
+    bursts: I64
     channels: U32
     codes: Indices
     counts: I64
-    buffers: Sequence[bytes]
+    sizes: I64
+    data: bytes
 
 
 def decode_timestamped(
     messages: TimestampedFields, labels: Sequence[str], layouts: codec_layout.Plan
 ) -> Iterator[TypedColumns]:
     """Samples of timestamped messages."""
-    runs = _runs(messages.bursts, messages.channels, messages.buffers, labels, layouts)
-    stamps = _DeltaTimes(np.array(messages.starts, np.int64), np.array(messages.scales, np.int64), runs, labels)
-    deltas = messages.deltas
+    runs = _runs(
+        messages.bursts, messages.channels, messages.buffer_sizes, messages.buffers, labels=labels, layouts=layouts
+    )
+    stamps = _DeltaTimes(messages.start_ns, messages.scales, messages.delta_sizes, runs, labels)
+    deltas, places = memoryview(messages.deltas), _offsets(messages.delta_sizes)
     ends = np.cumsum(runs.counts)
     times = np.empty(ends[-1], np.int64)
     first = 0
     # In parts that fit the cache: memory that was never used before costs more than the arithmetic.
-    while first < len(deltas):
+    while first < len(ends):
         begin = int(ends[first - 1]) if first else 0
         last = max(first + 1, int(np.searchsorted(ends, begin + _PART_SAMPLES, side="right")))
-        stamps.fill(times[begin : ends[last - 1]], deltas, first, last)
+        stamps.fill(times[begin : ends[last - 1]], deltas[places[first] : places[last]], first, last)
         first = last
     return _by_type(runs, times, layouts)
 
 
 class _DeltaTimes(NamedTuple):
-    """Start times and scales of runs, from which their times are made."""
+    """Start times and scales of runs, from which their times are made, and the sizes of their deltas."""
 
     start_ns: I64
     scales: I64
+    delta_sizes: I64
     runs: _Runs
     labels: Sequence[str]
 
-    def fill(self, times: I64, deltas: Sequence[bytes], first: int, last: int) -> None:
+    def fill(self, times: I64, deltas: memoryview, first: int, last: int) -> None:
         """Sets the times of the runs from `first` up to `last`, from their packed deltas."""
         counts = self.runs.counts[first:last]
-        steps, max_step = _decode_steps(deltas[first:last], counts, first, self)
+        steps, max_step = _decode_steps(deltas, counts, first, self)
         nonempty = np.flatnonzero(counts)
         if not len(nonempty):
             return
@@ -170,28 +161,22 @@ _PART_SAMPLES: Final = 32_768
 
 
 def _runs(
-    bursts: Sequence[int],
-    ids: Sequence[int],
-    buffers: Sequence[bytes],
-    labels: Sequence[str],
-    layouts: codec_layout.Plan,
+    bursts: I64, channels: U32, sizes: I64, data: bytes, *, labels: Sequence[str], layouts: codec_layout.Plan
 ) -> _Runs:
-    channels = np.array(ids, np.uint32)
     codes = layouts.codes(channels)
     widths = np.array([layout.type.dtype.itemsize for layout in layouts.layouts])[codes]
-    sizes = np.array([len(buffer) for buffer in buffers], np.int64)
     for run in np.flatnonzero(sizes % widths).tolist():
         raise codec_burst.bad_burst(
             labels[bursts[run]],
-            f"{sizes[run]} bytes of channel {ids[run]} are not whole samples of {widths[run]} bytes",
+            f"{sizes[run]} bytes of channel {channels[run]} are not whole samples of {widths[run]} bytes",
         )
-    return _Runs(bursts, channels, codes, sizes // widths, buffers)
+    return _Runs(bursts, channels, codes, sizes // widths, sizes, data)
 
 
-def _decode_steps(deltas: Sequence[bytes], counts: I64, first: int, stamps: _DeltaTimes) -> tuple[I64, float]:
+def _decode_steps(deltas: memoryview, counts: I64, first: int, stamps: _DeltaTimes) -> tuple[I64, float]:
     """The deltas of some runs side by side, as many in each as it has samples, and the largest of them."""
-    data = np.frombuffer(b"".join(deltas), np.uint8)
-    sizes = np.array([len(part) for part in deltas], np.int64)
+    data = np.frombuffer(deltas, np.uint8)
+    sizes = stamps.delta_sizes[first : first + len(counts)]
     max_byte = float(data.max(initial=0))
     if max_byte < 0x80 and np.array_equal(sizes, counts):
         return data.astype(np.int64), max_byte
@@ -218,7 +203,8 @@ def decode_periodic(
 ) -> Iterator[TypedColumns]:
     """Samples of periodic messages, given as burst, channel, start, interval, number of samples and buffer."""
     bursts, ids, starts, intervals, claimed, buffers = zip(*messages, strict=True)
-    runs = _runs(bursts, ids, buffers, labels, layouts)
+    sizes = np.array([len(buffer) for buffer in buffers], np.int64)
+    runs = _runs(np.array(bursts), np.array(ids, np.uint32), sizes, b"".join(buffers), labels=labels, layouts=layouts)
     for burst, channel, start, interval, (claim, count) in zip(
         bursts, ids, starts, intervals, zip(claimed, runs.counts.tolist(), strict=True), strict=True
     ):
@@ -243,8 +229,11 @@ def _by_type(runs: _Runs, times: I64, layouts: codec_layout.Plan) -> Iterator[Ty
         if not chosen.any():
             continue
         lens = runs.counts[chosen]
-        buffers = runs.buffers if chosen.all() else [runs.buffers[run] for run in np.flatnonzero(chosen).tolist()]
-        values = np.frombuffer(b"".join(buffers), sample_type.dtype)
+        data = runs.data
+        if not chosen.all():
+            places = _offsets(runs.sizes).tolist()
+            data = b"".join([data[places[run] : places[run + 1]] for run in np.flatnonzero(chosen).tolist()])
+        values = np.frombuffer(data, sample_type.dtype)
         chosen_times = times if len(values) == len(times) else times[np.repeat(chosen, runs.counts)]
         yield sample_type, SampleColumns(runs.channels[chosen], _offsets(lens), chosen_times, values)
 

@@ -5,8 +5,9 @@ the literal equals nothing and has no order to it. Functions on text ignore case
 them; `$eq` and `$in` do not.
 """
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -50,7 +51,10 @@ def _select_values(condition: Condition, column: Column, count: int) -> Bools:
         return ~_select_in(condition.literal, column, count)
     if condition.operator is Operator.IN:
         return _select_in(condition.literal, column, count)
-    return _mask(map(_PREDICATES[condition.operator](condition.literal), column), count)
+    compare, literal = _COMPARISONS.get(condition.operator), condition.literal
+    if compare is not None and type(literal) in _NUMBERS:
+        return _mask((type(value) in _NUMBERS and compare(value, literal) for value in column), count)
+    return _mask(map(_PREDICATES[condition.operator](literal), column), count)
 
 
 def _select_equal(literal: Any, column: Column, count: int) -> Bools:
@@ -88,6 +92,17 @@ def _textual(is_wanted: Callable[[str, str], bool]) -> Callable[[Any], Callable[
 
     return make
 
+
+_NUMBERS: Final = frozenset({int, float})
+"""The types that JSON has for numbers; a boolean has another one."""
+
+_COMPARISONS: Final[dict[Operator, Callable[[Any, Any], bool]]] = {
+    Operator.GREATER: operator.gt,
+    Operator.GREATER_OR_EQUAL: operator.ge,
+    Operator.LESS: operator.lt,
+    Operator.LESS_OR_EQUAL: operator.le,
+}
+"""The same as predicates, of numbers alone: most queries are about times."""
 
 _PREDICATES: dict[Operator, Callable[[Any], Callable[[Any], bool]]] = {
     Operator.GREATER: _ordered(lambda sign: sign > 0),

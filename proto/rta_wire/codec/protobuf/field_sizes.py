@@ -7,24 +7,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rta_wire.arrays import I64
+from rta_wire.arrays import I64, Array
 from rta_wire.codec.protobuf import varint
 
 
-def varints(values: Sequence[int]) -> I64:
+def varints(values: Sequence[int] | Array) -> I64:
     """Sizes of varint fields."""
     numbers = np.array(values, np.int64)
     return _unless_zero(numbers, 1 + varint.widths(numbers.view(np.uint64)).astype(np.int64))
 
 
-def fixed64s(values: Sequence[int]) -> I64:
+def fixed64s(values: Sequence[int] | Array) -> I64:
     """Sizes of fields of 64 bits."""
     return _unless_zero(np.array(values, np.int64), np.full(len(values), 9))
 
 
-def byte_strings(values: Sequence[bytes]) -> I64:
-    """Sizes of bytes fields."""
-    lengths = np.array([len(value) for value in values], np.int64)
+def byte_strings(lengths: I64) -> I64:
+    """Sizes of bytes fields with content of these lengths."""
     return _unless_zero(lengths, length_delimited(lengths))
 
 

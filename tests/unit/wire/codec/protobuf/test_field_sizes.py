@@ -1,5 +1,6 @@
 """Sizes of fields, measured on what protobuf writes."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,5 @@ def test_fixed_numbers(values: list[int]) -> None:
 @given(st.lists(st.integers(0, 70_000)))
 def test_bytes(lengths: list[int]) -> None:
     """Bytes take their length and themselves, none where there are none."""
-    values = [bytes(length) for length in lengths]
-    sizes = [scan_pb2.Timestamped(buffer=value).ByteSize() for value in values]
-    assert field_sizes.byte_strings(values).tolist() == sizes
+    sizes = [scan_pb2.Timestamped(buffer=bytes(length)).ByteSize() for length in lengths]
+    assert field_sizes.byte_strings(np.array(lengths, np.int64)).tolist() == sizes
