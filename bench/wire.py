@@ -24,6 +24,8 @@ JITTER_TICKS = 2
 START_NS = 1_700_000_000_000_000_000
 SAMPLES_PER_BURST = 7_000
 BURSTS_PER_READ = 8
+TICKS = 2048
+TICKS_PER_READ = 256
 
 Rows = tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.float64]]
 
@@ -135,6 +137,24 @@ def bench_long_rows(quick: bool) -> Iterator[Case]:
         per_cpu_second(count, lambda: each(decode.columns, reads)),
         per_cpu_second(count, lambda: each(parsed, reads)),
         bar=1.2,
+    )
+
+
+def bench_ticks(quick: bool) -> Iterator[Case]:
+    """Bursts of a recorder, which sends all channels at each tick."""
+    ticks = 20 if quick else TICKS
+    channels, times, values = long_rows(ticks * CHANNELS, jittered=0)
+    rounds = [slice(first, first + CHANNELS) for first in range(0, len(times), CHANNELS)]
+    datas = [
+        burst.data for part in rounds for burst in encode.encode_doubles(channels[part], times[part], values[part])
+    ]
+    reads = [datas[first : first + TICKS_PER_READ] for first in range(0, len(datas), TICKS_PER_READ)]
+    yield Case(
+        f"bursts of one tick to columns, {TICKS_PER_READ} at a time; reference: protobuf parsing and np.array",
+        "samples/s",
+        per_cpu_second(len(times), lambda: each(decode.columns, reads)),
+        per_cpu_second(len(times), lambda: each(parsed, reads)),
+        bar=8,
     )
 
 
