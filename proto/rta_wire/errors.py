@@ -207,7 +207,8 @@ class ChannelConflict(RtaError):
 
 
 class ChannelsChanged(RtaError):
-    """Session {identity!r} has got other channels: {reason}. Open it again with the channels that it has now."""
+    """Session {identity!r} has got other channels: {reason}. Open it again with the channels that it has now;
+    where rows name the stream, with a list that has their ids (`known=`, or a file)."""
 
     exit_code = 65
 

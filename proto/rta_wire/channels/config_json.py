@@ -171,14 +171,16 @@ _Rule = tuple[str, Conversion | None]
 
 def _parameter_ids(channels: Iterable[model.Channel], app: str) -> Iterator[str]:
     """Ids of parameters, `name:application`: the name as a C identifier, with a number where two would be the same."""
-    used: set[str] = set()
     names = [_c_identifier(channel.name) for channel in channels]
     taken = set(names)
+    next_numbers: dict[str, int] = {}
     for name in names:
-        unique, number = name, 2
-        while unique in used or (number > 2 and unique in taken):
-            unique, number = f"{name}_{number}", number + 1
-        used.add(unique)
+        unique, number = name, next_numbers.get(name, 2)
+        if name in next_numbers:
+            while unique in taken:
+                unique, number = f"{name}_{number}", number + 1
+            taken.add(unique)
+        next_numbers[name] = number
         yield f"{unique}:{app}"
 
 

@@ -12,7 +12,7 @@ _TOML_TOKEN: Final = re.compile(
     r'"""(?:[^\\]|\\.)*?"""|\'\'\'.*?\'\'\'|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{},=]|[^\s"\'\[\]{},=#]+',
     re.DOTALL,
 )
-_TOML_HEADER: Final = re.compile(r"[ \t]*(\[\[?)\s*([A-Za-z0-9_.\" -]+?)\s*\]\]?[ \t]*(?:#[^\n]*)?(?:\n|$)")
+_TOML_HEADER: Final = re.compile(r"[ \t]*(\[\[?)\s*([A-Za-z0-9_.\" -]+?)\s*\]\]?[ \t]*(?:#[^\n]*)?(?:\r?\n|$)")
 _TOML_KEY: Final = re.compile(r"[ \t]*([A-Za-z0-9_\"'.-]+(?:[ \t]*\.[ \t]*[A-Za-z0-9_\"'-]+)*)[ \t]*=[ \t]*")
 _QUOTES: Final = "\"' "
 

@@ -30,7 +30,7 @@ from rta_writers.options.target import Target
 from rta_writers.options.write import WriteOptions
 from rta_writers.read import batches, plan
 from rta_writers.read import channels as read_channels
-from tests.support import published_configs, stream_content
+from tests.support import published_configs, stream_content, supervisors
 from tests.support.channel_lists import ENGINE, numbered
 from tests.support.waiting import wait_until
 
@@ -111,6 +111,44 @@ def test_a_list_that_lacks_channels_of_the_session_is_not_bound(
         with pytest.raises(errors.UnknownConfig, match="0000"):
             sessions.ask(request)
         assert configs.bindings_in(sessions.get("run-1").json) == (configs.ChannelBinding(first.identifier),)
+
+
+def of_columns(*names: str) -> rta_writers.Channels:
+    """A list of the columns of a frame."""
+    return rta_writers.Channels.of(pa.schema([(name, pa.float64()) for name in names]))
+
+
+def ids(session: rta_writers.Session) -> dict[str, int]:
+    """Names and ids of the channels of a session, which is closed."""
+    session.close()
+    assert session.channels is not None
+    return {channel.name: channel.id for channel in session.channels}
+
+
+def test_names_keep_their_ids_in_a_stream(sessions: rta_writers.SessionClient) -> None:
+    """Also where many sessions without channels, or with those of a file or of nobody here, stand in between."""
+    assert ids(sessions.open("first", stream="rig", channels=of_columns("a", "b", "c"))) == {"a": 1, "b": 2, "c": 3}
+    listed = model.build([model.Channel(id=1, name="x")])
+    sessions.open("listed", stream="rig", channels=rta_writers.Channels(listed)).close()
+    foreign = [{"identifier": "f" * 40, "channelOffset": 0}]
+    sessions.open("foreign", stream="rig", configBindings=foreign).close()
+    for number in range(12):
+        sessions.open(f"plain-{number}", stream="rig").close()
+    later = ids(sessions.open("later", stream="rig", channels=of_columns("c", "d", "b")))
+    assert (later["b"], later["c"], later["d"]) == (2, 3, 4)
+
+
+def test_a_catalogue_that_is_away_keeps_no_session_from_being_opened(
+    url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With ids of its own or not; a session that is open keeps the ids that it has."""
+    with supervisors.running(url, {"RTA_CATALOGUE__PATH": str(tmp_path)}):
+        sessions = rta_writers.SessionClient(url, timeout_s=20)
+        assert len(ids(sessions.open("run-1", stream="rig", channels=rta_writers.Channels(ENGINE)))) == 3
+        first = sessions.open("run-2", stream="rig", channels=of_columns("a", "b"))
+        assert "can't be looked at for the ids of channels" in caplog.text
+        assert ids(sessions.open("run-2", stream="rig", channels=of_columns("c", "b"))) == {"a": 1, "b": 2, "c": 3}
+        first.close()
 
 
 def test_two_clients_publish_the_same_list_at_once(url: str, sessions: rta_writers.SessionClient) -> None:

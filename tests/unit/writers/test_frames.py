@@ -1,9 +1,11 @@
 """Forms of frames: which one follows from the columns, and which columns are refused."""
 
+import msgspec
 import pyarrow as pa
 import pytest
 
 from rta_wire import errors
+from rta_wire.channels import model
 from rta_writers.options.write import WriteOptions
 from rta_writers.write import frames
 
@@ -34,6 +36,29 @@ def test_the_form_follows_from_the_columns(
 ) -> None:
     """No option is needed where the columns say it."""
     assert type(frames.choose_encoder(WriteOptions.parse({**SESSION, **options}), pa.schema(columns))) is form
+
+
+@pytest.mark.parametrize(
+    ("columns", "form"),
+    [
+        (("time", "value", "rpm"), frames.WideEncoder),
+        (("time", "channel"), frames.WideEncoder),
+        (("time", "event_definition_id"), frames.WideEncoder),
+        (("time", "channels", "values"), frames.WideEncoder),
+        (("channel", "time", "value"), frames.LongEncoder),
+    ],
+)
+def test_channels_may_be_called_like_columns_of_other_forms(
+    columns: tuple[str, ...], form: type[frames.FrameEncoder]
+) -> None:
+    """Where the configuration has all columns of a frame it is a wide one, unless it is in long form."""
+    names = ("value", "rpm", "channel", "event_definition_id", "channels", "values")
+    listed = model.build([model.Channel(id=number, name=name) for number, name in enumerate(names)])
+    options = msgspec.structs.replace(WriteOptions.parse(SESSION), channel_list=listed, config="0" * 40)
+    schema = pa.schema({**dict.fromkeys(columns, pa.float64()), "time": pa.int64()})
+    if form is frames.LongEncoder:
+        schema = pa.schema(LONG)
+    assert type(frames.choose_encoder(options, schema)) is form
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ class SessionClient:
         query = look.build_query(state=state, stream=stream, text=text, since=since, until=until, details=details)
         if limit is not None:
             limit = arguments.whole_number("limit", limit, 1, limits.LIST_MAX_SESSIONS)
-        return look.list_sessions(self._requests, query, limit)
+        return list(look.iter_sessions(self._requests, query, limit))
 
     def cancel(self, request_id: str) -> None:
         """Take back a request that has no reply yet. The call that waits for it raises RequestCancelled."""

@@ -1,5 +1,9 @@
 """Has the channels of sessions published: each list once, with the ids that a session or its stream has already."""
 
+import logging
+from collections.abc import Iterator
+from typing import Final
+
 from rta_wire import errors, keys
 from rta_wire.channels import model
 from rta_wire.session import Json
@@ -8,8 +12,16 @@ from rta_writers.control import configs, look
 from rta_writers.control.channels import Channels
 from rta_writers.control.requests import RequestSender
 
-SESSIONS_LOOKED_AT = 10
-"""Sessions of a stream, the newest first, among which one with channels is looked for."""
+log: Final = logging.getLogger("rta_writers")
+
+SESSIONS_LOOKED_AT: Final = 100
+"""Sessions of a stream, the newest first, whose channels a new one goes by."""
+
+SESSIONS_MAX: Final = 1_000
+"""So many, where those have none."""
+
+LISTS_LOOKED_AT: Final = 10
+"""Of so many different lists among them, the newest first."""
 
 
 class ConfigPublisher:
@@ -45,28 +57,41 @@ class ConfigPublisher:
         return channels if known is None else channels.extended(known)
 
     def of_stream(self, stream: str) -> model.ChannelList | None:
-        """The channels of the newest session in a stream that has any."""
+        """The channels that sessions of the principal in a stream have had; of two with one name or id the newer one.
+
+        While the supervisor has no catalogue, nothing is known of them: that keeps no session from being opened.
+        """
         query = look.build_query(state=(), stream=stream, text="", since=None, until=None, details={})
-        for info in look.list_sessions(self._sender, query, SESSIONS_LOOKED_AT):
-            document = info.json if info.json is not None else look.get(self._sender, info.identity, "").json
-            if (known := self._bound(document)) is not None:
-                return known
-        return None
+        sessions = look.iter_sessions(self._sender, query, SESSIONS_MAX, page_sessions=SESSIONS_LOOKED_AT)
+        lists: dict[str, model.ChannelList] = {}
+        try:
+            for count, info in enumerate(sessions, 1):
+                if info.json is not None or not lists:
+                    document = info.json if info.json is not None else look.get(self._sender, info.identity, "").json
+                    lists |= {name: known for name, known in self._bound(document) if name not in lists}
+                if lists and (count >= SESSIONS_LOOKED_AT or len(lists) >= LISTS_LOOKED_AT):
+                    break
+        except errors.CatalogueUnavailable as error:
+            log.warning("Earlier sessions in stream %s can't be looked at for the ids of channels: %s", stream, error)
+        return model.merge(reversed(lists.values())) if lists else None
 
     def _of_session(self, identity: str, external_id: str) -> model.ChannelList | None:
+        """The channels of a session that is open."""
         try:
             info = look.get(self._sender, "" if external_id else identity, external_id)
-        except errors.UnknownSession:
+        except (errors.UnknownSession, errors.CatalogueUnavailable):
+            return None  # Redis has all that are open, and is looked at first
+        if info.state.is_closed:
             return None
-        return None if info.state.is_closed else self._bound(info.json)
+        lists = [known for _, known in self._bound(info.json)]
+        return model.merge(lists) if lists else None
 
-    def _bound(self, document: Json | None) -> model.ChannelList | None:
-        """The channels that a Session JSON binds without an offset; None where it binds none that are known."""
-        lists = []
+    def _bound(self, document: Json | None) -> Iterator[tuple[str, model.ChannelList]]:
+        """The configurations that a Session JSON binds without an offset, as far as they are known."""
         for binding in configs.bindings_in(document):
             if not binding.offset:
                 try:
-                    lists.append(configs.channel_list(self._url, self._keys, binding.identifier, self._principal))
+                    known = configs.channel_list(self._url, self._keys, binding.identifier, self._principal)
                 except errors.UnknownConfig:
                     continue  # set by hand, for a viewer that finds it elsewhere
-        return model.merge(lists) if lists else None
+                yield binding.identifier, known

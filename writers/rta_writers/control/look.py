@@ -1,6 +1,6 @@
 """Asks the supervisor for sessions: page by page, and part by part where a Session JSON is large."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -86,14 +86,21 @@ def _details(details: Any) -> dict[str, str]:
     }
 
 
-def list_sessions(sender: RequestSender, query: control_pb2.ListSessions, limit: int | None) -> list[SessionInfo]:
-    """The sessions that match, at most `limit` of them."""
-    sessions: list[SessionInfo] = []
+def iter_sessions(
+    sender: RequestSender,
+    query: control_pb2.ListSessions,
+    limit: int | None = None,
+    *,
+    page_sessions: int = PAGE_MAX_SESSIONS,
+) -> Iterator[SessionInfo]:
+    """The sessions that match, at most `limit` of them, the newest first. Each page is asked for when it is needed."""
+    count = 0
     while True:
         query.request_id = messages.new_request_id()
-        query.limit = min(PAGE_MAX_SESSIONS, PAGE_MAX_SESSIONS if limit is None else limit - len(sessions))
+        query.limit = page_sessions if limit is None else min(page_sessions, limit - count)
         page = sender.look_up(query)
-        sessions += [SessionInfo.from_message(found, found.json) for found in page.sessions]
-        if not page.HasField("next") or len(sessions) == limit:
-            return sessions
+        yield from (SessionInfo.from_message(found, found.json) for found in page.sessions)
+        count += len(page.sessions)
+        if not page.HasField("next") or count == limit:
+            return
         query.after.CopyFrom(page.next)

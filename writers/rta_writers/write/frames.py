@@ -5,7 +5,7 @@ Errors name the row within the batch; the caller adds where the batch begins.
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final
 
 import msgspec
@@ -347,7 +347,9 @@ def choose_encoder(options: WriteOptions, schema: pa.Schema) -> FrameEncoder:
     form = options.form
     if form is Form.AUTO:
         names = set(schema.names)
-        if EVENT_DEFINITION_ID in names:
+        if _has_channels_alone(options, names):
+            form = Form.WIDE
+        elif EVENT_DEFINITION_ID in names:
             form = Form.EVENTS
         elif {CHANNELS, VALUES} <= names:
             form = Form.ROWS
@@ -363,6 +365,14 @@ def choose_encoder(options: WriteOptions, schema: pa.Schema) -> FrameEncoder:
     encoder = _ENCODERS[form](options)
     encoder.check(schema)
     return encoder
+
+
+def _has_channels_alone(options: WriteOptions, names: Set[str]) -> bool:
+    """Whether all columns are channels of the configuration, which may be called like columns of another form."""
+    if options.channel_list is None or names >= set(LONG_COLUMNS):
+        return False
+    others = {TIME, *(() if options.session else (SESSION, STREAM_COLUMN, *options.stream_template.columns))}
+    return TIME in names and names - others <= options.channel_list.by_name.keys()
 
 
 def at_row(error: errors.BadSamples, row: int, where: str = "") -> errors.BadSamples:

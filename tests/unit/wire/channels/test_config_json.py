@@ -226,3 +226,26 @@ def test_what_viewers_can_not_show_is_said() -> None:
     ]
     assert viewer_warnings.warnings(ENGINE) == viewer_warnings.warnings(model.EMPTY) == []
     assert viewer_warnings.warnings(model.build([model.Channel(id=0, name="a", **ranged)])) == []
+
+
+@given(st.lists(st.sampled_from(["é", "è", "é_2", "_", "__2", "__3", "__2_2", "a_2"]), max_size=8, unique=True))
+def test_parameters_have_identifiers_of_their_own(names: list[str]) -> None:
+    """Whatever their channels are called: the first of a name has it as it is, others get the next number that is
+    free."""
+    channels = [model.Channel(id=number, name=name) for number, name in enumerate(names)]
+    [application] = json.loads(config_json.encode(model.build(channels))).values()
+    used: list[str] = []
+    identifiers = [re.sub(r"[^A-Za-z0-9_]", "_", name) for name in names]
+    for identifier in identifiers:
+        numbered_ones = (f"{identifier}_{number}" for number in range(2, 99))
+        free = (name for name in numbered_ones if name not in used and name not in identifiers)
+        used.append(next(free) if identifier in used else identifier)
+    assert [parameter["name"] for parameter in application["parameters"]] == used
+
+
+def test_names_without_a_letter_of_ascii_cost_no_more_than_others() -> None:
+    """20,000 of them are one identifier: where each counts up from 2, this takes minutes."""
+    names = [f"{chr(0x4E00 + number // 150)}{chr(0x4E00 + number % 150)}" for number in range(20_000)]
+    channels = [model.Channel(id=number, name=name) for number, name in enumerate(names)]
+    [application] = json.loads(config_json.encode(model.build(channels))).values()
+    assert application["parameters"][-1]["name"] == "___20000"

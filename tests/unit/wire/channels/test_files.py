@@ -149,6 +149,17 @@ def test_a_mistake_is_named_with_its_line(form: FileForm, text: str, line: int, 
     assert str(caught.value).startswith(f"engine.{form}, line {line}")
 
 
+@pytest.mark.parametrize("form", FileForm)
+def test_a_mistake_in_a_file_of_windows_is_named_with_its_line(form: FileForm) -> None:
+    """Lines that end with a carriage return too, as its editors write them."""
+    channels = [model.Channel(id=1, name="a"), model.Channel(id=2, name="b", unit="zq-mark")]
+    text = files.dump(model.build(channels), form)
+    windows = text.replace("zq-mark", "x" * 65).replace("\n", "\r\n")
+    [mistake] = files.check(windows, form, name="x").mistakes
+    [line] = [number for number, part in enumerate(windows.split("\n"), 1) if "x" * 65 in part]
+    assert mistake.facts["line"] == line > 1
+
+
 _MANY_TOML = """\
 application = "1 engine"
 # [[channels]] of the engine
