@@ -11,8 +11,8 @@ import numpy as np
 
 from rta_wire.arrays import I64, U8
 from rta_wire.codec import layout
-from rta_wire.codec.field_scan import MessageFields
 from rta_wire.codec.protobuf import varint
+from rta_wire.codec.scan.field_scan import MessageFields
 
 KINDS: Final = tuple(layout.Kind)
 """Kinds by their codes in a table."""

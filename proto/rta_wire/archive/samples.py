@@ -12,7 +12,7 @@ from rta_wire.archive.selection import SampleFilter
 from rta_wire.arrays import F64, I64, Array, Bools, Indices
 from rta_wire.codec import columns as codec_columns
 from rta_wire.codec import layout
-from rta_wire.codec.sample_columns import SampleColumns
+from rta_wire.codec.scan.sample_columns import SampleColumns
 
 WIDER_THAN_DOUBLE: Final = (layout.SampleType.INT64, layout.SampleType.UINT64)
 _LONG_RUN: Final = 64

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from rta_wire.arrays import F64, I64, U32, Bools
-from rta_wire.codec.sample_columns import SampleColumns
+from rta_wire.codec.scan.sample_columns import SampleColumns
 
 CELL_SAMPLES: Final = 64
 """About how many samples a cell stands for: cells take less than a byte for each sample then."""

@@ -11,9 +11,10 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError
 
 from rta_wire import limits
-from rta_wire.codec import alike_bursts, field_scan, layout, sample_columns, timestamped_fields
 from rta_wire.codec import burst as codec_burst
-from rta_wire.codec.timestamped_fields import TimestampedFields
+from rta_wire.codec import layout
+from rta_wire.codec.scan import alike_bursts, field_scan, sample_columns, timestamped_fields
+from rta_wire.codec.scan.timestamped_fields import TimestampedFields
 from rta_wire.pb import scan_pb2, stream_pb2
 from rta_wire.stream import cursor
 

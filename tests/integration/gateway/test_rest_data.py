@@ -21,7 +21,7 @@ from rta_supervisor.archive import spark_process
 from rta_supervisor.gateway.rest.data import time_index
 from rta_wire import keys
 from rta_wire.codec import encode, event_messages
-from rta_wire.codec.sample_columns import SampleColumns
+from rta_wire.codec.scan.sample_columns import SampleColumns
 from tests.integration.archive.archive_runs import archive
 from tests.support import archive_job_without_spark, chunk_reader
 from tests.support.archives import waiting

@@ -15,7 +15,7 @@ from rta_wire.archive.samples import ArchivedSamples
 from rta_wire.arrays import I64, Array, Bools
 from rta_wire.channels import model
 from rta_wire.codec import burst, decode, layout
-from rta_wire.codec.field_scan import MessageFields
+from rta_wire.codec.scan.field_scan import MessageFields
 from rta_wire.pb import data_pb2
 from rta_wire.stream.cursor import StreamEntry
 from rta_writers.read import batches as read_batches

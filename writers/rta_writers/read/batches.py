@@ -14,7 +14,7 @@ from rta_wire.archive import selection
 from rta_wire.arrays import I64, Bools
 from rta_wire.codec import decode
 from rta_wire.codec.layout import SampleType
-from rta_wire.codec.sample_columns import SampleColumns
+from rta_wire.codec.scan.sample_columns import SampleColumns
 from rta_wire.pb import data_pb2
 from rta_wire.stream.cursor import StreamEntry
 from rta_wire.stream.live_then_cold import StreamCounters

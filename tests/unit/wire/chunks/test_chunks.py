@@ -13,7 +13,7 @@ from rta_wire import errors
 from rta_wire.chunks import channel_expression, envelope_cells, row_chunks, sample_chunks, windows
 from rta_wire.chunks.envelope import SampleEnvelope, step_of
 from rta_wire.chunks.transfer import Chunk, ChunkPacker
-from rta_wire.codec.sample_columns import SampleColumns
+from rta_wire.codec.scan.sample_columns import SampleColumns
 from tests.support import chunk_reader
 
 S = 10**9

@@ -21,7 +21,7 @@ from rta_wire.archive.manifest import ManifestFile, PartManifest
 from rta_wire.archive.samples import ArchivedSamples
 from rta_wire.codec import event_messages
 from rta_wire.codec.layout import Plan
-from rta_wire.codec.sample_columns import SampleColumns
+from rta_wire.codec.scan.sample_columns import SampleColumns
 from rta_wire.pb import data_pb2
 
 READ_ERRORS: Final = (OSError, pa.ArrowInvalid, pa.ArrowIOError, pa.ArrowKeyError)

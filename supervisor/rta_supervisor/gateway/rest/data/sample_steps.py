@@ -15,7 +15,7 @@ from rta_supervisor.gateway.rest.data.stream_blocks import decode_limiter
 from rta_supervisor.gateway.rest.data.time_index import Block, ReadStep
 from rta_wire.arrays import U32, Bools
 from rta_wire.chunks.channel_expression import ChannelSelection
-from rta_wire.codec.sample_columns import SampleColumns
+from rta_wire.codec.scan.sample_columns import SampleColumns
 from rta_wire.pb import data_pb2
 
 KEPT_SAMPLES: Final = 4_000_000

@@ -24,7 +24,7 @@ from rta_wire import entry_ids, errors
 from rta_wire.channels.model import ChannelList
 from rta_wire.chunks.envelope_cells import EnvelopeCells
 from rta_wire.codec import layout
-from rta_wire.codec.sample_columns import SampleColumns
+from rta_wire.codec.scan.sample_columns import SampleColumns
 from rta_wire.pb import data_pb2
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from rta_wire.arrays import I64, U32, Array, Bools
 from rta_wire.chunks import windows
 from rta_wire.chunks.channel_expression import ChannelSelection
 from rta_wire.codec import burst, decode, layout
-from rta_wire.codec.sample_columns import SampleColumns
+from rta_wire.codec.scan.sample_columns import SampleColumns
 from rta_wire.pb import data_pb2
 from rta_wire.stream.cursor import StreamEntry
 

@@ -9,8 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rta_wire import errors
-from rta_wire.codec import alike_bursts, decode, encode, layout
 from rta_wire.codec import burst as codec_burst
+from rta_wire.codec import decode, encode, layout
+from rta_wire.codec.scan import alike_bursts
 from rta_wire.pb import data_pb2, stream_pb2
 from rta_wire.stream.cursor import StreamEntry
 from tests.unit.wire import strategies as g

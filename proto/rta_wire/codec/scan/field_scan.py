@@ -11,9 +11,10 @@ from google.protobuf.message import DecodeError
 
 from rta_wire.arrays import I64
 from rta_wire.codec import burst as codec_burst
-from rta_wire.codec import layout, sample_columns, timestamped_fields
+from rta_wire.codec import layout
 from rta_wire.codec.protobuf import field_sizes
-from rta_wire.codec.timestamped_fields import TimestampedFields
+from rta_wire.codec.scan import sample_columns, timestamped_fields
+from rta_wire.codec.scan.timestamped_fields import TimestampedFields
 from rta_wire.pb import data_pb2, scan_pb2, stream_pb2
 
 

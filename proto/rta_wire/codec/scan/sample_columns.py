@@ -13,7 +13,7 @@ from rta_wire.arrays import I64, U32, Array, Indices
 from rta_wire.codec import burst as codec_burst
 from rta_wire.codec import layout as codec_layout
 from rta_wire.codec.protobuf import varint
-from rta_wire.codec.timestamped_fields import TimestampedFields
+from rta_wire.codec.scan.timestamped_fields import TimestampedFields
 
 TypedColumns = tuple[codec_layout.SampleType, "SampleColumns"]
 

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from rta_wire.arrays import I64, U8, U32
-from rta_wire.codec import timestamped_fields
-from rta_wire.codec.timestamped_fields import TimestampedFields
+from rta_wire.codec.scan import timestamped_fields
+from rta_wire.codec.scan.timestamped_fields import TimestampedFields
 
 MIN_BURSTS: Final = 4
 """So many bursts of one size are worth it."""

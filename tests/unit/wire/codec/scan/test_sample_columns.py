@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rta_wire.codec.sample_columns import SampleColumns
+from rta_wire.codec.scan.sample_columns import SampleColumns
 
 runs = st.lists(st.tuples(st.integers(0, 5), st.lists(st.tuples(st.integers(0, 9), st.integers()), max_size=4)))
 
