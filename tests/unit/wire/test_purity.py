@@ -30,7 +30,8 @@ ALLOWED_MODULES = {
         "importlib",
         "inspect",
     ),
-    *("itertools", "json", "math", "re", "struct", "typing", "urllib.parse", "uuid", "zlib", "msgspec", "pyarrow"),
+    *("itertools", "json", "math", "operator", "re", "struct", "typing", "urllib.parse", "uuid", "zlib"),
+    *("msgspec", "pyarrow"),
 }
 ALLOWED_NAMES = {"pathlib": {"PurePosixPath"}}
 """Names of modules that can do more."""

@@ -53,10 +53,14 @@ def masked(opcode: int, payload: bytes, *, size: int | None = None) -> bytes:
     return head + bytes(4) + payload
 
 
-def mute_viewer(gateway: Gateway) -> socket.socket:
+def mute_viewer(gateway: Gateway, *, receive_bytes: int | None = None) -> socket.socket:
     """A viewer that never reads and never answers."""
-    viewer = socket.create_connection(("127.0.0.1", gateway.port))
+    viewer = socket.socket()
+    if receive_bytes is not None:
+        # Before it connects: a window that shrinks later makes the kernel drop acknowledgements too.
+        viewer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
     viewer.settimeout(5)
+    viewer.connect(("127.0.0.1", gateway.port))
     viewer.sendall(
         b"GET /rta/v2/sessions/s/stream HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
         b"Connection: Upgrade\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
@@ -115,18 +119,16 @@ def test_session_json_that_is_nested_without_end(session: HandmadeSession, gatew
 
 def test_pings_without_end_do_not_fill_memory(session: HandmadeSession, gateway: Gateway) -> None:
     """A viewer that asks whether the gateway is there and never reads the answers: what waits for it is bounded."""
-    mute = mute_viewer(gateway)
-    mute.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    wait_until(lambda: "rta_gateway_viewers 1.0" in gateway.metrics(), what="the viewer")
-    before = resident_bytes(gateway)
-    for _ in range(60):
-        mute.sendall(masked(9, b"x" * 125) * 5000)
-    assert resident_bytes(gateway) - before < PINGS_MAX_BYTES
-    witness = PythonViewer(gateway, "s")
-    witness.subscribe(1)
-    witness.read_until(lambda: set(witness.samples) == set(session.samples([1])))
-    for each in (mute, witness):
-        each.close()
+    with mute_viewer(gateway, receive_bytes=4096) as mute:
+        wait_until(lambda: "rta_gateway_viewers 1.0" in gateway.metrics(), what="the viewer")
+        before = resident_bytes(gateway)
+        for _ in range(60):
+            mute.sendall(masked(9, b"x" * 125) * 5000)
+        assert resident_bytes(gateway) - before < PINGS_MAX_BYTES
+        witness = PythonViewer(gateway, "s")
+        witness.subscribe(1)
+        witness.read_until(lambda: set(witness.samples) == set(session.samples([1])))
+        witness.close()
 
 
 def test_half_a_frame_holds_nothing_up(session: HandmadeSession, gateway: Gateway) -> None:
