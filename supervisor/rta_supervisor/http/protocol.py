@@ -7,6 +7,7 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import anyio
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
@@ -81,10 +82,15 @@ class LimitedProtocol(H11Protocol):
         }
         self._phase: Phase | None = None
         self._is_upgraded = False
+        self.connecting = anyio.CancelScope()
+        """Cancelled where the connection is closed before it is connected."""
+        self.is_connected = False
+        """Whether the transport is there: over TLS only after the handshake."""
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.is_connected = True
         self._update()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -135,7 +141,10 @@ class LimitedProtocol(H11Protocol):
         """Close the connection at once, and count why."""
         counters.counts.http_closed[reason] += 1
         self._table.remove(self.address, self)
-        self.transport.abort()
+        if self.is_connected:
+            self.transport.abort()
+        else:
+            self.connecting.cancel()
 
     def _update(self) -> None:
         """Begin the time limit of the phase that the connection is in, unless it has begun."""

@@ -165,7 +165,8 @@ class Server:
                         if self._make_room(address):
                             tasks.start_soon(self._serve, connection, address)
                         else:
-                            _refuse(connection)
+                            # A client that speaks TLS could not read the sentence.
+                            _refuse(connection, _REFUSAL if self._tls is None else b"")
         finally:
             self._ended_accepting.set()
 
@@ -205,14 +206,19 @@ class Server:
         context = None if self._tls is None else self._tls()
         timeout_s = None if context is None else self._config.header_timeout_s
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: served, connection, ssl=context, ssl_handshake_timeout=timeout_s
-            )
+            with served.connecting:
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    lambda: served, connection, ssl=context, ssl_handshake_timeout=timeout_s
+                )
+        except ConnectionAbortedError:  # by asyncio, at the end of the time for the handshake
+            counters.counts.http_closed["handshake_timeout"] += 1
         except OSError:
-            # Also a client that does not speak TLS, or does not trust the certificate.
-            self._table.remove(address, served)
+            pass  # also a client that does not speak TLS, or does not trust the certificate
+        finally:
+            if not served.is_connected:
+                self._table.remove(address, served)
 
 
-def _refuse(connection: socket.socket) -> None:
+def _refuse(connection: socket.socket, response: bytes) -> None:
     with connection, contextlib.suppress(OSError):
-        connection.send(_REFUSAL)
+        connection.send(response)

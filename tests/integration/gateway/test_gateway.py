@@ -21,6 +21,7 @@ from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
 from tests.support import acl, gateways
+from tests.support.certificates import make_certificate
 from tests.support.commands import run
 from tests.support.gateways import HandmadeSession, PythonViewer
 from tests.support.waiting import wait_until
@@ -61,16 +62,9 @@ def test_under_its_acl_and_nothing_more() -> None:
         assert [entry for entry in log if entry.get("username") in ("gateway", b"gateway")] == []
 
 
-def _make_certificate(folder: Path, name: str) -> None:
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    command += ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
-    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
-    subprocess.run([*command, *files], check=True, capture_output=True)
-
-
 def test_tls_with_a_certificate_that_is_replaced(client: redis.Redis, url: str, tmp_path: Path) -> None:
     """REST and WebSocket are served over TLS, and a new certificate counts for new connections."""
-    _make_certificate(tmp_path, "first")
+    make_certificate(tmp_path, "first")
     environment = {
         "RTA_GATEWAY__CERT_FILE": str(tmp_path / "cert.pem"),
         "RTA_GATEWAY__KEY_FILE": str(tmp_path / "key.pem"),
@@ -87,7 +81,7 @@ def test_tls_with_a_certificate_that_is_replaced(client: redis.Redis, url: str, 
         with connect(stream_url, ssl=context, subprotocols=protocols) as viewer:
             assert viewer.recv(5)
             first = ssl.get_server_certificate(("127.0.0.1", gateway.port))
-            _make_certificate(tmp_path, "second")
+            make_certificate(tmp_path, "second")
             wait_until(lambda: ssl.get_server_certificate(("127.0.0.1", gateway.port)) != first, what="the new one")
 
 
