@@ -230,6 +230,16 @@ def test_partitions_are_refused_by_name(client: redis.Redis, target: Target) -> 
                 assert not client.exists(keys.stream("rig"))
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_row_that_is_none_ends_no_partition(client: redis.Redis, target: Target, place: int) -> None:
+    """It is refused like any other row that is none, and not taken for the end of all rows."""
+    rows: list[Any] = [{"channel": 1, "time": 1, "value": 1.0}] * 2
+    rows.insert(place, None)
+    with pytest.raises(errors.BadSamples, match=f"row {place}: it is None, not a dict or a row of Spark"):
+        rta_writers.write_partition(rows, **{**target.options(), "job": "nightly"})
+    assert not client.exists(keys.stream("rig"))
+
+
 def test_options_of_a_partition_are_refused_by_name(target: Target) -> None:
     """Any value of any option."""
     for name in WRITE_PARSERS:

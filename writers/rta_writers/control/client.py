@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
 from rta_wire import errors, keys, limits, name_checks, redis_url, session
 from rta_wire.control import messages
@@ -45,11 +45,18 @@ class SessionClient:
         self._requests = requests.RequestSender(self._redis, url, self._keys, principal, timeout_s=self.timeout_s)
         self.configs = ConfigPublisher(self._requests, url, self._keys, principal)
 
+    def __reduce__(self) -> NoReturn:
+        raise errors.Usage(
+            reason="A SessionClient stays in the process that made it: make one in each task, or pass the task the "
+            "options of an open session, session.options"
+        )
+
     def __repr__(self) -> str:
         return f"SessionClient({redis_url.redact(self.url)!r}, principal={self.principal!r})"
 
     def open(
         self,
+        /,
         identity: str,
         *,
         stream: str,
@@ -117,7 +124,7 @@ class SessionClient:
             return self.ask(request)
 
     def update(
-        self, identity: str | None = None, *, external_id: str | None = None, state: str = "", **properties: Any
+        self, /, identity: str | None = None, *, external_id: str | None = None, state: str = "", **properties: Any
     ) -> State:
         """Set properties of a session, closed or not; None removes one. `state` may be `waiting` or `open`.
 

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, NoReturn, Self, cast
 
 import msgspec
 
@@ -46,6 +46,9 @@ class SessionGroup:
             label=f"heartbeats of group {self.name}",
             thread_name=f"rta-heartbeats-{stream}",
         )
+
+    def __reduce__(self) -> NoReturn:
+        raise errors.Usage(reason="A SessionGroup stays on the driver: pass its options to tasks, group.options")
 
     def __repr__(self) -> str:
         state = f"{len(self.ended)} sessions ended" if self._heartbeats.is_stopping else "open"

@@ -63,7 +63,9 @@ def build_query(
     details: Mapping[str, str],
 ) -> control_pb2.ListSessions:
     """A search from the arguments of a call, without the id of a request."""
-    states = [state] if isinstance(state, str) else list(arguments.iterable("state", state))
+    states = (
+        [state] if isinstance(state, str) else list(arguments.iterable("state", state, "a state, or several in a list"))
+    )
     query = control_pb2.ListSessions(
         text=arguments.text("text", text),
         states=[arguments.one_of("state", name, State) for name in states],

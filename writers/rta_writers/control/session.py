@@ -4,8 +4,9 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, NoReturn, Protocol, Self
 
+from rta_wire import errors
 from rta_wire.control import messages
 from rta_wire.control.totals import Totals
 from rta_wire.pb import control_pb2
@@ -104,6 +105,11 @@ class Session:
         # The thread has no reference to the session: one that is garbage has no writer, and its heartbeats end.
         weakref.finalize(self, self._heartbeats.request_stop)
 
+    def __reduce__(self) -> NoReturn:
+        raise errors.Usage(
+            reason="A Session stays in the process that opened it: pass its options to tasks, session.options"
+        )
+
     def __repr__(self) -> str:
         state = self._state if self.ended is None else self.ended.state
         return f"Session({self.identity!r}, stream={self.target.stream!r}, state={state.value!r})"
@@ -118,8 +124,13 @@ class Session:
         options = self.target.options()
         return options if self.channels is None else {**options, "config": self.channels.identifier}
 
-    def update(self, **properties: Any) -> None:
+    def update(self, /, **properties: Any) -> None:
         """Set properties of the session; None removes one."""
+        for name in ("identity", "external_id"):
+            if name in properties:
+                raise errors.BadSessionJson(
+                    where=f"$.{name}", reason="a session keeps the names that it was opened with"
+                )
         self._state = self._client.update(self.identity, **properties)
 
     def pause(self) -> None:

@@ -111,7 +111,7 @@ def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
     return value
 
 
-def iterable(name: str, value: Any) -> Iterable[Any]:
+def iterable(name: str, value: Any, wanted: str = "several, as in a list") -> Iterable[Any]:
     """What can be gone through, texts aside."""
     try:
         if not isinstance(value, (str, bytes)):
@@ -119,7 +119,7 @@ def iterable(name: str, value: Any) -> Iterable[Any]:
             return items
     except TypeError:
         pass
-    raise refuse(name, value, "several, as in a list")
+    raise refuse(name, value, wanted)
 
 
 def totals(name: str, value: Any) -> Totals | None:
@@ -150,6 +150,8 @@ def point_in_time_ns(name: str, value: Any) -> int:
             return time_grammar.parse_ns(value, time.time_ns())
         except ValueError:
             raise refuse(name, value, f"{time_grammar.GRAMMAR}; or a datetime") from None
+    if not hasattr(value, "__index__"):
+        raise refuse(name, value, f"{time_grammar.GRAMMAR}; or a datetime")
     return _time_ns(name, value)
 
 

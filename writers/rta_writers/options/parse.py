@@ -84,7 +84,7 @@ def suggest(name: str, choices: Iterable[str]) -> str:
 
 def suggest_nearest(name: str, choices: Iterable[str]) -> str:
     """A sentence with the choice that is nearest to a wrong name; empty where none is near."""
-    by_folded = {choice.lower(): choice for choice in choices}
+    by_folded = {choice.lower(): str(choice) for choice in choices}
     nearest = difflib.get_close_matches(name[:QUOTED_MAX_CHARS].lower(), by_folded, n=1)
     return f" Did you mean {by_folded[nearest[0]]!r}?" if nearest else ""
 

@@ -16,6 +16,7 @@ from rta_writers.write.task import Task
 from rta_writers.write.task_result import TaskResult
 
 ROWS_PER_BATCH: Final = 65_536
+_END: Final = object()
 
 
 def write_partition(rows: Iterable[Any], **options: Any) -> TaskResult:
@@ -54,8 +55,8 @@ def _iterator(rows: Any) -> Iterator[Any]:
 
 def _batches(rows: Iterator[Any], options: WriteOptions) -> Iterator[pa.RecordBatch]:
     """Arrow batches as they are, or made from rows. The columns of the first batch are those of all."""
-    first = next(rows, None)
-    if first is None:
+    first = next(rows, _END)
+    if first is _END:
         return
     rows = itertools.chain([first], rows)
     if isinstance(first, pa.RecordBatch):
