@@ -50,12 +50,13 @@ class ConnectionTable(Generic[C]):
         if not connections:
             self._by_address.pop(address, None)
 
-    def reached(self, address: str) -> str | None:
+    def reached(self, address: str, max_connections: int | None = None) -> str | None:
         """The setting, without its section, that leaves no room for another connection of an address; None: there is
-        room."""
+        room. `max_connections`: how many there may be where files are left for no more."""
         if len(self._by_address.get(address, {})) >= self._max_per_address:
             return PER_ADDRESS
-        return CONNECTIONS if len(self) >= self._max_connections else None
+        highest = self._max_connections if max_connections is None else min(max_connections, self._max_connections)
+        return CONNECTIONS if len(self) >= highest else None
 
     def oldest_waiting(self, address: str | None = None) -> C | None:
         """The oldest connection that waits for its client: of one address, or of the one with the most that wait."""

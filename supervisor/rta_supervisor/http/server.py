@@ -6,6 +6,7 @@ import errno
 import resource
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -57,6 +58,11 @@ def max_connections(wanted: int) -> int:
     return wanted if files == resource.RLIM_INFINITY else max(1, min(wanted, files - RESERVED_FILES))
 
 
+def no_others() -> int:
+    """For a server whose connections are all in its own table."""
+    return 0
+
+
 class _Uvicorn(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - as uvicorn has it
         """Listens to nothing: `Server` accepts the connections."""
@@ -81,11 +87,13 @@ class Server:
         *,
         upgrade: protocol.Upgrade | None = None,
         tls: Callable[[], ssl.SSLContext] | None = None,
+        upgraded: Callable[[], int] = no_others,
     ) -> None:
         """`closing` is set when the server stops: event streams of the application have to end then.
 
         `upgrade` takes over connections that ask for a WebSocket; without it they are ordinary requests. `tls` gives
-        the context of a new connection.
+        the context of a new connection. `upgraded` says how many connections were taken over and are still open: they
+        need files too.
         """
         self._listener = listener
         self._closing = closing
@@ -93,6 +101,8 @@ class Server:
         self._section = "gateway" if isinstance(config, settings.GatewaySettings) else "http"
         self._upgrade = upgrade
         self._tls = tls
+        self._upgraded = upgraded
+        self._max_open = max_connections(sys.maxsize)
         self._server = _Uvicorn(
             uvicorn.Config(
                 app,
@@ -122,11 +132,10 @@ class Server:
 
     async def run(self) -> None:
         """Serves until `stop` is called."""
-        limit = max_connections(self._config.connections)
-        if limit < self._config.connections:
+        if self._max_open < self._config.connections:
             setting = f"{self._section}.{connection_table.CONNECTIONS}"
             reason = "the limit of open files"
-            self._log.warning("http_connections_reduced", connections=limit, setting=setting, reason=reason)
+            self._log.warning("http_connections_reduced", connections=self._max_open, setting=setting, reason=reason)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._accept, name="http_accept")
@@ -180,7 +189,7 @@ class Server:
     def _make_room(self, address: str) -> bool:
         """Whether another connection of an address can be served. At a limit, the oldest one that waits for its client
         is closed for it: connections that send nothing keep nobody out."""
-        limit = self._table.reached(address)
+        limit = self._table.reached(address, self._max_open - self._upgraded())
         if limit is None:
             return True
         oldest = self._table.oldest_waiting(address if limit == connection_table.PER_ADDRESS else None)

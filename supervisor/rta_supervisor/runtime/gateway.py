@@ -65,6 +65,7 @@ class Gateway:
                     *(app.build(parts), listener, parts.closing, self._config.gateway),
                     upgrade=self._live.upgrade,
                     tls=self._tls,
+                    upgraded=lambda: len(self._live.viewers),
                 )
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._watch_signals, name="signals")

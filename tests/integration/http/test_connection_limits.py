@@ -9,7 +9,14 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import anyio
+import pytest
+from starlette.applications import Starlette
+
 import rta_writers
+from rta_supervisor.embedded import server
+from rta_supervisor.http import server as http_server
+from rta_supervisor.settings.sections.servers.gateway import GatewaySettings
 from tests.integration.web import sse_client
 from tests.support import http_client as web
 from tests.support import supervisors
@@ -162,3 +169,26 @@ def test_without_files_it_waits_and_recovers(url: str) -> None:
             assert pause.total_seconds() > 0.9, "it waits between attempts"
             rta_writers.SessionClient(url).session("run-1", stream="rig").close()
         assert web.get(web.address(supervisor), "/health").status == 200
+
+
+async def test_viewers_leave_files_to_everything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections that became something else count among open files: where none is left, another one gets a 503."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    monkeypatch.setattr(http_server, "RESERVED_FILES", files - 3)
+    config = GatewaySettings(port=server.free_port(), idle_timeout_s=1)
+    viewers = 2
+    closing = anyio.Event()
+    with http_server.listen(config) as listener:
+        serving = http_server.Server(Starlette(), listener, closing, config, upgraded=lambda: viewers)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(serving.run)
+            assert await _status(config.port) == 404
+            viewers = 3
+            assert await _status(config.port) == 503
+            await serving.stop()
+
+
+async def _status(port: int) -> int:
+    async with await anyio.connect_tcp("127.0.0.1", port) as client:
+        await client.send(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        return int((await client.receive()).split()[1])

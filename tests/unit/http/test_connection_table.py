@@ -9,6 +9,18 @@ from rta_supervisor.http.connection_table import CONNECTIONS, PER_ADDRESS, Conne
 MAX_CONNECTIONS, MAX_PER_ADDRESS = 6, 3
 
 
+def test_connections_elsewhere_take_files_of_these() -> None:
+    """Where fewer files are left than the settings allow connections, those count; more of them change nothing."""
+    table: ConnectionTable[int] = ConnectionTable(max_connections=MAX_CONNECTIONS, max_per_address=MAX_PER_ADDRESS)
+    table.add("a", 1)
+    assert table.reached("b", 2) is None
+    assert table.reached("b", 1) == table.reached("b", -5) == CONNECTIONS
+    assert table.reached("b", MAX_CONNECTIONS + 1) is None
+    for number in range(2, 1 + MAX_CONNECTIONS):
+        table.add(str(number), number)
+    assert table.reached("b", MAX_CONNECTIONS + 1) == CONNECTIONS
+
+
 def test_a_network_of_one_ipv6_host_counts_as_one_address() -> None:
     """Its owner may use any address in it. IPv4 in the form of IPv6 counts as what it is."""
     assert connection_table.client_address("10.0.0.7") == connection_table.client_address("::ffff:10.0.0.7")
