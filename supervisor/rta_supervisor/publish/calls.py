@@ -45,7 +45,9 @@ class SessionCall:
 class RoundOutcome:
     """What came of the calls of one round."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_ms: int) -> None:
+        """`at_ms`: when what the calls tell was read. Periods begin then: how long calls take does not add to them."""
+        self.at_ms = at_ms
         self.deliveries: list[Delivery] = []
         self.refusals: list[RefusedPublication] = []
         self.lost: list[str] = []

@@ -28,6 +28,13 @@ LOOK_S: Final = 1.0
 """How often to see whether the lease is still ours, and the settings are those that the process has."""
 
 RESTART_PAUSE_S: Final = 1.0
+RESTART_MAX_S: Final = 30.0
+"""The longest pause before another process is started, where one after the other ends at once: before each of them the
+catalogue is brought up to date, which is work for the loop that serves sessions."""
+
+STABLE_S: Final = 60.0
+"""A process that has run for so long did not end at once."""
+
 STOP_S: Final = 2.0
 """How long the process may take to save what was delivered."""
 
@@ -58,6 +65,7 @@ class PublishDuty:
 
     async def run(self, lease: Lease) -> None:
         """Publish whenever the lease is ours, until cancelled."""
+        restart_s = RESTART_PAUSE_S
         while True:
             loop_watch.report_alive(LOOK_S)
             if await lease.next_turn(LOOK_S) is None:
@@ -67,6 +75,7 @@ class PublishDuty:
             except (*RETRIABLE_ERRORS, errors.CatalogueUnavailable) as error:
                 self._link.outage_log.log_failure(error)
                 continue
+            started_s = anyio.current_time()
             try:
                 code = await self._publish(lease)
             except OSError as error:
@@ -74,10 +83,13 @@ class PublishDuty:
                 code = error.errno or 1
             finally:
                 counters.counts.publish_status = None
+            if anyio.current_time() - started_s >= STABLE_S:
+                restart_s = RESTART_PAUSE_S
             if code:
-                self._log.error("publisher_ended", code=code, restart_s=RESTART_PAUSE_S)
-                loop_watch.report_alive(RESTART_PAUSE_S)
-                await anyio.sleep(RESTART_PAUSE_S)
+                self._log.error("publisher_ended", code=code, restart_s=restart_s)
+                loop_watch.report_alive(restart_s)
+                await anyio.sleep(restart_s)
+                restart_s = min(restart_s * 2, RESTART_MAX_S)
 
     async def _publish(self, lease: Lease) -> int:
         """Have the process publish until it ends or the lease is lost. Gives its exit code, 0 if we ended it."""

@@ -5,6 +5,11 @@ from typing import Final
 PERIOD_MAX_S: Final = 30.0
 """The longest period that the guidelines of the Toolkit allow."""
 
+TICK_S: Final = 1.0
+"""How often the catalogue is looked at."""
+
+TICKS_PER_PERIOD: Final = 5
+
 CORES_MAX: Final = 0.55
 """Processor time that the duty takes per second, at most. What is measured lags behind, so it is below the 0.6 that
 are promised."""
@@ -17,6 +22,11 @@ STEP: Final = 0.5
 
 TOLERANCE: Final = 1.1
 """A period that differs by less from the one of the settings counts as the same."""
+
+
+def tick_s(every_s: float) -> float:
+    """How often the catalogue is looked at where time ranges are told every so often."""
+    return min(TICK_S, every_s / TICKS_PER_PERIOD)
 
 
 class Pace:

@@ -13,7 +13,8 @@ from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.catalogue.publications import table
 from rta_supervisor.catalogue.publications.model import DuePublication, RefusedPublication
 from rta_supervisor.diagnostics import counters, log
-from rta_supervisor.nodes.server_clock import Clock, now_ms
+from rta_supervisor.nodes.server_clock import JUMP_MS, Clock, now_ms
+from rta_supervisor.publish import pace
 from rta_supervisor.publish.calls import RoundOutcome, SessionCall
 from rta_supervisor.publish.config_uploads import ConfigUploads
 from rta_supervisor.publish.refused_calls import RefusedCalls
@@ -60,6 +61,7 @@ class Publisher:
         self._configs = configs
         self._catalogue_name = catalogue_name or catalogue.name
         self._clock = clock
+        self._tick_s = pace.tick_s(config.publish.every_s)
         self._sequence = CallSequence(link, config.keys, self._publications, self._catalogue_name)
         self._refused = RefusedCalls(link, config)
         self.breaker = Breaker(failures=config.publish.breaker_failures, open_s=config.publish.breaker_open_s)
@@ -84,13 +86,16 @@ class Publisher:
         if self.breaker.wait_s(anyio.current_time()) > 0:
             return False
         at_ms = self._clock()
+        # Rounds come once in a tick: what is due in less than half of one is told now.
+        due_ms = at_ms + int(self._tick_s * 1000 / 2)
         found = await self._publications.due(
-            range_before_ms=at_ms - int(period_s * 1000),
-            heartbeat_before_ms=at_ms - int(max(self._config.publish.heartbeat_s, period_s) * 1000),
+            range_before_ms=due_ms - int(period_s * 1000),
+            heartbeat_before_ms=due_ms - int(max(self._config.publish.heartbeat_s, period_s) * 1000),
+            future_ms=at_ms + JUMP_MS,
             limit=ROUND_MAX + len(self._retry_at_s),
         )
         due = self._without_paused(found)
-        is_cut = bool(due) and await self._tell(due, last_sequence)
+        is_cut = bool(due) and await self._tell(due, last_sequence, at_ms)
         return (is_cut or len(due) >= ROUND_MAX) and not self.breaker.is_open
 
     async def _note(self) -> None:
@@ -99,7 +104,9 @@ class Publisher:
         at_ms = self._clock()
         if self._closed_since_ms is None:
             self._closed_since_ms = await self._first_closed_since(at_ms)
-        await self._publications.note(closed_since_ms=self._closed_since_ms, at_ms=at_ms)
+        # The clock may have gone back since.
+        closed_since_ms = min(self._closed_since_ms, at_ms - LOOKBACK_MS)
+        await self._publications.note(closed_since_ms=closed_since_ms, at_ms=at_ms)
         if at_ms - LOOKBACK_MS > self._closed_since_ms + LOOKBACK_MS // 10:
             self._closed_since_ms = at_ms - LOOKBACK_MS
             await self._publications.raise_mark(table.CLOSED_SEEN_MS, self._closed_since_ms)
@@ -129,6 +136,7 @@ class Publisher:
             await self._publications.retry_refused()
         await self._publications.retry(named, at_ms=self._clock())
         self._resume()
+        self._attempts.clear()
         self._configs.forget()
         await self._link.do("XDEL", key, *(entry_id for entry_id, _ in entries))
         self._log.info("publish_retried", sessions=sorted(named), all_refused=b"" in identities)
@@ -138,9 +146,9 @@ class Publisher:
         now_s = anyio.current_time()
         return [one for one in found if self._retry_at_s.get(one.identity, 0.0) <= now_s][:ROUND_MAX]
 
-    async def _tell(self, due: Sequence[DuePublication], last_sequence: LastSequence) -> bool:
-        """Tell what is due. Gives whether something is left because the round has taken long enough."""
-        outcome = RoundOutcome()
+    async def _tell(self, due: Sequence[DuePublication], last_sequence: LastSequence, at_ms: int) -> bool:
+        """Tell what was due at a time. Gives whether something is left because the round has taken long enough."""
+        outcome = RoundOutcome(at_ms)
         await self._client.reconnect_if_stuck()
         calls = await self._prepared(due, outcome)
         # Before the sequence is taken: whoever takes the next one knows of them.
@@ -187,12 +195,13 @@ class Publisher:
 
     async def _call_all(self, calls: Sequence[SessionCall], outcome: RoundOutcome) -> None:
         """Make all calls, some at a time; none any more once the breaker has opened."""
-        queue = iter(calls)
-        if self.breaker.is_open:
-            # It was open until now: one call decides.
-            for call in queue:
-                await self._call(call, outcome)
-                break
+        waiting = list(calls)
+        if waiting and self.breaker.is_open:
+            # It was open until now: one call decides, about a session that has not failed, or the least often.
+            first = min(waiting, key=lambda call: self._attempts[call.due.identity])
+            waiting.remove(first)
+            await self._call(first, outcome)
+        queue = iter(waiting)
         until_s = anyio.current_time() + ROUND_S
         async with anyio.create_task_group() as group:
             for _ in range(min(CALLS_AT_ONCE, len(calls))):
@@ -220,6 +229,7 @@ class Publisher:
                 self._log.warning("publish_paused", service="session", reason=str(error))
             return
         except CallRefused as error:
+            self._forget_failures(due.identity)
             outcome.refusals.append(RefusedPublication(due, str(error), call.request.SerializeToString()))
         except SessionMissing as error:
             # It has lost the session, or somebody has removed it there.
@@ -228,18 +238,21 @@ class Publisher:
             outcome.lost.append(due.identity)
         else:
             counters.counts.publications[call.kind] += 1
-            self._attempts.pop(due.identity, None)
-            self._retry_at_s.pop(due.identity, None)
-            outcome.deliveries.append(call.delivered(self._clock()))
+            self._forget_failures(due.identity)
+            outcome.deliveries.append(call.delivered(outcome.at_ms))
         if self.breaker.record_success():
             self._log.info("publish_resumed", service="session")
             self._resume()
 
     def _resume(self) -> None:
-        """Try everything again: the service is back."""
+        """Try everything again: the service is back. How often a session failed is known until a call about it works:
+        those that always fail keep no others waiting."""
         self.problem = ""
-        self._attempts.clear()
         self._retry_at_s.clear()
+
+    def _forget_failures(self, identity: str) -> None:
+        self._attempts.pop(identity, None)
+        self._retry_at_s.pop(identity, None)
 
     def _postpone(self, identity: str, reason: str) -> None:
         self._attempts[identity] += 1

@@ -22,9 +22,8 @@ from rta_supervisor.channels.store import ConfigStore
 from rta_supervisor.diagnostics import counters, log
 from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.nodes.time_sync import TimeSync
-from rta_supervisor.publish import status, worker_connection
+from rta_supervisor.publish import pace, status, worker_connection
 from rta_supervisor.publish.config_uploads import ConfigSource, ConfigUploads
-from rta_supervisor.publish.pace import Pace
 from rta_supervisor.publish.publisher import Publisher
 from rta_supervisor.publish.refused_calls import RefusedCalls
 from rta_supervisor.publish.sequence import LastSequence
@@ -41,10 +40,6 @@ from rta_wire import errors
 DUTY: Final = "publish"
 """The lease under which one supervisor at a time publishes."""
 
-TICK_S: Final = 1.0
-"""How often the catalogue is looked at."""
-
-TICKS_PER_PERIOD: Final = 5
 NICENESS: Final = 19
 OUTAGE_PAUSE_S: Final = 1.0
 
@@ -68,9 +63,10 @@ class PublishLoop:
         self._publisher = Publisher(
             link, catalogue, config, self._client, self._configs, catalogue_name=f"{host}{catalogue.name}"
         )
-        self._pace = Pace(config.publish.every_s)
-        self._tick_s = min(TICK_S, config.publish.every_s / TICKS_PER_PERIOD)
+        self._pace = pace.Pace(config.publish.every_s)
+        self._tick_s = pace.tick_s(config.publish.every_s)
         self._clock = TimeSync(link, now_ms, config.node.beat_s)
+        self._is_clock_set = False
         self._is_failing = False
         self._busy_s = 0.0
         self._measured = (time.monotonic(), time.process_time())
@@ -83,6 +79,10 @@ class PublishLoop:
             while True:
                 started_s = time.monotonic()
                 try:
+                    if not self._is_clock_set:
+                        # The clock of this host may be another one than that of the rows.
+                        await self._clock.sync()
+                        self._is_clock_set = True
                     # In this order: whoever has the lease next takes a later sequence than this one reads here.
                     last_sequence = await self._publisher.last_sequence()
                     if not await self._has_lease():

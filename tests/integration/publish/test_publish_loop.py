@@ -4,6 +4,7 @@ import itertools
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,30 @@ async def test_one_whose_lease_is_over_tells_nothing(
     await newer.close()
     assert {stored.time_range for stored in services.sessions.values()} == {(1, 9)}
     assert {len(states) for states in services.history.values()} == {1}
+
+
+async def test_a_host_whose_clock_is_ahead(
+    url: str, link: Link, catalogue: SqliteCatalogue, services: ToolkitServices, reports: WorkerReports
+) -> None:
+    """The first round has the time of Redis, too: what it tells is not taken for told an hour later."""
+    config = settings.Settings(
+        redis=settings.RedisSettings(url=url),
+        publish=settings.PublishSettings(session_address=services.address, every_s=EVERY_S),
+    )
+    await catalogue.save(rows(1))
+    host_ms = now_ms()
+    now_ms.adjust_to(host_ms + 3_600_000)
+    try:
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(PublishLoop(link, catalogue, WorkerJob(config, "node-1"), no_config, reports).run)
+                while (status := await catalogue.publications.get("run-1")) is None or not status.told_ms:
+                    await link.do("PING")
+                group.cancel_scope.cancel()
+    finally:
+        now_ms.adjust_to(time.time_ns() // 1_000_000)
+    assert status is not None
+    assert abs(status.told_ms - host_ms) < 60_000
 
 
 async def test_a_key_that_somebody_has_spoilt(

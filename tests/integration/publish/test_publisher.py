@@ -1,5 +1,6 @@
 """The publisher against a real Session Service, with catalogues of both kinds."""
 
+import itertools
 import threading
 from typing import Any
 
@@ -60,6 +61,24 @@ async def test_heartbeats_while_idle(scene: Scene) -> None:
         await scene.round(5.0)
     heartbeats = {name: stored.heartbeats for name, stored in scene.services.sessions.items()}
     assert heartbeats == {"run-1": 2, "run-2": 0}
+
+
+async def test_ranges_are_told_at_the_period_and_not_a_look_later(scene: Scene) -> None:
+    """The catalogue is looked at every second. A call takes some time, and looks come a little early or late."""
+    clock_ms = now_ms()
+    call_ms = itertools.count()
+    scene.clock = lambda: clock_ms + 20 * next(call_ms)
+    await scene.save()
+    await scene.round(5.0)
+    told_at: list[int] = []
+    for second in range(1, 16):
+        clock_ms += 1000 + (-1) ** second
+        call_ms = itertools.count()
+        await scene.save(times=(1, second))
+        await scene.round(5.0)
+        if scene.services.sessions["run-1"].time_range == (1, second):
+            told_at.append(second)
+    assert told_at == [5, 10, 15]
 
 
 async def test_json_that_changed_under_the_same_version_is_told(scene: Scene) -> None:
@@ -153,6 +172,38 @@ async def test_one_call_decides_whether_a_service_is_back(scene: Scene) -> None:
         await scene.link.do("PING")
     await scene.round()
     assert scene.services.calls["CreateOrUpdateSession"] == failed + 1
+
+
+async def test_sessions_that_always_fail_keep_no_others_from_being_told(scene: Scene) -> None:
+    """A service may answer calls about some sessions with an error each time. When it has been left alone for that, a
+    session that did not fail decides."""
+    scene.services.fault = lambda _method, request: (
+        Fault(grpc.StatusCode.UNKNOWN) if request.identity != "good" else None
+    )
+    for number in range(1, publisher_module.CALLS_AT_ONCE):
+        await scene.save(f"run-{number}", number=number)
+    await scene.round()
+    for version in (1, 2):
+        assert scene.publisher.breaker.is_open
+        await scene.save("good", number=100, version=version, group=str(version))
+        while scene.publisher.breaker.wait_s(anyio.current_time()) > 0:
+            await scene.link.do("PING")
+        await scene.round()
+        assert scene.services.sessions["good"].group == str(version)
+
+
+async def test_a_clock_that_went_back(scene: Scene) -> None:
+    """As that of a Redis that has taken over. What was told is not taken for newer than it is, and what opened and
+    ended since is found."""
+    await scene.save()
+    await scene.round()
+    at_ms = now_ms() - HOUR_MS
+    scene.clock = lambda: at_ms
+    await scene.save(times=(1, 2), at_ms=at_ms)
+    await scene.save("run-2", State.CLOSED, number=2, at_ms=at_ms)
+    await scene.round(5.0)
+    assert scene.services.sessions["run-1"].time_range == (1, 2)
+    assert scene.services.sessions["run-2"].state == State.CLOSED.number
 
 
 async def test_a_session_that_fails_waits_and_others_do_not(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

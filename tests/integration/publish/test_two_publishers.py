@@ -1,5 +1,6 @@
 """What a service holds where several publishers, a lost reply, Redis or a catalogue say different things."""
 
+import functools
 from typing import Any
 
 import grpc
@@ -39,9 +40,11 @@ async def test_what_an_earlier_call_told_is_not_saved_over_a_later_one(scene: Sc
     """Of two that publish at once the service keeps what came with the higher sequence, and so does the catalogue."""
     await scene.save(group="a")
     await scene.round()
-    [before] = await scene.catalogue.publications.due(range_before_ms=0, heartbeat_before_ms=now_ms() + 1, limit=1)
+    at_ms = now_ms() + 1
+    read_due = functools.partial(scene.catalogue.publications.due, range_before_ms=0, future_ms=at_ms, limit=1)
+    [before] = await read_due(heartbeat_before_ms=at_ms)
     await scene.save(group="b", version=2)
-    [after] = await scene.catalogue.publications.due(range_before_ms=0, heartbeat_before_ms=0, limit=1)
+    [after] = await read_due(heartbeat_before_ms=0)
     sequence = scene.services.sequences["run-1"]
     # Whoever had read the old row was the last to get a sequence, and the first to save.
     for due, later in ((before, 2), (after, 1)):

@@ -65,11 +65,13 @@ class PublicationStatements:
         )
         is_read = f"{_DIFFERS} OR p.digest = '' OR length(s.json) <= {JSON_COMPARED_MAX_CHARS}"
         json = f"CASE WHEN {is_read} THEN s.json ELSE '' END"
+        # Told before a time, or in what is the future by a clock that has gone back since.
+        is_old = f"(p.told_ms <= {mark} OR p.told_ms > {mark})"
         self.due: Final = (
             f"SELECT s.identity, s.stream_session_id, s.principal, s.version, s.state, {json}, s.start_ns, s.end_ns, "
             "p.version, p.state, p.digest, p.start_ns, p.end_ns, p.categories, p.told_ms, p.noted_ms "
-            f"FROM {_JOINED} AND ({_DIFFERS} OR (p.told_ms <= {mark} AND {_GREW}) "
-            f"OR (s.closed = 0 AND p.told_ms <= {mark}) OR (s.closed = 1 AND {_GREW})) "
+            f"FROM {_JOINED} AND ({_DIFFERS} OR ({is_old} AND {_GREW}) "
+            f"OR (s.closed = 0 AND {is_old}) OR (s.closed = 1 AND {_GREW})) "
             f"ORDER BY CASE WHEN {_DIFFERS} THEN 0 ELSE 1 END, p.told_ms, s.stream_session_id LIMIT {mark}"
         )
         since = "CASE WHEN p.told_ms > p.noted_ms THEN p.told_ms ELSE p.noted_ms END"

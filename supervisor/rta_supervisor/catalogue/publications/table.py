@@ -46,12 +46,15 @@ class PublicationTable:
         await self._write(self._sql.note_unfinished, [(at_ms,)])
         await self._write(self._sql.note_closed, [(at_ms, closed_since_ms)])
 
-    async def due(self, *, range_before_ms: int, heartbeat_before_ms: int, limit: int) -> list[DuePublication]:
+    async def due(
+        self, *, range_before_ms: int, heartbeat_before_ms: int, future_ms: int, limit: int
+    ) -> list[DuePublication]:
         """Sessions that the service is to be told of now; those whose description changed come first.
 
-        Of those that only grew, or that only need a heartbeat, the ones that were told before these times.
+        Of those that only grew, or that only need a heartbeat, the ones that were told before these times, or after
+        `future_ms`: by a clock that has gone back since.
         """
-        rows = await self._read(self._sql.due, range_before_ms, heartbeat_before_ms, limit)
+        rows = await self._read(self._sql.due, range_before_ms, future_ms, heartbeat_before_ms, future_ms, limit)
         return [_parse_due(row) for row in rows]
 
     async def save_deliveries(self, deliveries: Sequence[Delivery]) -> None:
