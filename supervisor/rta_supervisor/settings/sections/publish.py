@@ -4,6 +4,7 @@ import importlib.util
 import ipaddress
 import os
 import re
+import ssl
 from pathlib import Path
 from typing import Final
 
@@ -78,7 +79,16 @@ class PublishSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def root_certificates(self) -> bytes | None:
         """The certificates that services are checked with; None for those of the system."""
-        return _read_file("publish.ca_file", self.ca_file) if self.ca_file else None
+        if not self.ca_file:
+            return None
+        pem = _read_file("publish.ca_file", self.ca_file)
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem.decode())
+        except (ssl.SSLError, ValueError) as error:
+            # The library would say of each call that the service can't be reached.
+            reason = f"{self.ca_file} holds no certificates in PEM, or damaged ones"
+            raise errors.BadConfiguration(where="publish.ca_file", reason=reason) from error
+        return pem
 
 
 _ADDRESSES: Final = ("session_address", "config_address")

@@ -66,6 +66,15 @@ def test_files_that_are_missing_are_named(tmp_path: Path) -> None:
         settings.PublishSettings(token_file=missing).bearer_token()
     with pytest.raises(errors.BadConfiguration, match=r"publish\.ca_file"):
         settings.PublishSettings(tls=True, ca_file=missing).root_certificates()
+    for content in (
+        b"",
+        b"somebody's notes",
+        b"\xff\0",
+        b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+    ):
+        (tmp_path / "ca.pem").write_bytes(content)
+        with pytest.raises(errors.BadConfiguration, match="holds no certificates in PEM"):
+            settings.PublishSettings(tls=True, ca_file=str(tmp_path / "ca.pem")).root_certificates()
     (tmp_path / "empty").write_text("\n")
     with pytest.raises(errors.BadConfiguration, match="empty"):
         settings.PublishSettings(token_file=str(tmp_path / "empty")).bearer_token()
