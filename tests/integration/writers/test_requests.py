@@ -14,6 +14,8 @@ from rta_wire.control import messages
 from rta_wire.pb import control_pb2
 from rta_writers.connection import retry
 from rta_writers.control import requests
+from rta_writers.options.write import WriteOptions
+from tests.integration.writers import tasks
 from tests.support import acl, supervisors
 from tests.support.waiting import wait_until
 
@@ -70,6 +72,14 @@ def test_a_supervisor_that_stays_away_is_named_at_the_deadline(url: str) -> None
         pass
     with pytest.raises(errors.NoSupervisor, match="rtas:"):
         rta_writers.SessionClient(url, timeout_s=0.1).open("run", stream="rig")
+
+
+def test_tasks_wait_as_long_as_the_client_of_their_group(url: str) -> None:
+    """The sessions that rows name are opened in tasks, which have a client of their own."""
+    with supervisors.running(url):
+        group = rta_writers.sessions(rta_writers.SessionClient(url, timeout_s=0.1), stream="rig")
+    with pytest.raises(errors.NoSupervisor):
+        tasks.run(WriteOptions.parse(group.options), tasks.long(9, session=True))
 
 
 def test_an_open_that_was_given_up_opens_nothing_later(url: str, client: redis.Redis) -> None:

@@ -3,13 +3,16 @@
 import logging
 import random
 import time
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import redis.exceptions
 
 from rta_wire import errors, redis_errors, redis_url
 
 log: Final = logging.getLogger("rta_writers")
+
+T = TypeVar("T")
 
 OUTAGE_TIMEOUT_S: Final = 30.0
 OUT_OF_MEMORY_TIMEOUT_S: Final = 120.0
@@ -69,6 +72,19 @@ class RetryPolicy:
             log.warning("Redis at %s: going on after %.1f s", redis_url.redact(self._url), waited_s)
             self._failing_since_s = None
             self._pause_s = SHORTEST_PAUSE_S
+
+
+def ride_out(url: str, step: Callable[[], T], *, timeout_s: float | None = None) -> T:
+    """The result of a step that may be repeated, through a short outage of Redis. Raises the error of `rta_wire`."""
+    policy = RetryPolicy(url, timeout_s=timeout_s)
+    while True:
+        try:
+            result = step()
+        except REDIS_ERRORS as error:
+            policy.wait(error)
+        else:
+            policy.reset()
+            return result
 
 
 def to_rta_error(url: str, error: BaseException) -> BaseException:

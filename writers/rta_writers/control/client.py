@@ -17,9 +17,8 @@ from rta_writers.control.channels import Channels
 from rta_writers.control.config_publisher import ConfigPublisher
 from rta_writers.control.session_info import SessionInfo
 from rta_writers.options import arguments
-from rta_writers.options.target import Target
+from rta_writers.options.target import REQUEST_TIMEOUT_S, Target
 
-DEFAULT_TIMEOUT_S: Final = 60.0
 OPEN_ATTEMPTS: Final = 64
 """How often a session is opened with channels while other clients add some: each time one of them succeeds."""
 BLOCK_S: Final = 2.0
@@ -34,7 +33,7 @@ class SessionClient:
         *,
         principal: str = keys.DEFAULT_PRINCIPAL,
         key_prefix: str = keys.Keys().prefix,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
         self.url = arguments.text("url", url)
         self.principal = name_checks.check_principal(arguments.text("principal", principal))
@@ -230,6 +229,7 @@ class SessionClient:
         identity = self._identity(identity, external_id)
         deadline_s = time.monotonic() + timeout_s
         current: State | None = None
+        outage: BaseException | None = None
         policy = retry.RetryPolicy(self.url, timeout_s=timeout_s)
         while (remaining_s := deadline_s - time.monotonic()) > 0:
             try:
@@ -239,13 +239,17 @@ class SessionClient:
                         state_changes.get_message(timeout=min(BLOCK_S, remaining_s))
                         current = self._read_state(identity)
                         policy.reset()
+                        outage = None
                         if current == state:
                             return
                         if current is not None and current.is_closed:
                             raise errors.SessionClosed(identity=identity, state=current.value)
                         remaining_s = deadline_s - time.monotonic()
             except retry.REDIS_ERRORS as error:
+                outage = error
                 policy.wait(error)
+        if outage is not None:
+            raise retry.to_rta_error(self.url, outage) from outage
         raise errors.NotInTime(identity=identity, state=current or "unknown", wanted=state, timeout_s=timeout_s)
 
     def _identity(self, identity: str | None, external_id: str | None) -> str:
@@ -275,9 +279,12 @@ class SessionClient:
         self.report_all([message])
 
     def report_all(self, reports: Iterable[messages.Report]) -> None:
-        """Send reports in one round trip. They have no replies."""
+        """Send reports in one round trip. They have no replies, and an outage of Redis is not waited out."""
         if packed := [messages.pack(_check_report(report)) for report in arguments.iterable("reports", reports)]:
-            requests.append_messages(self._redis, self._keys.reports(self.principal), packed)
+            try:
+                requests.append_messages(self._redis, self._keys.reports(self.principal), packed)
+            except retry.REDIS_ERRORS as error:
+                raise retry.to_rta_error(self.url, error) from error
 
     def ask(self, request: messages.Request) -> control_pb2.SessionReply:
         """Send a request and wait for its reply. Raises the error that the supervisor replied."""
@@ -290,7 +297,7 @@ class SessionClient:
     def registered_keys(self) -> keys.Keys:
         """The names of keys as the supervisors have them: they register the template of session keys."""
         if self._requests.supervisors.session_template is None:
-            self._requests.supervisors.check()
+            retry.ride_out(self.url, self._requests.supervisors.check, timeout_s=self.timeout_s)
         template = self._requests.supervisors.session_template or self._keys.session_template
         return keys.Keys(prefix=self._keys.prefix, session_template=template)
 

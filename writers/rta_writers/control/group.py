@@ -1,5 +1,6 @@
 """Many sessions of one job, named by its rows. Tasks open them; the driver keeps them alive and closes them."""
 
+import contextlib
 import uuid
 from collections.abc import Iterator, Mapping
 from types import TracebackType
@@ -10,7 +11,7 @@ import msgspec
 from rta_wire import errors, keys, session
 from rta_wire.pb import control_pb2
 from rta_wire.session import FINAL_STATES, State
-from rta_writers.connection import redis_client
+from rta_writers.connection import redis_client, retry
 from rta_writers.control import channels as control_channels
 from rta_writers.control import client
 from rta_writers.control import session as control_session
@@ -64,6 +65,7 @@ class SessionGroup:
             "keyPrefix": self._keys.prefix,
             "sessionTemplate": self._keys.session_template,
             "group": self.name,
+            "timeoutS": str(self._sessions.timeout_s),
             "sessionProperties": msgspec.json.encode(self._properties).decode(),
         }
         return {**options, "config": self._config} if self._config else options
@@ -79,6 +81,9 @@ class SessionGroup:
 
     def identities(self) -> list[str]:
         """Names of the sessions that tasks have opened so far."""
+        return retry.ride_out(self._sessions.url, self._read_identities)
+
+    def _read_identities(self) -> list[str]:
         members = cast("set[bytes]", self._redis.smembers(self._keys.members(self.name)))
         return sorted(member.decode() for member in members)
 
@@ -96,12 +101,13 @@ class SessionGroup:
                 if isinstance(outcome, errors.RtaError):
                     raise outcome
             self._heartbeats.stop()
-            self._redis.unlink(self._keys.members(self.name))
+            with contextlib.suppress(*retry.REDIS_ERRORS):  # it expires
+                self._redis.unlink(self._keys.members(self.name))
             self._redis.close()
         return self.ended
 
     def _open_sessions(self) -> Iterator[control_pb2.Heartbeat]:
-        new = [identity for identity in self.identities() if identity not in self._stream_session_ids]
+        new = [identity for identity in self._read_identities() if identity not in self._stream_session_ids]
         states = [("HGET", self._keys.session_state(identity), keys.STREAM_SESSION_ID) for identity in new]
         for identity, number in zip(new, redis_client.execute_all(self._redis, states), strict=True):
             if number is not None:

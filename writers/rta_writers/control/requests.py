@@ -139,7 +139,7 @@ class RequestSender:
 
     def _ask_new_kind(self, requests: Sequence[messages.Request], what: str) -> list[messages.ReplyBody]:
         """Send requests that older supervisors drop, and give their replies. Raises the first error."""
-        self.supervisors.require(NEEDED_RELEASE, what)
+        retry.ride_out(self._url, lambda: self.supervisors.require(NEEDED_RELEASE, what), timeout_s=self._timeout_s)
         outcomes = self.ask_all(requests)
         for outcome in outcomes:
             if isinstance(outcome, errors.RequestLost) and not self.supervisors.are_versions_known:

@@ -80,7 +80,7 @@ class HeartbeatThread:
         while not self._stopping.wait(HEARTBEAT_S):
             try:
                 self._client.report_all(self._heartbeats())
-            except retry.REDIS_ERRORS as error:
+            except (errors.RtaError, *retry.REDIS_ERRORS) as error:
                 # The next one may get through; the supervisor acts on silence alone.
                 retry.log.warning("no %s: %s", self._label, retry.to_rta_error(self._client.url, error))
 

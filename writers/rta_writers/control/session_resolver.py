@@ -1,5 +1,6 @@
 """Finds the session that rows go to: the one of the options, or the one that they name, opened when first seen."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -55,7 +56,10 @@ class SessionResolver:
     def _client(self) -> client.SessionClient:
         options = self._options
         self._sessions = self._sessions or client.SessionClient(
-            options.redis_url, principal=options.principal, key_prefix=options.key_prefix
+            options.redis_url,
+            principal=options.principal,
+            key_prefix=options.key_prefix,
+            timeout_s=options.timeout_s,
         )
         return self._sessions
 
@@ -76,10 +80,16 @@ class SessionResolver:
             return
         self._redis = self._redis or redis_client.connect(self._options.redis_url)
         for group in {self._job, self._options.group or self._job}:
-            pipe = self._redis.pipeline(transaction=True)
-            pipe.sadd(self._options.keys.members(group), *identities)
-            pipe.expire(self._options.keys.members(group), MEMBERS_TTL_S)
-            pipe.execute()
+            members = self._options.keys.members(group)
+            add = functools.partial(_add_members, self._redis, members, identities)
+            retry.ride_out(self._options.redis_url, add)
+
+
+def _add_members(client: redis.Redis, key: str, identities: Sequence[str]) -> None:
+    pipe = client.pipeline(transaction=True)
+    pipe.sadd(key, *identities)
+    pipe.expire(key, MEMBERS_TTL_S)
+    pipe.execute()
 
 
 def check_open(options: WriteOptions) -> WriteOptions:

@@ -7,6 +7,9 @@ import msgspec
 from rta_wire import keys, redis_url
 from rta_writers.options import parse
 
+REQUEST_TIMEOUT_S: Final = 60.0
+"""How long a request waits for its reply, and for a supervisor that is away, where nobody says it."""
+
 OPTION_NAMES: Final = {
     "redis_url": "redisUrl",
     "identity": "session",

@@ -56,6 +56,7 @@ WRITE_PARSERS: Final[dict[str, parse.ValueParser]] = {
     "job": parse.text,
     "epoch": parse.integer(0, limits.EPOCH_MAX),
     "group": parse.text,
+    "timeoutS": parse.seconds,
     "sessionProperties": parse.json_object,
     "burstBytes": parse.integer(1, limits.BURST_MAX_BYTES // 2),
     "groupRows": parse.integer(1, limits.ENCODE_GROUP_ROWS_MAX),
@@ -89,6 +90,8 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", re
     job: str | None = None
     epoch: int = 0
     group: str | None = None
+    timeout_s: float = options_target.REQUEST_TIMEOUT_S
+    """How long tasks wait for the sessions that they open."""
     session_properties: dict[str, Any] = {}
     burst_bytes: int = limits.BURST_TARGET_BYTES
     group_rows: int = GROUP_ROWS

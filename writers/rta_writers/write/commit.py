@@ -1,7 +1,7 @@
 """The end of an epoch, on the driver: staged bursts are moved, marks are compared, totals are waited for."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import redis
 
@@ -78,15 +78,12 @@ def _check_marks(
         for part in result.shares:
             rows.setdefault(part.target, {})[result.unit] = part.rows
     if options.session is None:
-        for target in _sessions_of_job(client, options, job):
+        for target in retry.ride_out(options.redis_url, lambda: _sessions_of_job(client, options, job)):
             rows.setdefault(target, {})
     else:
         assert options.stream_session_id is not None
         rows.setdefault(options.target(options.session, options.stream_session_id), {})
-    pipe = client.pipeline(transaction=False)
-    for target in rows:
-        pipe.hgetall(target.keys.marks(target.stream, target.stream_session_id))
-    replies: Any = pipe.execute()
+    replies = retry.ride_out(options.redis_url, lambda: _read_marks(client, rows))
     for (target, rows_by_unit), reply in zip(rows.items(), replies, strict=True):
         # Marks of other jobs and programs are theirs to read: one that can't be read is not our loss.
         texts = {unit.decode(errors="replace"): text for unit, text in reply.items()}
@@ -96,6 +93,13 @@ def _check_marks(
             if unit in rows_by_unit or task_unit.job_of(unit) == job
         }
         _check_session(target, rows_by_unit, marks, epoch=epoch)
+
+
+def _read_marks(client: redis.Redis, targets: Iterable[Target]) -> list[dict[bytes, bytes]]:
+    pipe = client.pipeline(transaction=False)
+    for target in targets:
+        pipe.hgetall(target.keys.marks(target.stream, target.stream_session_id))
+    return cast("list[dict[bytes, bytes]]", pipe.execute())
 
 
 def _check_session(target: Target, rows_by_unit: dict[str, int], marks: dict[str, Mark], *, epoch: int) -> None:
