@@ -38,6 +38,23 @@ def test_a_restart_of_the_supervisor_fails_no_job(url: str, caplog: pytest.LogCa
     assert "No supervisor is running" in line
 
 
+def test_a_supervisor_that_was_away_for_longer_than_its_pickup_time_still_serves(url: str, client: redis.Redis) -> None:
+    """It takes the request for given up. A client that still waits sends it anew."""
+    with supervisors.running(url) as first:
+        run = rta_writers.SessionClient(url).open("run", stream="rig")
+        first.stop()
+    closed: list[rta_writers.ClosedSession] = []
+    closing = threading.Thread(target=lambda: closed.append(run.close()))
+    closing.start()
+    wait_until(lambda: client.xlen("rtas:req:default"), what="the request")
+    sent_s = time.monotonic()
+    wait_until(lambda: time.monotonic() - sent_s > 1, what="the request to be too old")
+    with supervisors.running(url, {"RTA_CONTROL__PICKUP_S": "1"}):
+        closing.join(20)
+        assert client.xlen("rtas:dlq") == 1, "the first one"
+    assert [ended.state for ended in closed] == ["closed"]
+
+
 def test_short_outages_of_redis_are_not_added_up(
     url: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -53,6 +53,12 @@ class _PendingRequest:
         self.entry_id = b""
         self.outcome: RequestOutcome | None = None
 
+    def renew(self) -> None:
+        """Make it a request that was never sent, under an id of its own."""
+        self.request.request_id = messages.new_request_id()
+        self.raw = messages.pack(self.request)
+        self.outcome = None
+
     @property
     def identity(self) -> str:
         """What the request names its session by; empty where it is about none."""
@@ -158,6 +164,11 @@ class RequestSender:
                 self._send(unanswered)
                 policy.reset()
                 self._wait_for_replies(unanswered, presence, deadline_s)
+                # A supervisor that was away for longer than control.pickup_s takes requests for given up.
+                if time.monotonic() < deadline_s:
+                    for request in unanswered:
+                        if isinstance(request.outcome, errors.RequestExpired):
+                            request.renew()
             except retry.REDIS_ERRORS as error:
                 policy.wait(error)
 
