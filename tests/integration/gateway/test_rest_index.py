@@ -80,17 +80,22 @@ def pages_read(client: redis.Redis) -> int:
 @pytest.mark.usefixtures("written")
 def test_a_long_session_is_read_once(config: settings.Settings, client: redis.Redis) -> None:
     """A request that takes too long is answered so; what it began goes on, and a gateway that starts again has it."""
-    hasty = msgspec.structs.replace(config.gateway, request_timeout_s=0.1)
+    hasty = msgspec.structs.replace(config.gateway, request_timeout_s=0.02)
     with rest_gateway.running(msgspec.structs.replace(config, gateway=hasty)) as gateway:
         answer = minute(gateway)
-        assert (answer.status, answer.headers["retry-after"]) == (503, "2")
+        assert (answer.status, answer.headers.get("retry-after")) == (503, "2")
         assert "try again" in answer.json()["detail"].lower()
-        wait_until(lambda: minute(gateway).status == 200, what="the index")
-        rows = minute(gateway).body.splitlines()
+
+        def rows_of_a_minute() -> list[bytes]:
+            answer = minute(gateway)
+            return answer.body.splitlines() if answer.status == 200 else []
+
+        rows = wait_until(rows_of_a_minute, what="the index")
         assert len(rows) == 601
-        wait_until(lambda: list(Path(config.gateway.cache_path).glob("*.index")), what="the cache")
+    with rest_gateway.running(config) as gateway:
         steps = overview(gateway)
         assert sum(row[-1] for row in steps) == 20 * ENTRIES
+        wait_until(lambda: list(Path(config.gateway.cache_path).glob("*.index")), what="the cache")
     client.config_resetstat()
     with rest_gateway.running(config) as gateway:
         assert minute(gateway).body.splitlines() == rows
