@@ -30,6 +30,7 @@ SUBPROTOCOL = "mat.ocs.rta.stream-lz4"
 QUICK = {"RTA_GATEWAY__PORT": "0", "RTA_LOG__FORMAT": "json", "RTA_LOG__LEVEL": "debug"}
 TTL_S = 600
 BURST_MAX_BYTES = 1 << 20
+HELD_UP_S = 1.8
 
 Sample = tuple[int, int, bytes]
 """Channel, time in ns, and the bytes of one value."""
@@ -92,6 +93,18 @@ def running(url: str, environment: Mapping[str, str] | None = None, *arguments: 
     finally:
         gateway.process.kill()
         shutil.rmtree(gateway.directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def held_up(gateway: Gateway, for_s: float = HELD_UP_S) -> Iterator[None]:
+    """Stops the process of a gateway, for longer than a read of a stream may take where nothing else is said."""
+    until_s = time.monotonic() + for_s
+    gateway.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+        wait_until(lambda: time.monotonic() > until_s, what="the end of the pause")
+    finally:
+        gateway.process.send_signal(signal.SIGCONT)
 
 
 class HandmadeSession:

@@ -67,8 +67,12 @@ class BackfillServing:
             backfill.is_begun = True
             with anyio.move_on_after(PRIME_WAIT_S):
                 await feed.primed.wait()
-            for frame in feed.last_frames(backfill.wish):
-                self._sender.send_frame(viewer, frame)
+            backfill.last_frames = iter(feed.last_frames(backfill.wish))
+        for frame in backfill.last_frames:
+            self._sender.send_frame(viewer, frame)
+            # There may be many more of them than a viewer's queue holds.
+            if not await _has_room(viewer):
+                return
         if not entry_ids.is_after(backfill.until, backfill.after):
             viewer.backfills.remove(backfill)
         elif not await _has_room(viewer):

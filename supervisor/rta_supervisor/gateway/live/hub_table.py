@@ -1,6 +1,8 @@
 """The readers of all streams that are watched: made for the first viewer, and let go some time after the last."""
 
+import contextlib
 import time
+from collections.abc import Iterator
 from typing import Final
 
 import anyio
@@ -43,8 +45,19 @@ class HubTable:
     def __len__(self) -> int:
         return len(self._hubs)
 
-    def get(self, stream: str, tasks: anyio.abc.TaskGroup) -> StreamHub:
-        """The reader of a stream, started where there is none."""
+    @contextlib.contextmanager
+    def joining(self, stream: str, tasks: anyio.abc.TaskGroup) -> Iterator[StreamHub]:
+        """The reader of a stream, started where there is none, and kept while somebody is about to join it: it may wait
+        for Redis for longer than a reader without viewers is kept."""
+        hub = self._get(stream, tasks)
+        hub.joining += 1
+        try:
+            yield hub
+        finally:
+            hub.joining -= 1
+            hub.used_s = time.monotonic()
+
+    def _get(self, stream: str, tasks: anyio.abc.TaskGroup) -> StreamHub:
         hub = self._hubs.get(stream)
         if hub is None:
             hub = self._hubs[stream] = StreamHub(self._link, self._keys, stream, self._counts, self._archived)
@@ -52,7 +65,6 @@ class HubTable:
             tasks.start_soon(self._follow, hub, scope, name=f"hub {stream}")
             for each in self._hubs.values():
                 each.ring_max_bytes = min(RING_BYTES, RINGS_BYTES // len(self._hubs))
-        hub.used_s = time.monotonic()
         return hub
 
     async def sweep(self) -> None:
@@ -65,7 +77,7 @@ class HubTable:
                 elif now_s - feed.used_s >= LINGER_S:
                     del hub.feeds[number]
                     self._missing_since_s.pop(feed, None)
-            if not hub.feeds and now_s - hub.used_s >= LINGER_S:
+            if not hub.feeds and not hub.joining and now_s - hub.used_s >= LINGER_S:
                 self._scopes[hub.stream].cancel()
                 self._remove(hub)
         try:

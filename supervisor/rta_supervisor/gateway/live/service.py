@@ -144,7 +144,8 @@ class LiveService:
                 if record is None or not viewer.grant.may_see(record.stream):
                     viewer.close(CloseCode.NORMAL_CLOSURE, left="no_session")
                 else:
-                    await self._serving.join(viewer, self._hubs.get(record.stream, self._tasks))
+                    with self._hubs.joining(record.stream, self._tasks) as hub:
+                        await self._serving.join(viewer, hub)
             except (*OUTAGE_ERRORS, *REFUSAL_ERRORS) as error:
                 self._link.outage_log.log_failure(error)
                 await anyio.sleep(OUTAGE_PAUSE_S)

@@ -176,11 +176,13 @@ class ViewerServing:
                 # The reader of the stream has found that too, and told the viewer.
                 return
             entries = max(entries, unread or 0)
-            viewer.restart(until)
-            viewer.added = gap.entries
+            viewer.restart(until, gap.entries)
         else:
             if unread is not None and (gap.before is None or entry_ids.is_after(gap.before, position)):
                 entries = min(entries, unread)
+            if not entries:
+                # The reader of the stream has not come so far: it tells.
+                return
             viewer.added = None if viewer.added is None else viewer.added + entries
             viewer.fill_gap(gap.after, until)
         if await self._archived.covers(feed.record.key, gap.after, until):

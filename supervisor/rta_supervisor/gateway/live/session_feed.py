@@ -4,7 +4,7 @@ was slow needs: the newest bursts, and the last message about each channel.
 
 import collections
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import anyio
 from websockets.frames import CloseCode
@@ -15,6 +15,7 @@ from rta_supervisor.gateway.live.live_burst import LiveBurst
 from rta_supervisor.gateway.live.watched_session import WatchedSession
 from rta_supervisor.gateway.live.wish import Wish
 from rta_wire import entry_ids
+from rta_wire.stream import cursor
 
 LAST_MESSAGES_MAX_BYTES: Final = 32 * 1024 * 1024
 """Of one session. Past that long messages are forgotten: a viewer gets those channels with the next burst."""
@@ -26,12 +27,30 @@ LAST_MESSAGES_MAX: Final = 262_144
 CHECKED_BURSTS: Final = 256
 """Bursts between two looks at how much the last messages take."""
 
+MISSED_MAX: Final = 64
+"""Ranges without entries that are remembered among the bursts in memory."""
+
+
+class MissedRange(NamedTuple):
+    """Entries after one id, up to and with another, that were trimmed before the reader of the stream had them."""
+
+    gap: cursor.Gap
+    until: str
+    is_archived: bool
+    """Whether the archive has all of them."""
+    is_refilled: bool
+    """Whether viewers are sent what the archive has."""
+
 
 class Audience(Protocol):
     """A viewer as a feed knows it."""
 
     gap_entries: int
     """How many entries it will never get."""
+    added: int | None
+    """While it is behind: how many entries were ever added up to the last one that it was served."""
+    is_live: bool
+    """Whether it is sent what is passed on, and is not behind."""
 
     @property
     def position(self) -> tuple[str, int | None]:
@@ -43,9 +62,9 @@ class Audience(Protocol):
     def end(self) -> None:
         """Note that the session has ended: everything was sent."""
 
-    def restart(self, until: str) -> None:
+    def restart(self, until: str, added: int) -> None:
         """Note that the stream was removed, with entries up to an id that are left to the archive, and perhaps made
-        again: it is read from its start."""
+        again: it is read from its start, of which as many entries are missing as were `added`."""
 
     def fill_gap(self, after: str, until: str) -> None:
         """Note that entries between two ids were trimmed before they could be passed on."""
@@ -74,6 +93,8 @@ class SessionFeed:
         self._groups: dict[Wish, dict[Audience, None]] = {}
         self._ring: collections.deque[LiveBurst] = collections.deque()
         self._ring_bytes = 0
+        self._missed: collections.deque[MissedRange] = collections.deque()
+        """Ranges among the bursts in memory that have no entries, the oldest first."""
         self._last: dict[int, bytes] = {}
         self._bursts = 0
 
@@ -120,21 +141,31 @@ class SessionFeed:
             for viewer in list(viewers):
                 viewer.end()
 
-    def restart(self, until: str) -> None:
-        """Forget what was read from a stream that was removed. It had entries up to an id."""
+    def restart(self, until: str, added: int) -> None:
+        """Forget what was read from a stream that was removed. It had entries up to an id; of the one that was made
+        after it, as many as were `added` are gone."""
         self._ring.clear()
+        self._missed.clear()
         self._ring_bytes = 0
         self.ring_start = entry_ids.MIN
         for viewer in list(self.members):
-            viewer.restart(until)
+            viewer.restart(until, added)
 
-    def fill_gap(self, after: str, until: str) -> list[Audience]:
-        """Entries between two ids were trimmed before they were read. Gives the viewers that miss them; those that are
-        behind find out themselves."""
+    def take_missed(self, missed: MissedRange) -> list[Audience]:
+        """Entries were trimmed before they were read. Gives the viewers that miss them: those that are up to date. Who
+        is behind the range finds it in the stream, or is told when it goes on with what is in memory."""
+        self._missed.append(missed)
+        if len(self._missed) > MISSED_MAX:
+            self._forget_until(self._missed[0].until)
         live = [viewer for viewers in self._groups.values() for viewer in viewers]
-        for viewer in live:
-            viewer.fill_gap(after, until)
+        if missed.is_refilled:
+            for viewer in live:
+                viewer.fill_gap(missed.gap.after, missed.until)
         return live
+
+    def missed_after(self, position: str) -> list[MissedRange]:
+        """Which ranges without entries end after an id."""
+        return [missed for missed in self._missed if entry_ids.is_after(missed.until, position)]
 
     def bursts_after(self, position: str) -> list[LiveBurst] | None:
         """The bursts after an id; None where some of them are not in memory any more."""
@@ -160,9 +191,7 @@ class SessionFeed:
             self._ring.append(burst)
             self._ring_bytes += len(burst)
         while self._ring and self._ring_bytes > ring_max_bytes:
-            oldest = self._ring.popleft()
-            self._ring_bytes -= len(oldest)
-            self.ring_start = oldest.entry_id
+            self._forget_until(self._ring[0].entry_id)
         self._bursts += len(bursts)
         if self._bursts >= CHECKED_BURSTS:
             self._bursts = 0
@@ -172,3 +201,11 @@ class SessionFeed:
                     for channel, message in self._last.items()
                     if len(message) <= LAST_MESSAGE_SHORT_BYTES
                 }
+
+    def _forget_until(self, entry_id: str) -> None:
+        """Keep only what is behind an id in memory."""
+        while self._ring and not entry_ids.is_after(self._ring[0].entry_id, entry_id):
+            self._ring_bytes -= len(self._ring.popleft())
+        while self._missed and not entry_ids.is_after(self._missed[0].until, entry_id):
+            self._missed.popleft()
+        self.ring_start = max(self.ring_start, entry_id, key=entry_ids.parse)

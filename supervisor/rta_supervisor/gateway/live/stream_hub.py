@@ -13,7 +13,7 @@ from rta_supervisor.diagnostics import log
 from rta_supervisor.gateway.archived.entry_store import ArchivedEntries
 from rta_supervisor.gateway.counts import GatewayCounts
 from rta_supervisor.gateway.live.live_burst import LiveBurst
-from rta_supervisor.gateway.live.session_feed import Audience, SessionFeed
+from rta_supervisor.gateway.live.session_feed import Audience, MissedRange, SessionFeed
 from rta_supervisor.gateway.live.watched_session import WatchedSession
 from rta_supervisor.observe.tail import StreamFollower
 from rta_supervisor.transport import replies
@@ -34,6 +34,10 @@ BUSY_S: Final = 0.1
 """How late an entry may be read, and how long what was read may take to be passed on, before a look whether something
 was trimmed meanwhile."""
 
+CHECK_S: Final = 1.0
+"""How long entries are read before a look whether there were more of them than that: what is trimmed as soon as it is
+added is never read, and XREAD does not tell."""
+
 OUTAGE_PAUSE_S: Final = 0.2
 RING_BYTES: Final = 2 * 1024 * 1024
 """Of the newest bursts of one session that are kept in memory."""
@@ -53,6 +57,8 @@ class StreamHub:
         self.position = entry_ids.MIN
         self.added: int | None = None
         """How many entries were ever added up to the position."""
+        self.joining = 0
+        """Viewers that wait for the start, or are about to be served."""
         self.started = anyio.Event()
         self.ring_max_bytes = RING_BYTES
         self.used_s = 0.0
@@ -64,6 +70,9 @@ class StreamHub:
         self._archived = archived
         self._known_s = 0.0
         """Since when nothing is known of what was trimmed."""
+        self._checked_s = 0.0
+        self._checked_position = entry_ids.MIN
+        """Up to here it is known that every entry was read, or is called missing."""
         self._least_delay_s = 0.0
         self._block_ms = int(min(BLOCK_MAX_S, link.config.timeout_s * BLOCK_SHARE) * 1000)
         self._log = log.get().bind(stream=stream)
@@ -99,14 +108,19 @@ class StreamHub:
         info = await replies.read_stream_info(self._link, keys.stream(self.stream))
         self.position = replies.last_generated_id(info)
         self.added = 0 if info is None else int(info[b"entries-added"])
+        self._note_checked()
         self.started.set()
 
+    def _note_checked(self) -> None:
+        self._checked_s, self._checked_position = anyio.current_time(), self.position
+
     async def _read(self) -> bool:
-        """Wait for entries and pass them on. False where none came, more wait than were asked for, or this process was
-        held up: the stream may have been made again, or trimmed up to behind what was read, and XREAD does not tell.
-        What came late is not passed on: a position behind it would hide what was trimmed before it."""
+        """Wait for entries and pass them on. False where none came, more wait than were asked for, this process was
+        held up, or it is time for a look: the stream may have been made again, or trimmed up to behind what was read,
+        and XREAD does not tell. What came late is not passed on: a position behind it would hide what was trimmed
+        before it."""
         began_s = anyio.current_time()
-        if began_s - self._known_s > BUSY_S:
+        if began_s - self._known_s > BUSY_S or began_s - self._checked_s > CHECK_S:
             return False
         key = keys.stream(self.stream)
         reply = await self._link.do(
@@ -137,6 +151,7 @@ class StreamHub:
             self._known_s = anyio.current_time()
             await follower.read()
             entries: list[tuple[str, Sequence[Any]]] = []
+            bad = 0
             for item in follower.take():
                 if isinstance(item, cursor.Gap):
                     # It is before all entries of a page.
@@ -145,9 +160,16 @@ class StreamHub:
                     fields = (keys.ENTRY_ID, str(item.stream_session_id).encode(), keys.ENTRY_DATA, item.data)
                     entries.append((item.id, fields))
                 else:
-                    self._counts.bad_entries += 1
+                    bad += 1
+            self._counts.bad_entries += bad
             self._publish(entries)
-            self.position, self.added = follower.position, follower.added
+            self.position = follower.position
+            is_checked = follower.page.is_complete and not bad
+            if is_checked and self.added is not None and follower.added is not None and follower.added > self.added:
+                await self._take_unread(follower.added - self.added)
+            self.added = follower.added
+            if is_checked:
+                self._note_checked()
             if follower.page.is_complete:
                 return
 
@@ -158,16 +180,43 @@ class StreamHub:
             await self._take_removal(gap)
             return
         until = end if gap.before is None else entry_ids.previous_id(gap.before)
-        archived = [
-            feed for feed in list(self.feeds.values()) if await self._archived.covers(feed.record.key, gap.after, until)
-        ]
+        archived = await self._archived_feeds(gap.after, until)
         # Also to viewers that joined meanwhile: they began before the gap.
-        told = {feed: feed.fill_gap(gap.after, until) for feed in self.feeds.values()}
+        told = {
+            feed: feed.take_missed(MissedRange(gap, until, is_archived=feed in archived, is_refilled=True))
+            for feed in self.feeds.values()
+        }
         if self.added is not None:
             # Before anything behind the gap is passed on: a viewer whose queue is full then goes on from here.
             self.added += gap.entries
         missing = [viewer for feed, viewers in told.items() if feed not in archived for viewer in viewers]
         self._count_gap(gap, dict.fromkeys(missing, gap.entries))
+
+    async def _take_unread(self, entries: int) -> None:
+        """Entries were added and trimmed again between two reads, nobody knows which of those since the last look."""
+        gap = cursor.Gap(self._checked_position, None, entries)
+        archived = await self._archived_feeds(gap.after, self.position)
+        if self.added is not None:
+            self.added += entries
+        missing: list[Audience] = []
+        for feed in self.feeds.values():
+            is_archived = feed in archived
+            missed = MissedRange(gap, self.position, is_archived=is_archived, is_refilled=is_archived)
+            told = feed.take_missed(missed)
+            for viewer in feed.members:
+                after, added = viewer.position
+                if not viewer.is_live and added is not None and entry_ids.is_after(after, gap.after):
+                    # It fell behind since then, and what it counts on begins behind the last look.
+                    viewer.added = added + entries
+                    told.append(viewer)
+            missing += told if not is_archived else []
+        self._count_gap(gap, dict.fromkeys(missing, entries))
+
+    async def _archived_feeds(self, after: str, until: str) -> list[SessionFeed]:
+        """The feeds of which the archive has everything in a range."""
+        return [
+            feed for feed in list(self.feeds.values()) if await self._archived.covers(feed.record.key, after, until)
+        ]
 
     async def _take_removal(self, gap: cursor.Gap) -> None:
         """The stream was removed, and perhaps made again, before its end was read: viewers get what the archive has of
@@ -181,9 +230,17 @@ class StreamHub:
                 if (unread or not feed.is_over) and not await self._archived.covers(feed.record.key, after, until):
                     missing[viewer] = unread + gap.entries
         for feed in list(self.feeds.values()):
-            feed.restart(until)
-        self.position, self.added = entry_ids.MIN, 0
+            feed.restart(until, gap.entries)
+        self.position, self.added = entry_ids.MIN, gap.entries
         self._count_gap(gap, missing)
+
+    def tell_missed(self, viewer: Audience, feed: SessionFeed, position: str) -> None:
+        """A viewer goes on behind an id with what is in memory: it misses what the reader of the stream missed."""
+        for missed in feed.missed_after(position):
+            if missed.is_refilled:
+                viewer.fill_gap(missed.gap.after, missed.until)
+            if not missed.is_archived:
+                self._count_gap(missed.gap, {viewer: missed.gap.entries})
 
     def _count_gap(self, gap: cursor.Gap, missing: Mapping[Audience, int]) -> None:
         """Note how many entries viewers will never get; of a stream that was removed those that are known of."""

@@ -138,11 +138,11 @@ class Viewer(asyncio.Protocol):
             return self.hub.position, self.hub.added
         return self.cursor, self.added
 
-    def restart(self, until: str) -> None:
+    def restart(self, until: str, added: int) -> None:
         """Go on at the start of a stream that was removed, and perhaps made again. What the viewer did not get of the
-        old one, up to an id, is looked for in the archive."""
+        old one, up to an id, is looked for in the archive; of the new one as many entries are gone as were `added`."""
         after, _ = self.position
-        self.cursor, self.added = entry_ids.MIN, 0
+        self.cursor, self.added = entry_ids.MIN, added
         if self.wish != wishes.NOTHING and entry_ids.is_after(until, after):
             self.backfills.append(Backfill(self.wish, after, until, is_begun=True, archived_until=until))
             self._owner.work_for(self)
@@ -159,6 +159,7 @@ class Viewer(asyncio.Protocol):
             return False
         self.is_live = True
         feed.add(self, self.wish)
+        hub.tell_missed(self, feed, self.cursor)
         payload = b"".join(burst.frame_for(self.wish) for burst in bursts)
         self.cursor, self.added = hub.position, hub.added
         if payload and not self.is_over:

@@ -1,5 +1,6 @@
 """What a viewer has subscribed to, and what it has to be sent for that from before. Subscriptions add up. Pure."""
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from rta_wire import entry_ids
@@ -46,6 +47,8 @@ class Backfill:
         self.is_begun = is_begun
         self.archived_until = archived_until
         """Up to here the stream has nothing any more, and the archive is read."""
+        self.last_frames: Iterator[bytes] = iter(())
+        """Frames with the last values that were not sent yet."""
 
 
 def of_subscription(subscription: stream_pb2.StreamSubscription) -> Wish:

@@ -1,11 +1,7 @@
 """What a viewer gets of sessions whose stream was trimmed: the archive has it, message for message."""
 
-import contextlib
 import os
-import signal
-import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +15,11 @@ from rta_wire.pb import stream_pb2
 from tests.integration.archive.archive_runs import archive
 from tests.support import archive_job_without_spark, gateways
 from tests.support.archives import waiting
-from tests.support.gateways import Gateway, HandmadeSession, PythonViewer
+from tests.support.gateways import HandmadeSession, PythonViewer
 from tests.support.waiting import wait_until
 
 Messages = Counter[bytes]
 EVERYTHING = {"RTA_GATEWAY__BACKFILL_S": "3e9"}
-HELD_UP_S = 1.8
-SHORT_S = 0.3
 KINDS = ("timestamped_data", "periodic_data", "row_data", "event")
 
 
@@ -73,18 +67,6 @@ def noise(session: HandmadeSession) -> stream_pb2.StreamData:
     message = stream_pb2.StreamData()
     message.event.timestamp, message.event.status_text = session.time_ns, os.urandom(15_000).hex()
     return message
-
-
-@contextlib.contextmanager
-def held_up(gateway: Gateway, for_s: float = HELD_UP_S) -> Iterator[None]:
-    """Stops the process of a gateway, for longer than a read of a stream may take where nothing else is said."""
-    until_s = time.monotonic() + for_s
-    gateway.process.send_signal(signal.SIGSTOP)
-    try:
-        yield
-        wait_until(lambda: time.monotonic() > until_s, what="the end of the pause")
-    finally:
-        gateway.process.send_signal(signal.SIGCONT)
 
 
 def messages_in(burst: stream_pb2.StreamDataBurst) -> Messages:
@@ -264,7 +246,7 @@ def test_what_was_trimmed_while_a_gateway_was_held_up(
         read_all(viewer, set(messages_of(handmade)))
         written: Messages = Counter()
         for is_archived in (True, False):
-            with held_up(gateway):
+            with gateways.held_up(gateway):
                 write_all_kinds(handmade, 5)
                 if is_archived:
                     written |= messages_of(handmade)
@@ -296,7 +278,7 @@ def test_a_stream_that_was_removed_while_a_gateway_was_held_up(
         viewer.subscribe(everything=True)
         write_all_kinds(handmade, 2)
         read_all(viewer, set(messages_of(handmade)))
-        with held_up(gateway):
+        with gateways.held_up(gateway):
             write_all_kinds(handmade, 5)
             written = messages_of(handmade)
             session.close()
@@ -352,26 +334,3 @@ def test_a_stream_that_was_removed_under_a_slow_viewer(
         assert sum(gap["entries"] for gap in gaps) >= len(missing)
         # Nobody can say what stood between the last archived entry and the first one of a new stream.
         assert [gap["exact"] for gap in gaps] == ([False] if is_made_again or not is_archived else [])
-
-
-def test_what_was_trimmed_in_a_short_pause_is_counted(client: redis.Redis, url: str) -> None:
-    """Shorter than a read waits: XREAD goes on behind what was trimmed and does not tell."""
-    session = HandmadeSession(client, "s", "rig", 1)
-    session.open()
-    with gateways.running(url) as gateway:
-        viewer = PythonViewer(gateway, "s")
-        viewer.subscribe(1)
-        session.data([1], samples=1)
-        viewer.read_until(lambda: set(session.samples()) <= set(viewer.samples))
-        missing = 0
-        for bursts in (30, 300):
-            with held_up(gateway, SHORT_S):
-                for _ in range(bursts):
-                    session.data([1], samples=1)
-                written = session.samples()
-                client.xtrim("stream:rig", maxlen=10, approximate=False)
-            left = set(session.samples())
-            viewer.read_until(lambda: left <= set(viewer.samples))  # noqa: B023 - used at once
-            missing += len(set(written) - set(viewer.samples) - left)
-            assert sum(gap["entries"] for gap in gateway.events("gateway_gap")) == missing > 0
-        viewer.close()

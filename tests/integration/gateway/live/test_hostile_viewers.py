@@ -1,5 +1,6 @@
 """Viewers that send what they should not: a named close, and nobody else notices."""
 
+import contextlib
 import os
 import re
 import socket
@@ -71,6 +72,26 @@ def mute_viewer(gateway: Gateway, *, receive_bytes: int | None = None) -> socket
 
 def raw_socket(viewer: PythonViewer) -> socket.socket:
     return viewer.socket.socket
+
+
+def test_last_values_wait_in_the_queue_of_a_viewer_as_all_else_does(session: HandmadeSession, gateway: Gateway) -> None:
+    """However many there are: one that subscribes and does not read costs no more than its queue."""
+    witness = PythonViewer(gateway, "s")
+    witness.subscribe(everything=True)
+    witness.read()
+    witness.socket.ping().wait(5)
+    for channel in range(100, 200):
+        [message] = session.messages([channel], samples=1)
+        message.timestamped_data.buffer = os.urandom(100_000)
+        session.add(message)
+    witness.read_until(lambda: any(channel == 199 for channel, _, _ in witness.samples))
+    request = stream_pb2.StreamRequest()
+    request.subscribe.all_data_channels = True
+    with contextlib.closing(mute_viewer(gateway, receive_bytes=4096)) as viewer:
+        viewer.sendall(masked(2, request.SerializeToString()))
+        wait_until(lambda: _queued_bytes(gateway) > 200_000, what="a queue that is not read")
+        assert _queued_bytes(gateway) < 1_000_000
+    witness.close()
 
 
 @pytest.mark.parametrize(
