@@ -111,16 +111,17 @@ CHUNK_ITEM_SAMPLES: Final = 128
 """Samples of one item in a chunk."""
 
 CHUNK_SAMPLES: Final = 4096
-"""Samples of one chunk, about 64 KiB at most. Samples of one time are not divided, as far as `CHUNK_MAX_SAMPLES`."""
+"""Samples of one chunk, about 64 KiB at most. Samples of one time are not divided, as far as `CHUNK_MAX_SAMPLES` and
+`CHUNK_LIST_MAX_BYTES` go."""
 
 CHUNK_MAX_SAMPLES: Final = 131_072
-"""Samples of one chunk, at most: less than 4 MiB."""
+"""Samples of one chunk, at most."""
 
 CHUNK_LIST_BYTES: Final = 48 * KIB
 """Size of the rows or events of one chunk before compression, about."""
 
 CHUNK_LIST_MAX_BYTES: Final = 3 * MIB
-"""Size of the rows or events of one chunk before compression, at most."""
+"""Size of the list of one chunk before compression, at most, but for one row that is larger: readers take 4 MiB."""
 
 CHUNK_WINDOW_NS: Final = 10 * 10**9
 """Chunks end where a time is a multiple of this: so their bounds depend on the samples alone."""

@@ -78,7 +78,9 @@ def _chunks(row_set: _Rows) -> Iterator[Chunk]:
     head = proto_fields.cached_varint_field(message_tags.ROW_CHANNEL_IDS, len(packed_ids)) + packed_ids
     before_buffer = proto_fields.cached_varint_field(message_tags.ROW_BUFFER, len(row_set.buffers[0]))
     row_bytes = len(head) + len(before_buffer) + len(row_set.buffers[0]) + proto_fields.FIXED64_FIELD_BYTES
-    cuts = windows.cut(row_set.times_ns, max(1, min(limits.CHUNK_LIST_BYTES // row_bytes, limits.CHUNK_SAMPLES)))
+    row_bytes += len(proto_fields.varint_field(sample_chunks.LIST_ITEM, row_bytes))
+    max_rows = max(1, min(limits.CHUNK_LIST_BYTES // row_bytes, limits.CHUNK_SAMPLES))
+    cuts = windows.cut(row_set.times_ns, max_rows, sample_bytes=row_bytes)
     times = row_set.times_ns.tolist()
     for first, last in itertools.pairwise(cuts):
         pieces: list[bytes | memoryview] = []

@@ -19,6 +19,9 @@ from rta_wire.codec.protobuf import memory_views, message_tags, proto_fields
 LIST_ITEM: Final = 0x0A
 """The tag of the one field that every list of messages has."""
 
+PERIODIC_HEAD_MAX_BYTES: Final = 2 + proto_fields.FIXED64_FIELD_BYTES + 11 + 2 + 2
+"""Of a message with one sample: its length, its time, an interval of up to ten bytes, and the lengths of its parts."""
+
 
 def timestamped(channel: int, times_ns: I64, values: Array) -> Iterator[Chunk]:
     """Chunks of messages with a time for each sample."""
@@ -47,9 +50,10 @@ def timestamped(channel: int, times_ns: I64, values: Array) -> Iterator[Chunk]:
 
 def periodic(channel: int, times_ns: I64, values: Array, interval_ns: int) -> Iterator[Chunk]:
     """Chunks of messages with an interval each. Where the interval is 0, it is the most frequent one of each chunk."""
-    cuts = windows.cut(times_ns)
     channel_field = proto_fields.optional_varint_field(message_tags.CHANNEL_ID, channel)
     width = values.dtype.itemsize
+    # Samples of one time are a message each.
+    cuts = windows.cut(times_ns, sample_bytes=PERIODIC_HEAD_MAX_BYTES + len(channel_field) + width)
     data = sample_messages.sample_bytes(values)
     for first, last in itertools.pairwise(cuts):
         times = times_ns[first:last]

@@ -46,11 +46,13 @@ def tie_order(times_ns: I64, values: Array) -> Indices:
     return np.lexsort((bits, times_ns))
 
 
-def cut(times_ns: I64, max_samples: int = limits.CHUNK_SAMPLES) -> list[int]:
+def cut(times_ns: I64, max_samples: int = limits.CHUNK_SAMPLES, *, sample_bytes: int = 1) -> list[int]:
     """Where chunks begin in sorted times, and their number at the end: one window each, cut after `max_samples`.
 
-    The cut is moved behind samples of equal time, so that chunks don't overlap.
+    The cut is moved behind samples of equal time, so that chunks don't overlap, as far as a list may be large:
+    `sample_bytes` is the most that one of them takes.
     """
+    tied_samples = max(max_samples, min(limits.CHUNK_MAX_SAMPLES, limits.CHUNK_LIST_MAX_BYTES // sample_bytes))
     if not len(times_ns):
         return [0]
     numbers = times_ns // WINDOW_NS
@@ -60,7 +62,7 @@ def cut(times_ns: I64, max_samples: int = limits.CHUNK_SAMPLES) -> list[int]:
         while stop - cuts[-1] > max_samples:
             first = cuts[-1]
             at = first + int(np.searchsorted(times_ns[first:stop], times_ns[first + max_samples - 1], side="right"))
-            at = min(at, first + limits.CHUNK_MAX_SAMPLES)
+            at = min(at, first + tied_samples)
             if at >= stop:
                 break
             cuts.append(at)

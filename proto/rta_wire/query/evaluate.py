@@ -66,11 +66,19 @@ def _select_equal(literal: Any, column: Column, count: int) -> Bools:
 
 
 def _select_in(literals: Sequence[Any], column: Column, count: int) -> Bools:
-    texts = {literal for literal in literals if isinstance(literal, str) and typed_values.instant_ns(literal) is None}
-    others = [literal for literal in literals if literal not in texts or not isinstance(literal, str)]
+    texts = {literal for literal in literals if isinstance(literal, str)}
+    instants = {typed_values.instant_ns(text) for text in texts} - {None}
+    numbers = {literal for literal in literals if type(literal) in _NUMBERS}
+    booleans = {literal for literal in literals if isinstance(literal, bool)}
     mask = _mask((isinstance(value, str) and value in texts for value in column), count)
-    for literal in others:
-        mask |= _select_equal(literal, column, count)
+    if instants:
+        mask |= _mask(
+            (isinstance(value, str) and typed_values.instant_ns(value) in instants for value in column), count
+        )
+    if numbers:
+        mask |= _mask((type(value) in _NUMBERS and value in numbers for value in column), count)
+    if booleans:
+        mask |= _mask((isinstance(value, bool) and value in booleans for value in column), count)
     return mask
 
 

@@ -10,6 +10,7 @@ import redis
 
 import rta_writers
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
+from rta_supervisor.gateway.rest.data import time_index
 from rta_supervisor.transport.link import Link
 from rta_wire import keys
 from rta_wire.channels import config_json, model
@@ -76,6 +77,18 @@ def test_each_kind_has_its_channels_in_their_types(gateway: RestGateway) -> None
     items = [item for chunk in chunk_reader.chunks(bodies(gateway)["periodic"]) for item in chunk.items]
     assert {item[3][0] for item in items} == {10 * MS}
     assert len(items) < 2 * COUNT / 100
+
+
+@pytest.mark.usefixtures("written")
+def test_rows_are_whole_however_much_is_read_at_once(gateway: RestGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a window has more samples than a step reads, its channels are read in parts, but those of rows are not."""
+
+    def rows() -> list[chunk_reader.ReadChunk]:
+        return sorted(chunk_reader.chunks(bodies(gateway)["row"]), key=lambda chunk: (chunk.start_ns, chunk.channels))
+
+    whole = rows()
+    monkeypatch.setattr(time_index, "STEP_SAMPLES", COUNT // 10)
+    assert rows() == whole
 
 
 @pytest.mark.usefixtures("written")

@@ -14,6 +14,7 @@ from rta_wire.chunks import channel_expression, envelope_cells, row_chunks, samp
 from rta_wire.chunks.envelope import SampleEnvelope, step_of
 from rta_wire.chunks.transfer import Chunk, ChunkPacker
 from rta_wire.codec.scan.sample_columns import SampleColumns
+from rta_wire.pb import data_pb2
 from tests.support import chunk_reader
 
 S = 10**9
@@ -79,6 +80,28 @@ def test_cuts_cover_everything_and_keep_one_window(rows: list[tuple[int, float]]
         assert len(set((part // windows.WINDOW_NS).tolist())) == 1
         assert last == len(ordered) or ordered[last] > part[-1]
         assert len(part) <= most or part[most - 1] == part[-1]
+
+
+@pytest.mark.parametrize("kind", [chunk_reader.TIMESTAMPED, chunk_reader.PERIODIC, chunk_reader.ROW])
+def test_samples_of_one_time_keep_to_the_size_of_a_list(kind: str) -> None:
+    """However many there are, a list is no larger than readers take, and nothing is lost at a cut."""
+    times_ns, values = np.full(140_000, 5, np.int64), np.arange(140_000.0)
+    found: Any
+    if kind == chunk_reader.ROW:
+        channels = [row_chunks.SortedSamples(channel, times_ns[:100], values[:100]) for channel in range(6000)]
+        chunks = list(row_chunks.rows(channels))
+        found = [data_pb2.RowDataList.FromString(chunk.payload).row_data for chunk in chunks]
+        assert b"".join(row.buffer[:8] for rows in found for row in rows) == values[:100].tobytes()
+    elif kind == chunk_reader.PERIODIC:
+        chunks = list(sample_chunks.periodic(2**32 - 1, times_ns, values, 2**62))
+        found = [data_pb2.PeriodicDataList.FromString(chunk.payload).periodic_data for chunk in chunks]
+        assert b"".join(item.buffer for items in found for item in items) == values.tobytes()
+    else:
+        chunks = list(sample_chunks.timestamped(2**32 - 1, times_ns, values))
+        found = [data_pb2.TimestampedDataList.FromString(chunk.payload).timestamped_data for chunk in chunks]
+        assert b"".join(item.buffer for items in found for item in items) == values.tobytes()
+    assert len(chunks) == 2
+    assert max(len(chunk.payload) for chunk in chunks) <= 3 << 20
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=5), st.integers(0, 50))

@@ -4,6 +4,7 @@ import contextlib
 import datetime as dt
 import itertools
 import json
+import time
 from typing import Any
 
 import pytest
@@ -172,6 +173,36 @@ def test_a_sort_is_typed_and_stable(values: list[Any], is_descending: bool) -> N
             assert model_compare("$lte", values[low], values[high])
         if model_compare("$eq", values[first], values[second]):
             assert first < second
+
+
+dotted = st.text("a.", max_size=4)
+nested = st.recursive(st.integers(0, 3) | st.none(), lambda inner: st.dictionaries(dotted, inner, max_size=4))
+
+
+def model_dotted(value: Any, path: str) -> Any:
+    """The value of a path whose names may have dots in them, every way of dividing it tried, the longest name first."""
+    if not isinstance(value, dict):
+        return None
+    if path in value:
+        return value[path]
+    ends = [end for end in range(len(path) - 1, 0, -1) if path[end] == "." and path[:end] in value]
+    found = (model_dotted(value[path[:end]], path[end + 1 :]) for end in ends)
+    return next((each for each in found if each is not None), None)
+
+
+@given(st.dictionaries(dotted, nested, max_size=5), st.text("a.", max_size=9))
+def test_names_with_dots_are_found_in_any_path(document: dict[str, Any], path: str) -> None:
+    """Whether a path has more parts than an object has names, or fewer."""
+    assert property_paths.value_at(document, path) == model_dotted(document, path)
+
+
+@pytest.mark.parametrize("path", ["." * 16_000, "details." + "Lap." * 4000, "details." + "x" * 16_000])
+def test_a_path_of_many_dots_costs_no_more_than_the_names_of_a_document(path: str) -> None:
+    """Each part of it tried in each document was 27 ms for each, and three quarters of an hour for 100,000."""
+    document = {"identity": "s", "details": {"Lap": 1, "Lap.Lap": {"Lap": 2}, "Rig": "x"}}
+    began_s = time.process_time()
+    assert [property_paths.value_at(document, path) for _ in range(1000)] == [None] * 1000
+    assert time.process_time() - began_s < 1
 
 
 @pytest.mark.parametrize(

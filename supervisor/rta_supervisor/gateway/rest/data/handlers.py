@@ -83,7 +83,8 @@ async def _samples_body(
         envelope = await _envelope(data, blocks, wanted, selection)
         return bodies.envelope_body(envelope, rows, RowForm(wanted.form, rows.envelope_schema()))
     bounds = wanted.start_ns, wanted.end_ns
-    steps = sample_steps.samples(blocks, *bounds, selection, data.read_samples)
+    is_in_rows = kind is Kind.ROW and wanted.form is DataForm.CHUNKS
+    steps = sample_steps.samples(blocks, *bounds, selection, data.read_samples, is_in_rows=is_in_rows)
     if wanted.form is DataForm.CHUNKS:
         return bodies.sample_chunks_body(steps, kind or Kind.TIMESTAMPED, data.layouts)
     sample_type = row_forms.value_type(selection, data.layouts)

@@ -63,11 +63,21 @@ class _PassSelection(msgspec.Struct, frozen=True):
 
 
 async def samples(
-    blocks: Sequence[Block], start_ns: int, end_ns: int, selection: ChannelSelection, read: ReadSamples
+    blocks: Sequence[Block],
+    start_ns: int,
+    end_ns: int,
+    selection: ChannelSelection,
+    read: ReadSamples,
+    *,
+    is_in_rows: bool = False,
 ) -> AsyncGenerator[ChannelParts, None]:
-    """For each step the samples of its windows by channel, in the order of time; not sorted yet."""
+    """For each step the samples of its windows by channel, in the order of time; not sorted yet. `is_in_rows`: the
+    channels of a window are all read at once, or what a row holds would depend on how many samples there are, and on
+    how many others read."""
     with _readers.share() as share:
         steps = list(time_index.plan_samples(blocks, start_ns, end_ns, selection, share=share))
+        if is_in_rows:
+            steps = [msgspec.structs.replace(step, passes=1) for step in steps]
         async with contextlib.aclosing(
             _read_steps(blocks, steps, selection, read, kept_samples=KEPT_SAMPLES * share)
         ) as read_steps:

@@ -5,6 +5,7 @@ rows that are new or not closed are read every few seconds, and the versions of 
 sessions seldom change.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
@@ -56,13 +57,20 @@ class SessionDirectory:
         self._is_failing = False
 
     async def find(self, query: SessionQuery, grant: Grant) -> list[ListedSession]:
-        """A page of the sessions that match."""
+        """A page of the sessions that match. Raises `TimeoutError` where the time of the caller ends: a worker thread
+        goes on without it else, and everybody waits."""
+        deadline_s = anyio.current_effective_deadline()
+
+        def check() -> None:
+            if time.monotonic() > deadline_s:
+                raise TimeoutError("The query takes too long. Ask for less at a time.")
 
         def search() -> list[ListedSession]:
             streams = None
             if EVERYTHING not in grant.prefixes:
                 streams = frozenset(stream for stream in self._table.streams() if grant.may_see(stream))
-            return self._table.find(SessionQuery(query.criterion, query.sort, query.first, query.count, streams))
+            wanted = SessionQuery(query.criterion, query.sort, query.first, query.count, streams)
+            return self._table.find(wanted, check)
 
         return await self.run(search)
 

@@ -5,7 +5,7 @@ text that they are stored as.
 """
 
 import collections
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -80,15 +80,21 @@ class SessionTable:
             self._places[self.rows[place].identity] = place
         self._order = None
 
-    def find(self, query: SessionQuery) -> list[ListedSession]:
-        """The sessions of a page: those that match, in the order that is asked for, newest first where none is."""
+    def find(self, query: SessionQuery, check: Callable[[], None] = lambda: None) -> list[ListedSession]:
+        """The sessions of a page: those that match, in the order that is asked for, newest first where none is. `check`
+        is called before each look at all of them, and may raise."""
+
+        def column(path: str) -> Sequence[Any]:
+            check()
+            return self.column(path)
+
         keys = query.sort
-        self._load({*criteria.paths(query.criterion), *(key.path for key in keys)})
-        is_shown = evaluate.select(query.criterion, self.column, len(self.rows)) & self._is_listed(query.streams)
+        self._load({*criteria.paths(query.criterion), *(key.path for key in keys)}, check)
+        is_shown = evaluate.select(query.criterion, column, len(self.rows)) & self._is_listed(query.streams)
         order = self._default_order()
         places = order[is_shown[order]]
         if keys:
-            places = np.array(sort_order.sort(places.tolist(), keys, self.column), np.intp)
+            places = np.array(sort_order.sort(places.tolist(), keys, column), np.intp)
         return [self.rows[place] for place in places[query.first : query.first + query.count].tolist()]
 
     def column(self, path: str) -> Sequence[Any]:
@@ -97,10 +103,11 @@ class SessionTable:
         self._columns.move_to_end(path)
         return self._columns[path]
 
-    def _load(self, paths: Iterable[str]) -> None:
+    def _load(self, paths: Iterable[str], check: Callable[[], None] = lambda: None) -> None:
         """Makes columns that are missing. As many as one query needs are there at once."""
         missing = [path for path in paths if path not in self._columns]
         for path in missing:
+            check()
             self._columns[path] = [row.value_at(path) for row in self.rows]
         while len(self._columns) > max(COLUMNS_MAX, len(missing)):
             self._columns.popitem(last=False)
