@@ -45,6 +45,15 @@ async def read_streams(link: Link, names: keys.Keys) -> list[str]:
     return sorted(raw.decode(errors="replace") for raw in listed if raw not in used)
 
 
+async def read_unlisted(link: Link, scanned: Sequence[str]) -> list[str]:
+    """The names of those streams among these keys that `streams` does not list: whoever may append to a stream may make
+    one that no session uses, and nobody trims it."""
+    prefix, _, _ = keys.stream("\0").partition("\0")
+    listed = {raw.decode(errors="replace") for raw in await scanning.read_set(link, keys.STREAMS)}
+    names = (key.removeprefix(prefix) for key in scanned if key.startswith(prefix))
+    return sorted(name for name in names if name not in listed)
+
+
 async def read_sessions(link: Link, names: keys.Keys, session_keys: Sequence[str]) -> list[OtherSession]:
     """Those sessions of other producers whose hashes are among these keys."""
 

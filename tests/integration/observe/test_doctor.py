@@ -165,6 +165,12 @@ def test_what_other_producers_have_is_listed(
     """Their streams with their memory, the largest first, and their sessions; and what becomes of them."""
     sessions.open("run-1", stream="rig")
     assert run_doctor(url)["other producers"].found.startswith("none; ")
+    client.xadd("stream:unheard-of", {"id": "1", "data": b"x" * 2_000_000})
+    client.expire("stream:unheard-of", 100)
+    finding = run_doctor(url)["other producers"]
+    assert finding.found.startswith("1 streams that `streams` does not list, 1.9 MiB: unheard-of; ")
+    assert finding.remedy.endswith("Once nobody appends to it: rta-supervisor doctor --repair 'stream:unheard-of'")
+    client.delete("stream:unheard-of")
     for number in range(5):
         client.xadd(f"stream:theirs-{number}", {"id": "1", "data": b"x" * 300_000 * (number + 1)})
         client.sadd("streams", f"theirs-{number}")

@@ -78,6 +78,7 @@ def test_a_state_of_another_type_comes_back_from_the_catalogue(
         (("SET", NAMES.session("gone"), "x"), NAMES.session("gone")),
         (("SET", "stream:gone", "x"), "stream:gone"),
         (("XADD", "stream:gone", entry_ids.MAX, "a", "b"), "stream:gone"),
+        (("XADD", "stream:nobody-s", "1700000000000-0", "a", "b"), "stream:nobody-s"),
         (("SET", NAMES.reports("gone"), "x"), NAMES.reports("gone")),
     ],
 )
@@ -95,6 +96,8 @@ def test_what_is_not_safe_is_left(client: redis.Redis, url: str, sessions: rta_w
     client.expire(NAMES.marks("rig", 1), 1000)
     client.xadd("stream:closed", {"a": "b"})
     client.xadd("stream:closed", {"a": "b"}, id=entry_ids.MAX)
+    client.xadd("stream:written", {"a": "b"})
+    client.expire("stream:written", 1000)
     client.xadd("rtas:ctl:full", {"m": b"x"}, id=entry_ids.MAX)
     client.hset(NAMES.marks("rig", 9), "u", "x")
     client.expire(NAMES.marks("rig", 9), 1000)
@@ -107,6 +110,7 @@ def test_what_is_not_safe_is_left(client: redis.Redis, url: str, sessions: rta_w
         NAMES.session("run-1"): "it is the hash of a session",
         "stream:rig": "is open in it",
         "stream:closed": "its entries would be lost",
+        "stream:written": "Try again when it is quiet for an hour",
         "rtas:ctl:full": "1 messages in it are not handled yet",
         "rtas:ctl:default": "its ids are not used up",
         NAMES.session_index(): "no writer can spoil it",

@@ -28,17 +28,26 @@ class ProducerChecks:
         """Streams and sessions that no supervisor opened, the largest streams first."""
         streams = await other_producers.read_streams(self._link, self._config.keys)
         sessions = await other_producers.read_sessions(self._link, self._config.keys, await self._scan.names())
+        unlisted = await other_producers.read_unlisted(self._link, await self._scan.names())
         scanned = await self._scan.describe()
-        if not streams and not sessions:
+        if not streams and not sessions and not unlisted:
             return findings.ok(NAME, f"none; {scanned}")
+        found = [
+            await self._describe_streams("streams", streams),
+            await self._describe_streams("streams that `streams` does not list", unlisted),
+            f"{len(sessions):,} sessions: {name_some([session.identity for session in sessions])}" if sessions else "",
+        ]
+        remedy = [self._remedy() if streams or sessions else "", _unlisted_remedy(unlisted)]
+        return Finding(NAME, findings.OK, "; ".join([*filter(None, found), scanned]), " ".join(filter(None, remedy)))
+
+    async def _describe_streams(self, what: str, streams: list[str]) -> str:
+        """How many streams there are, their memory, and the names of the largest."""
+        if not streams:
+            return ""
         measured = [keys.stream(stream) for stream in streams[:MEASURED_STREAMS_MAX]]
         sizes = await stream_memory.read(self._link, measured)
         streams.sort(key=lambda stream: -sizes.get(keys.stream(stream), 0))
-        found = [
-            f"{len(streams):,} streams, {sum(sizes.values()) / MIB:,.1f} MiB: {name_some(streams)}" if streams else "",
-            f"{len(sessions):,} sessions: {name_some([session.identity for session in sessions])}" if sessions else "",
-        ]
-        return Finding(NAME, findings.OK, "; ".join([*filter(None, found), scanned]), self._remedy())
+        return f"{len(streams):,} {what}, {sum(sizes.values()) / MIB:,.1f} MiB: {name_some(streams)}"
 
     def _remedy(self) -> str:
         config = self._config.other_producers
@@ -47,3 +56,10 @@ class ProducerChecks:
         if config.remove_sessions_after_s:
             removed = f"removed once nothing changed for {config.remove_sessions_after_s:,.0f} s"
         return f"No supervisor opened them. Their streams are {trimmed}, their sessions {removed}."
+
+
+def _unlisted_remedy(streams: list[str]) -> str:
+    if not streams:
+        return ""
+    key = keys.stream(streams[0])
+    return f"Nobody trims what is not listed. Once nobody appends to it: rta-supervisor doctor --repair '{key}'"

@@ -12,12 +12,15 @@ from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.observe.doctor import key_checks
 from rta_supervisor.observe.queries import RedisQueries
 from rta_supervisor.observe.summaries import SessionSummary
-from rta_supervisor.retention import key_sweep_rules
+from rta_supervisor.retention import key_sweep_rules, other_producers
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import replies
 from rta_supervisor.transport.commands import Command
 from rta_supervisor.transport.link import Link
 from rta_wire import entry_ids, errors, keys
+
+QUIET_S: Final = 3600
+"""A stream that no session uses, and to which nothing was appended for so long, is nobody's."""
 
 OPEN_GATES: Final = ("open", "sealed", "other")
 
@@ -120,13 +123,22 @@ class Repair:
             return _removal(key, f"holds a {type_}, and no session is open in it")
         info = await replies.read_stream_info(self._link, key)
         if not key_checks.is_ahead(info):
-            raise _refusal(key, "its ids are not used up")
+            return await self._plan_unlisted(key, info)
         bound = entry_ids.format_id(now_ms() + key_checks.AHEAD_MAX_MS)
         if await self._link.do("XRANGE", key, "-", bound, "COUNT", 1):
             # Redis lets no stream go back to lower ids, unless all of its entries are removed.
             reason = "its entries would be lost with it. Use another stream: it is removed after trim.idle_stream_s"
             raise _refusal(key, reason)
         return _removal(key, "has used up its ids, and has no entries but those of the future")
+
+    async def _plan_unlisted(self, key: str, info: dict[bytes, Any] | None) -> RepairPlan:
+        """A stream that no session ever used is trimmed by nobody."""
+        if not await other_producers.read_unlisted(self._link, [key]):
+            raise _refusal(key, "its ids are not used up")
+        quiet_s = (now_ms() - entry_ids.ms_of(replies.last_generated_id(info))) // 1000
+        if quiet_s < QUIET_S:
+            raise _refusal(key, f"something was appended to it {quiet_s} s ago. Try again when it is quiet for an hour")
+        return _removal(key, f"is not listed in `streams`, and nothing was appended to it for {quiet_s} s")
 
     async def _plan_control_stream(self, key: str, type_: str) -> RepairPlan:
         if type_ != "stream":
