@@ -35,8 +35,9 @@ local TIMES = '^%S+ %S+ %S+ %S+ (%S+) (%S+)$'
 -- Words of a report: unit, four counts, start and end.
 local UNIT_WORDS = 7
 
--- More than that nobody counts: a petabyte. Sums stay whole numbers, and fit into 64 bits.
+-- By more than that nobody counts on at once: a petabyte. And what a session has in all: sums stay whole numbers.
 local COUNT_MAX = 2 ^ 50
+local SUM_MAX = 2 ^ 53
 
 -- Lua's stack has room for some thousand words of a call.
 local CALL_MAX_WORDS = 2000
@@ -131,6 +132,7 @@ local function fold_one(state, number, principal, max_units, args, first, last)
     for word = 1, 4 do
       more[word] = tonumber(args[at + word]) - tonumber(old[word])
       ahead, behind = ahead or more[word] > 0, behind or more[word] < 0 or more[word] > COUNT_MAX
+      behind = behind or more[word] > math.max(0, SUM_MAX - tonumber(sums[word]) - grown[word])
     end
     if ahead and behind then
       implausible[#implausible + 1] = args[at]
@@ -166,7 +168,8 @@ end
 
 -- Reports of units, joined with what is known: counts to their maximum, times to the widest. Counts are cumulative, so of
 -- two reports of a unit one is ahead of the other in everything; one that is ahead in some and behind in others is
--- implausible and left out, because a maximum can't be undone. So is one that jumps by more than anybody counts.
+-- implausible and left out, because a maximum can't be undone. So is one that jumps by more than anybody counts, or
+-- brings its session to more than that.
 -- KEYS: state of each session, of one where each has a slot of its own.
 -- ARGV: most units of a session; 1 and the principal whose reports they are, or 0 and a dash where that does not matter;
 -- then for each session: streamSessionId, number of units, and for each unit: unit, bursts, samples, raw bytes, stored

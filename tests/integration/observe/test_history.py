@@ -59,6 +59,17 @@ async def test_slots_expire(link: Link, client: redis.Redis) -> None:
     assert client.hget(short_slots[0], "reports") == b"1", "what was recorded is not added again"
 
 
+async def test_counts_that_redis_cant_hold_stay_at_the_highest(link: Link) -> None:
+    """Writers say how much they wrote: whatever that comes to, it is recorded, and the counts beside it are right."""
+    counts = counters.Counts()
+    recorder = history.HistoryRecorder(link, NAMES, counts, lambda: START_MS)
+    for grown in (2**62, 2**62, 2**70, 5):
+        counts.add_reported("rig", (1, grown, 1, 1))
+        await recorder.flush()
+    recorded = await history.read_history(link, NAMES, history.SCALES["5m"], START_MS)
+    assert (recorded.counts["samples"][-1], recorded.counts["bytes"][-1]) == (2**63 - 1, 4)
+
+
 async def test_an_outage_loses_no_count(link: Link) -> None:
     """Counts that could not be added are added after the outage."""
     counts = counters.Counts()

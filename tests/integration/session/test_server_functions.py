@@ -116,6 +116,18 @@ def test_a_jump_that_nobody_counts_is_left_out(raw: redis.Redis) -> None:
     assert folded(raw) == Totals(1, 1, 2**50, 1, 5, 9)
 
 
+def test_more_in_all_than_is_counted_exactly_is_left_out(raw: redis.Redis) -> None:
+    """Each unit alone is plausible: those of which the session's sums would leave the whole numbers are left out."""
+    raw.execute_command("FLUSHALL")
+    open_session(raw)
+    units = {f"u{number}": Totals(1, 2**50, 1, 1, 5, 9) for number in range(10)}
+    answer = fold(raw, units)
+    assert answer[:3] == [b"changed", b"rig", [b"u8", b"u9"]]
+    assert folded(raw) == Totals(8, 2**53, 8, 8, 5, 9)
+    assert fold(raw, {"u0": Totals(2, 2**50 + 1, 2, 2, 5, 9)})[2] == [b"u0"]
+    assert fold(raw, {"u0": Totals(2, 2**50, 2, 2, 5, 9)})[0] == b"changed"
+
+
 def test_reports_of_several_sessions_fold_at_once(raw: redis.Redis) -> None:
     """Each into its own, and what is wrong with one is no other's matter."""
     raw.execute_command("FLUSHALL")
