@@ -33,6 +33,9 @@ JUNK_BYTES: Final = 1_000_000
 UPDATES: Final = 40
 HELD_S: Final = 10.0
 POLL_S: Final = 0.2
+REFUSED: Final = 3
+"""The exit code of an attack that was refused in the middle of it."""
+
 SOURCE_ADDRESS: Final = "127.0.0.2"
 """Connections come from another address than those of people who look at the page."""
 
@@ -56,6 +59,9 @@ class Attacker:
     url: str
     principal: str
     http_address: str = ""
+    taken: str = ""
+    """The identity of a session that another principal has open."""
+
     timeout_s: float = 60
 
     def redis(self) -> redis.Redis:
@@ -295,6 +301,41 @@ def wrong_times(attacker: Attacker, count: int) -> None:
         attacker.send(iter([("*", _close(session.identity, None))]))
 
 
+def taken_identities(attacker: Attacker, count: int) -> None:
+    """Opens of a taken identity with an external id, which are refused, then of an own one with the same id; a
+    thousand samples go to whatever session that gives."""
+    sessions = attacker.sessions()
+    for n in range(count):
+        name = f"{attacker.principal}-{messages.new_request_id()[:8]}"
+        stream = f"{attacker.principal}.external{n % 10}"
+        with contextlib.suppress(errors.SessionConflict):
+            sessions.open(attacker.taken, stream=stream, external_id=name)
+        with sessions.open(name, stream=stream, external_id=name) as session:
+            if session.identity != name:
+                raise AssertionError(f"{name} was given {session.identity}")
+            with rta_writers.BurstWriter(session.options, unit="u") as writer:
+                times_ns = [time.time_ns() + index for index in range(PAGE)]
+                writer.samples([1] * PAGE, times_ns, [0.0] * PAGE)
+
+
+def unreadable_marks(attacker: Attacker, count: int) -> None:
+    """Marks of epochs and units that can't be, beside those of a unit that is in order, and a close that looks at
+    them."""
+    for n in range(count):
+        session = attacker.open(f"epochs{n % 10}")
+        key = f"rtas:dd:{{stream:{session.target.stream}}}:{session.target.stream_session_id}"
+        rest = "1 1 1 100 50 0 0"
+        marks: dict[str | bytes, str] = {
+            f"unit-{epoch}": f"{epoch} {rest}" for epoch in ("1.5", "-1", f"{2**70}", "nan", "")
+        }
+        with attacker.redis() as client:
+            client.hset(key, mapping=marks | {"": f"0 {rest}", b"\xff": f"0 {rest}"})
+            client.expire(key, 3600)
+        with rta_writers.BurstWriter(session.options, unit="u") as writer:
+            writer.samples([1], [time.time_ns()], [1.0])
+        attacker.send(iter([("*", _close(session.identity, None))]))
+
+
 def half_requests(attacker: Attacker, count: int) -> None:
     """Connections to the HTTP port that send half a request line, held as long as they are let."""
     with half_open(attacker, count) as connections:
@@ -360,6 +401,8 @@ ATTACKS: Final[Mapping[str, Kind]] = {
     "many streams": Kind("attacker-9", many_streams, 10_000),
     "payloads": Kind("attacker-9", unfinished_payloads, 20_000),
     "searches": Kind("attacker-9", many_searches, 5000),
+    "taken identities": Kind("attacker-9", taken_identities, 300),
+    "unreadable marks": Kind("attacker-11", unreadable_marks, 100),
     "half requests": Kind("attacker-12", half_requests, 1000),
 }
 """By name. Attacks of one kind have one principal."""
@@ -370,15 +413,16 @@ def main() -> int:
     parser.add_argument("name", choices=ATTACKS)
     parser.add_argument("--url", required=True)
     parser.add_argument("--http", default="")
+    parser.add_argument("--taken", default="")
     parser.add_argument("--count", type=int, required=True)
     args = parser.parse_args()
     die_with_parent.enable()
     kind = ATTACKS[args.name]
     try:
-        kind.attack(Attacker(args.url, kind.principal, args.http), args.count)
+        kind.attack(Attacker(args.url, kind.principal, args.http, args.taken), args.count)
     except (errors.RtaError, redis.exceptions.RedisError) as error:
         print(f"{args.name}: {type(error).__name__}: {error}", file=sys.stderr)
-        return 3  # refused in the middle of it
+        return REFUSED
     return 0
 
 

@@ -1,6 +1,7 @@
 """One attack at full size beside a victim that is measured, on a host of its own with the default limits."""
 
 import resource
+import signal
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -8,7 +9,7 @@ from typing import Any, Final
 import redis
 
 from rta_supervisor.settings import settings
-from tests.chaos.attacks import figures
+from tests.chaos.attacks import attackers, figures
 from tests.chaos.attacks import host as attacked_host
 from tests.chaos.attacks.attackers import ATTACKS, SOURCE_ADDRESS
 from tests.chaos.attacks.figures import Figure
@@ -26,7 +27,7 @@ SLOW_US: Final = 5000
 LONGEST_S: Final = 45.0
 RESTARTED_MS: Final = 15_000.0
 NAMED_PATIENCE_S: Final = 5.0
-WITHIN_LIMITS: Final = frozenset({"closes that wait"})
+WITHIN_LIMITS: Final = frozenset({"closes that wait", "taken identities"})
 """Attacks that a principal has every right to: nobody has to be named."""
 
 NOT_IN_REDIS: Final = frozenset({"half requests"})
@@ -49,10 +50,11 @@ def default_settings() -> dict[str, str]:
     return {**values, **attacked_host.OWN_SETTINGS}
 
 
-def launch(host: Host, name: str, count: int) -> Process:
-    url = host.writer_url(ATTACKS[name].principal)
-    words = ("tests.chaos.attacks.attackers", name, "--url", url, "--http", host.http_address, "--count", str(count))
-    return Process(words, host.directory / "attackers.log")
+def launch(host: Host, name: str, count: int, victim: str) -> Process:
+    """An attack as a program. `victim`: the principal whose open session is asked for."""
+    url, taken = host.writer_url(ATTACKS[name].principal), f"{victim}-live"
+    words = ("--url", url, "--http", host.http_address, "--taken", taken, "--count", str(count))
+    return Process(("tests.chaos.attacks.attackers", name, *words), host.directory / "attackers.log")
 
 
 def backlog(client: redis.Redis, principal: str) -> int:
@@ -91,7 +93,8 @@ def _attack(host: Host, watch: Watch, name: str) -> Result:
     with host.admin() as client:
         client.config_set("slowlog-log-slower-than", SLOW_US)
         client.slowlog_reset()
-        _wait_until_over(launch(host, name, kind.full), client, kind.principal, resources)
+        attack = launch(host, name, kind.full, VICTIM)
+        _wait_until_over(attack, client, kind.principal, resources)
         calls_ms = _slow_calls_ms(client)
     over_s = time.monotonic()
     is_alive = host.supervisor.process.poll() is None
@@ -107,6 +110,7 @@ def _attack(host: Host, watch: Watch, name: str) -> Result:
         *figures.of_steps(name, steps),
         Figure(name, "longest call of ours ms", max(calls_ms, default=0.0)),
         *own,
+        Figure(name, "attack failed", int(attack.exit_code not in (0, attackers.REFUSED, -signal.SIGKILL)), 0),
         Figure(name, "supervisor ended", int(not is_alive), 0),
         *later,
         *([] if name in WITHIN_LIMITS else _named(host, name)),

@@ -67,7 +67,7 @@ def _attack(host: Host, chooser: random.Random, until_s: float, resources: Resou
             name = chooser.choice(names)
             count = max(1, round(ATTACKS[name].full * chooser.uniform(*SHARE)))
             result.counts[f"attack in the mix: {name}"] += 1
-            running.append(measured.launch(host, name, count))
+            running.append(measured.launch(host, name, count, HONEST[0]))
             next_s = now_s + chooser.uniform(*GAP_S)
         time.sleep(measured.LOOK_EVERY_S)
         resources.look()
