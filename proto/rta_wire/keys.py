@@ -102,7 +102,7 @@ NODE_SEEN_MS: Final = b"seenMs"
 NODE_TEMPLATE: Final = b"template"
 NODE_PRINCIPALS: Final = b"principals"
 NODE_ARCHIVE: Final = b"archive"
-"""The folder of the archive, empty where there is none."""
+"""The folder of the archive, empty or missing where there is none."""
 
 COLD_FIELD: Final = b"b"
 """Field of an entry of a cold stream: a batch."""

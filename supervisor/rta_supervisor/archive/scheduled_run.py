@@ -118,7 +118,7 @@ def main() -> int:
     """One run with the settings on standard input. Prints what became of each session as JSON."""
     config = msgspec.json.decode(sys.stdin.buffer.read(), type=settings.Settings)
     archived: list[ArchivedSession] = []
-    options = ArchiveOptions(Path(config.archive.path).absolute(), LOCAL_SPARK, TIMEOUT_S)
+    options = ArchiveOptions(Path(config.archive.folder), LOCAL_SPARK, TIMEOUT_S)
     try:
         candidates = one_shot.run(config, lambda link: archive_candidates.find(link, config, ArchiveFilter()))
         if candidates:

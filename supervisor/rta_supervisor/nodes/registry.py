@@ -62,9 +62,9 @@ class Node:
         self.id = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
         self._link = link
         self._keys = config.keys
+        self._settings = config
         self._config = config.node
         self._principals = config.control.requesters
-        self._archive_path = config.archive.path
 
     async def register(self) -> None:
         """Register this supervisor or renew its registration, and forget those that have not renewed theirs."""
@@ -73,14 +73,15 @@ class Node:
             *(keys.NODE_VERSION, __version__, keys.NODE_HOST, socket.gethostname()),
             *(keys.NODE_PID, os.getpid(), keys.NODE_SEEN_MS, now_ms()),
             *(keys.NODE_TEMPLATE, self._keys.session_template, keys.NODE_PRINCIPALS, " ".join(self._principals)),
-            *(keys.NODE_ARCHIVE, self._archive_path),
         )
+        # One that knows of no archive leaves what others have registered.
+        archive = (keys.NODE_ARCHIVE, folder) if (folder := self._settings.archive.folder) else ()
         last = self._keys.last_registration()
         await self._link.do_all(
             [
-                ("HSET", key, *fields),
+                ("HSET", key, *fields, *archive),
                 ("EXPIRE", key, self._config.ttl_s),
-                ("HSET", last, *fields),
+                ("HSET", last, *fields, *archive),
                 ("EXPIRE", last, LAST_REGISTRATION_TTL_S),
                 ("ZADD", self._keys.nodes(), now_ms() + self._config.ttl_s * 1000, self.id),
             ]

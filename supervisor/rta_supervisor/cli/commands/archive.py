@@ -148,7 +148,7 @@ async def _find_candidates(
 def _archive_folder(config: settings.Settings, path: Path | None) -> Path:
     if path is None and not config.archive.path:
         raise errors.BadConfiguration(where="archive.path", reason="it is empty. Set it, or name a folder with --path")
-    return (path or Path(config.archive.path)).absolute()
+    return Path(config.archive.folder) if path is None else path.absolute()
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Section `[archive]`: where Parquet files go, how they are written, and whether Redis keeps data until then."""
 
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -33,6 +34,11 @@ class ArchiveSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     level: int = 3
     split_bytes: bool = False
     sources: dict[str, ArchiveSourceSettings] = {}
+
+    @property
+    def folder(self) -> str:
+        """The absolute path, empty where there is none: others have another working directory."""
+        return str(Path(self.path).absolute()) if self.path else ""
 
     def for_source(self, source: str) -> ArchiveSourceSettings:
         """How samples of a source are stored: as its table says, else by the defaults."""
