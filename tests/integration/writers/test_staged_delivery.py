@@ -6,6 +6,7 @@ import msgspec
 import pytest
 import redis
 
+import rta_writers
 from rta_wire import errors
 from rta_writers.connection import pipeline as connection_pipeline
 from rta_writers.options.target import Target
@@ -61,7 +62,8 @@ def test_a_repeated_commit_with_other_rows_adds_nothing(client: redis.Redis, tar
 def test_a_commit_that_was_cut_off_goes_on_with_what_it_began(
     monkeypatch: pytest.MonkeyPatch, client: redis.Redis, target: Target, moves: int, other_rows: tuple[int, ...]
 ) -> None:
-    """A commit dies between any two moves; a replay that staged other rows, or none, completes it without them."""
+    """A commit dies between any two moves; a replay that staged other rows, or none, completes it without them. What
+    was staged is not removed with the attempt that failed."""
     monkeypatch.setattr(staged_delivery, "BURSTS_PER_MOVE", 2)
 
     class Killed(Exception):
@@ -81,6 +83,8 @@ def test_a_commit_that_was_cut_off_goes_on_with_what_it_began(
         patch.setattr(staged_delivery, "_read_bursts", killed_later)
         with pytest.raises(Killed):
             commit.commit(settings, results, epoch=0)
+    # Spark does that where a commit fails and its driver lives on.
+    commit.abort(settings, results)
     # Another release may move more at a time.
     monkeypatch.setattr(staged_delivery, "BURSTS_PER_MOVE", 3)
     settings, other_results = stage(target, *other_rows)
@@ -137,3 +141,31 @@ def test_what_an_epoch_staged_that_is_given_up_is_removed(client: redis.Redis, t
     commit.abort(settings, [*results, TaskResult("job/2", 0)])
     assert waiting_keys(client) == []
     assert client.exists("stream:rig") == 0
+
+
+@pytest.mark.parametrize("fails_at", [0, 1])
+def test_a_program_whose_commit_failed_writes_its_epoch_again(
+    monkeypatch: pytest.MonkeyPatch, client: redis.Redis, target: Target, fails_at: int
+) -> None:
+    """Redis was full in the middle of `close`: another writer of the same unit and epoch completes it."""
+    monkeypatch.setattr(staged_delivery, "BURSTS_PER_MOVE", 1)
+    options = {**target.options(), "delivery": "staged", "groupRows": "10"}
+    read_bursts, moved = staged_delivery._read_bursts, []
+
+    def fail_once(*args: Any) -> Any:
+        moved.append(args)
+        if len(moved) == fails_at + 1:
+            raise errors.RedisFull(url=target.redis_url, reason="it has no memory left")
+        return read_bursts(*args)
+
+    monkeypatch.setattr(staged_delivery, "_read_bursts", fail_once)
+    for is_first in (True, False):
+        writer = rta_writers.BurstWriter(options, unit="recorder")
+        writer.write(long(40))
+        if is_first:
+            with pytest.raises(errors.RedisFull):
+                writer.close()
+        else:
+            writer.close()
+    assert stream_content.samples(client, "rig", 7) == expected(40)
+    assert waiting_keys(client) == []

@@ -33,13 +33,14 @@ def commit(options: WriteOptions, results: Sequence[TaskResult], *, epoch: int) 
 
 
 def abort(options: WriteOptions, results: Iterable[TaskResult]) -> None:
-    """Remove what the tasks of an epoch staged that will not be committed."""
+    """Remove what the tasks of an epoch staged that will not be committed: what a commit has begun with stays."""
     client = redis_client.shared_client(options.redis_url)
     try:
         for result in results:
             for part in result.shares:
                 if part.staged is not None:
-                    staged_delivery.discard(client, part.target, part.staged)
+                    job = task_unit.job_of(result.unit)
+                    staged_delivery.discard(client, part.target, part.staged, unit=job, epoch=result.epoch)
     except retry.OUTAGE_ERRORS:
         return  # it expires
 

@@ -169,8 +169,11 @@ class Task:
             return TaskResult(self.unit, self._epoch, tuple(parts), self._stats())
 
     def abort(self) -> None:
-        """Remove what was staged, where the attempt has failed and will not be committed."""
+        """Remove what was staged, where the attempt has failed and will not be committed. After `finish` its commit may
+        have begun, and goes on from what was staged."""
         with self._guard.lock:
+            if self._guard.is_closed:
+                return
             for sender in self._senders.values():
                 if isinstance(sender.appender, Stager):
                     try:

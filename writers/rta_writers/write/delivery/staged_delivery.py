@@ -130,9 +130,12 @@ def commit(
     return appender.known_totals()
 
 
-def discard(client: redis.Redis, target: Target, attempt: StagedAttempt) -> None:
-    """Remove what an attempt staged that will never be committed."""
-    client.unlink(_staged_key(target, attempt))
+def discard(client: redis.Redis, target: Target, attempt: StagedAttempt, *, unit: str, epoch: int) -> None:
+    """Remove what an attempt staged that will never be committed. Where the commit of its epoch was cut off with this
+    attempt in its manifest, the next one goes on from what was staged."""
+    stored: Any = client.get(target.keys.staging_manifest(target.stream, target.stream_session_id, unit, epoch))
+    if stored is None or attempt not in msgspec.json.decode(stored, type=list[StagedAttempt]):
+        client.unlink(_staged_key(target, attempt))
 
 
 def _staged_key(target: Target, attempt: StagedAttempt) -> str:
