@@ -1,6 +1,7 @@
 """A session read as one: what is in the archive, in the cold part and in the live stream, each sample once."""
 
 import itertools
+import os
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +65,7 @@ def read(url: str, path: Path | str, row_filter: batches.RowFilter | None = None
 
 def read_ranges(options: ReadOptions, ranges: list[plan.AnyRange], row_filter: batches.RowFilter) -> pa.Table:
     """The rows of ranges, each read as a task does."""
-    found = []
-    for one in ranges:
-        if isinstance(one, ArchiveRange):
-            found += list(archive_batches.read_batches(options, one, row_filter))
-        else:
-            found += list(batches.read_batches(options, one, row_filter))
+    found = [batch for one in ranges for batch in archive_batches.read_range(options, one, row_filter)]
     return pa.Table.from_batches(found, batches.schema(options))
 
 
@@ -341,3 +337,65 @@ def test_a_stream_that_began_again_with_lower_ids(client: redis.Redis, url: str,
             read(url, tmp_path)
         assert values_of(read(url, tmp_path, fail_on_data_loss=False)) == expected(1)
         commands.refused(archive(url, tmp_path), 65, "began again with lower ids: it ends at 5-0")
+
+
+@pytest.mark.parametrize("is_archived", [True, False])
+def test_a_read_is_overtaken(
+    client: redis.Redis, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_archived: bool
+) -> None:
+    """Entries that are trimmed after a read was planned come from the archive where it has them by then, and a task in
+    the middle of them goes on there. What the archive has not is a gap."""
+    monkeypatch.setattr(batches, "ENTRIES_PER_READ", 1)
+    with sessions_of(url) as sessions:
+        session = sessions.open("run-1", stream="rig")
+        for step in range(3):
+            add(session, step)
+            if step == 0:
+                archive(url, tmp_path)
+        options = ReadOptions(redis_url=url, session="run-1", archive=str(tmp_path), partitions=1)
+        ranges = plan.plan_read(client, options, selection.SampleFilter())
+        assert [type(one) for one in ranges] == [ArchiveRange, plan.EntryRange]
+        reads = [archive_batches.read_range(options, one, batches.RowFilter()) for one in ranges]
+        found = [next(reads[1])]
+        if is_archived:
+            archive(url, tmp_path)
+        add(session, 3)
+        newest: Any = client.xrevrange("stream:rig", count=1)
+        client.xtrim("stream:rig", minid=newest[0][0], approximate=False)
+        if not is_archived:
+            with pytest.raises(errors.StreamGap, match="are gone"):
+                list(reads[1])
+            lenient = msgspec.structs.replace(options, fail_on_data_loss=False)
+            assert list(archive_batches.read_range(lenient, ranges[1], batches.RowFilter())) == []
+            return
+        found += [batch for one in reads for batch in one]
+        assert values_of(pa.Table.from_batches(found)) == expected(3)
+
+
+def test_a_query_reads_manifests_where_they_changed(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that is as it was is not read at each trigger, and a new part is noticed."""
+    reads: list[Path] = []
+    read_folder = archive_files.read_folder
+
+    def counted(folder: Path, identity: str) -> archive_files.StoredSession:
+        reads.append(folder)
+        return read_folder(folder, identity)
+
+    monkeypatch.setattr(archive_files, "read_folder", counted)
+
+    def parts() -> int:
+        stored = archive_files.find_kept_session(str(tmp_path), "run-1", session.target.stream_session_id)
+        return 0 if stored is None else len(stored.archive.parts)
+
+    with sessions_of(url) as sessions:
+        session = sessions.open("run-1", stream="rig")
+        assert parts() == 0
+        for number in (1, 2):
+            add(session, number)
+            archive(url, tmp_path)
+            assert (parts(), parts()) == (number, number)
+            [folder] = tmp_path.glob("date=*/source=*/session=*")
+            os.utime(folder, (number, number))  # it has been as it is for long
+            reads.clear()
+            assert (parts(), parts(), parts()) == (number, number, number)
+            assert len(reads) == 1

@@ -9,10 +9,29 @@ import pyarrow as pa
 from rta_wire.archive import selection
 from rta_wire.archive.samples import ArchivedSamples
 from rta_writers.options.read import ReadForm, ReadOptions
-from rta_writers.read import archive_files, batches
+from rta_writers.read import archive_files, batches, overtaken_ranges, plan
 from rta_writers.read.channels import SessionBindings, TaskChannels
 
 _EVENT_COLUMNS = ("event_definition_id", "time", "app_name", "status_text", "raw_data")
+
+
+def read_range(
+    options: ReadOptions,
+    any_range: plan.AnyRange,
+    row_filter: batches.RowFilter,
+    bindings: SessionBindings | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """All rows of a range that a filter wants, of a stream or of files. What is archived and trimmed before it could be
+    read comes from the archive."""
+    if isinstance(any_range, archive_files.ArchiveRange):
+        return read_batches(options, any_range, row_filter, bindings)
+    return overtaken_ranges.read(
+        options,
+        any_range,
+        row_filter.of_samples,
+        lambda used, entry_range: batches.read_batches(used, entry_range, row_filter, bindings),
+        lambda archive_range: read_batches(options, archive_range, row_filter, bindings),
+    )
 
 
 def read_batches(

@@ -5,9 +5,10 @@ Which files and row groups are needed, and what rows mean, is decided in `rta_wi
 
 import functools
 import logging
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -26,8 +27,16 @@ log: Final = logging.getLogger("rta_writers")
 BATCH_ROWS: Final = 262_144
 LISTS_KEPT: Final = 16
 """Lists of channels that a process has in memory."""
+SESSIONS_KEPT: Final = 16
+KEPT_AFTER_NS: Final = 2 * 10**9
+"""How long a folder has to be as it is before what was read of it is kept: clocks of file systems are coarse."""
+
 RANGE_ROWS: Final = 4 << 20
 """Rows of files that one task reads, about: small parts share a task."""
+
+
+FindSession = Callable[[str, str, int | None], "StoredSession | None"]
+"""Finds a session by the folder of the archive, its identity, and its id where that is known."""
 
 
 class StoredSession(msgspec.Struct, frozen=True):
@@ -101,10 +110,53 @@ def read_folder(folder: Path, identity: str) -> StoredSession:
     for part in archive.parts:
         for file in part.files:
             path = folder / file.name
-            if not path.exists() or path.stat().st_size != file.size_bytes:
+            if _size(path) != file.size_bytes:
                 error = manifest.damaged(identity, str(path), "it is gone or does not have its size")
                 archive = archive.with_damaged(part.number, str(error))
     return StoredSession(str(folder), archive)
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
+
+
+def find_kept_session(archive: str, identity: str, stream_session_id: int | None = None) -> StoredSession | None:
+    """The same as `find_session`, for a query that asks at each trigger: a folder that was found is read again where
+    something was put into it or removed. A file that is cut off in place is found when it is read."""
+    if stream_session_id is None:
+        return find_session(archive, identity)  # tomorrow there may be a newer one
+    key = (archive, identity, stream_session_id)
+    kept = _kept_sessions.get(key)
+    if kept is not None and kept.changed_ns == _changed_ns(kept.stored.folder):
+        return kept.stored
+    _kept_sessions.pop(key, None)
+    asked_ns = time.time_ns()
+    stored = find_session(*key)
+    changed_ns = None if stored is None else _changed_ns(stored.folder)
+    if stored is not None and changed_ns is not None and changed_ns < asked_ns - KEPT_AFTER_NS:
+        while len(_kept_sessions) >= SESSIONS_KEPT:
+            del _kept_sessions[next(iter(_kept_sessions))]
+        _kept_sessions[key] = _KeptSession(stored, changed_ns)
+    return stored
+
+
+class _KeptSession(NamedTuple):
+    stored: StoredSession
+    changed_ns: int
+
+
+_kept_sessions: Final[dict[tuple[str, str, int], _KeptSession]] = {}
+
+
+def _changed_ns(folder: str) -> int | None:
+    """When something was put into a folder or removed, None where there is none any more."""
+    try:
+        return Path(folder).stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def read_document(stored: StoredSession) -> bytes | None:

@@ -99,19 +99,23 @@ def _is_registered(client: redis.Redis, names: keys.Keys) -> bool:
     return seen[0] is not None or bool(client.zrange(names.nodes(), 0, 0))
 
 
-def find_source(client: redis.Redis, options: ReadOptions) -> ReadSource:
+def find_source(
+    client: redis.Redis, options: ReadOptions, find_archived: archive_files.FindSession = archive_files.find_session
+) -> ReadSource:
     """The session of the options, by its hash, or the streams of their source."""
     if options.session is not None:
-        return _find_session(client, options, options.session)
+        return _find_session(client, options, options.session, find_archived)
     assert options.stream is not None
     streams = _read_days(client, options, options.stream) if options.follow_days else ()
     return ReadSource(options.stream, tuple(source_cursor.ordered_streams(options.stream, streams)))
 
 
-def _find_session(client: redis.Redis, options: ReadOptions, identity: str) -> ReadSource:
+def _find_session(
+    client: redis.Redis, options: ReadOptions, identity: str, find_archived: archive_files.FindSession
+) -> ReadSource:
     fields = [keys.STREAM_NAME, keys.STREAM_SESSION_ID, keys.STREAM_POSITION]
     stream, number, after = call_redis(options, lambda: client.hmget(options.names.session(identity), fields))
-    stored = find_stored(client, options, identity, None if number is None else int(number))
+    stored = find_stored(client, options, identity, None if number is None else int(number), find_archived)
     if stored is not None and (stream is None or number is None):
         part = stored.first_part
         return ReadSource(part.stream, (part.stream,), part.stream_session_id, stored=stored)
@@ -142,7 +146,11 @@ def _begin(position: str, stored: archive_files.StoredSession | None) -> str:
 
 
 def find_stored(
-    client: redis.Redis, options: ReadOptions, identity: str, number: int | None = None
+    client: redis.Redis,
+    options: ReadOptions,
+    identity: str,
+    number: int | None = None,
+    find_archived: archive_files.FindSession = archive_files.find_session,
 ) -> archive_files.StoredSession | None:
     """What the archive has of a session, None where it has nothing, or where there is no archive.
 
@@ -157,7 +165,7 @@ def find_stored(
             return None
     elif not Path(path).is_dir():
         raise errors.Usage(reason=f"Option 'archive': there is no folder {path!r}")
-    return archive_files.find_session(path, identity, number)
+    return find_archived(path, identity, number)
 
 
 def _registered_archive(client: redis.Redis, options: ReadOptions) -> str:

@@ -96,7 +96,7 @@ def _plan_hole(
     hole: Segment,
 ) -> list[EntryRange]:
     """The ranges of entries that the archive should have and has not: from the stream, where it still has them."""
-    log.warning("%s. Its entries are read from the stream", hole.problem)
+    log.warning("%s. Its entries are read from the stream", hole.problem.rstrip("."))
     position, counters = stream
     begin = msgspec.structs.replace(position, after=hole.after)
     if not counters.length or count_missing(client, options, begin, counters) != 0:
@@ -108,7 +108,7 @@ def _report_lost_end(
     options: ReadOptions, archived: archive_ranges.ArchivedShare, counters: StreamCounters, missing: int | None
 ) -> None:
     """Report parts at the end of a session that can't be read, unless the stream has what comes after the others."""
-    log.warning("%s. Its entries are read from the stream", archived.lost_end)
+    log.warning("%s. Its entries are read from the stream", archived.lost_end.rstrip("."))
     if missing != 0 or counters.added <= (archived.added or 0):
         _report(options, errors.ArchiveDamaged(archived.lost_end, identity=options.session or ""))
 

@@ -19,7 +19,7 @@ from rta_wire.arrays import I64
 from rta_wire.channels import model
 from rta_wire.codec.layout import SampleType
 from rta_writers.options.read import ReadOptions
-from rta_writers.read import archive_files, batches, channels, lookup, plan
+from rta_writers.read import archive_files, batches, channels, lookup, overtaken_ranges, plan
 from rta_writers.read.batches import RowFilter
 from rta_writers.read.time_window import Samples, TimeWindow, WindowSamples
 
@@ -133,10 +133,20 @@ def _read_samples(options: ReadOptions, wide_range: WideRange, row_filter: RowFi
         if isinstance(one, archive_files.ArchiveRange):
             found = _archived_samples(options, one, wide_range, row_filter)
         else:
-            found = _stream_samples(options, one, wide_range, row_filter, samples)
+            found = overtaken_ranges.read(
+                options,
+                one,
+                _wanted_samples(options, wide_range, row_filter),
+                lambda used, entry_range: _stream_samples(used, entry_range, wide_range, row_filter, samples),
+                lambda files: _archived_samples(options, files, wide_range, row_filter),
+            )
         for channel_id, (times_ns, values) in found:
             samples.add(channel_id, times_ns, values)
     return samples
+
+
+def _wanted_samples(options: ReadOptions, wide_range: WideRange, row_filter: RowFilter) -> selection.SampleFilter:
+    return _sample_filter(options, (wide_range.start_ns, wide_range.end_ns), row_filter, wide_range.columns)
 
 
 def _stream_samples(
@@ -170,7 +180,7 @@ def _archived_samples(
 ) -> Iterator[tuple[int, Samples]]:
     """Samples of files of the archive, of one channel at a time. Row groups that no row needs are skipped."""
     types = wide_range.types
-    wanted = _sample_filter(options, (wide_range.start_ns, wide_range.end_ns), row_filter, wide_range.columns)
+    wanted = _wanted_samples(options, wide_range, row_filter)
     counters = selection.ReadCounters(parts=len(archive_range.files), files=len(archive_range.files))
     for samples in archive_files.iter_samples(archive_range, wanted, counters):
         for channel_id, places in _by_channel(samples.channels, types):

@@ -13,17 +13,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from rta_wire import errors
 from rta_writers.connection import redis_client
 from rta_writers.options.read import ReadForm, ReadOptions
-from rta_writers.read import archive_batches, archive_files, batches, channels, lookup, plan, session_names, wide
+from rta_writers.read import archive_batches, batches, channels, lookup, plan, session_names, wide
 from rta_writers.spark import worker_log
 from rta_writers.spark.import_guard import Guarded
 
 
 class RangePartition(InputPartition):
-    """A range of entries for one task, and the configurations of the sessions in it."""
+    """A range of entries or files for one task, and the configurations of the sessions in it."""
 
-    def __init__(self, entry_range: plan.EntryRange, bindings: channels.SessionBindings) -> None:
-        super().__init__(entry_range)
-        self.entry_range = entry_range
+    def __init__(self, any_range: plan.AnyRange, bindings: channels.SessionBindings) -> None:
+        super().__init__(any_range)
+        self.any_range = any_range
         self.bindings = bindings
 
 
@@ -35,21 +35,9 @@ class WidePartition(InputPartition):
         self.wide_range = wide_range
 
 
-class ArchivePartition(InputPartition):
-    """Files of the archive for one task."""
-
-    def __init__(self, archive_range: archive_files.ArchiveRange, bindings: channels.SessionBindings) -> None:
-        super().__init__(archive_range)
-        self.archive_range = archive_range
-        self.bindings = bindings
-
-
 def to_partitions(ranges: Iterable[plan.AnyRange], bindings: channels.SessionBindings) -> list[InputPartition]:
     """A partition for each range."""
-    return [
-        RangePartition(one, bindings) if isinstance(one, plan.EntryRange) else ArchivePartition(one, bindings)
-        for one in ranges
-    ]
+    return [RangePartition(one, bindings) for one in ranges]
 
 
 class PartitionReader(Guarded):
@@ -71,14 +59,9 @@ class PartitionReader(Guarded):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, in a task."""
         worker_log.let_info_through()
-        if isinstance(partition, ArchivePartition):
-            for batch in archive_batches.read_batches(
-                self._options, partition.archive_range, self._row_filter, partition.bindings
-            ):
-                yield batch.select(self._columns)
-        elif isinstance(partition, RangePartition):
-            for batch in batches.read_batches(
-                self._options, partition.entry_range, self._row_filter, partition.bindings
+        if isinstance(partition, RangePartition):
+            for batch in archive_batches.read_range(
+                self._options, partition.any_range, self._row_filter, partition.bindings
             ):
                 yield batch.select(self._columns)
         elif isinstance(partition, WidePartition):

@@ -12,7 +12,7 @@ from rta_wire.stream import source_cursor
 from rta_wire.stream.source_cursor import Offset, SourcePosition
 from rta_writers.connection import redis_client
 from rta_writers.options.read import EARLIEST, LATEST, ReadForm, ReadOptions
-from rta_writers.read import archive_ranges, channels, lookup, plan
+from rta_writers.read import archive_files, archive_ranges, channels, lookup, plan
 from rta_writers.spark import reader
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class StreamReader(reader.PartitionReader, SupportsTriggerAvailableNow, DataSour
         """What is read, as it is now: days come and go while a query runs."""
         client = redis_client.shared_client(self._options.redis_url)
         self._options = lookup.learn_names(client, self._options)
-        return client, self._options, lookup.find_source(client, self._options)
+        return client, self._options, lookup.find_source(client, self._options, archive_files.find_kept_session)
 
 
 def _next_archived(source: lookup.ReadSource, before: SourcePosition, latest: SourcePosition) -> SourcePosition | None:
