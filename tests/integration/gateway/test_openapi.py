@@ -28,7 +28,7 @@ def test_the_document_is_served(gateway: RestGateway) -> None:
     served = gateway.ask("/openapi.json").json()
     assert served == openapi.document()
     operations = {part["operationId"] for path in served["paths"].values() for part in path.values()}
-    assert operations == {endpoint.value for endpoint in Endpoint} | {"search_sessions"}
+    assert operations == {endpoint.value for endpoint in Endpoint} | {"info", "search_sessions"}
 
 
 # The gateway under test has threads in this process, and schemathesis itself draws from the global generator: that

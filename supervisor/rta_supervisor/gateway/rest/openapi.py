@@ -13,6 +13,9 @@ from rta_wire.codec.layout import Kind
 Json = dict[str, Any]
 
 _TEXT: Final = {"type": "string"}
+_SORT_KEY: Final = {"type": "string", "pattern": "^[^:]+(:(asc|desc))?$"}
+INFO: Final = "info"
+"""The one endpoint that takes no token."""
 
 
 def document() -> Json:
@@ -48,14 +51,17 @@ def _paths() -> dict[str, Json]:
             "Properties to sort by, the first one counts most; newest first where there is none.",
             {
                 "type": "array",
-                "items": {"type": "string", "pattern": "^[A-Za-z]+:(asc|desc)$"},
+                "items": _SORT_KEY,
                 "maxItems": limits.SORT_MAX_KEYS,
             },
         ),
     ]
     identity = _path("identity", "The identity of a session, percent-encoded.")
     sessions = _get(Endpoint.SESSIONS, "A page of sessions", page, _json(_ref("SessionPage")), problems=(400,))
+    info = _get(INFO, "The gateway, and which tokens it wants", [], _json(_ref("Info")))
+    info["get"]["security"] = [{}]
     return {
+        "/info": info,
         "/sessions": sessions | {"post": _search()},
         "/sessions/{identity}": _get(
             Endpoint.SESSION, "One session", [identity], _json(_ref("Session")), problems=(404,)
@@ -119,7 +125,8 @@ def _paths() -> dict[str, Json]:
 
 
 _CHANNELS: Final = "Hexadecimal ids and ranges, with open ends: -5,7,B-D,14- (a lone - is all channels)."
-_CHANNELS_PATTERN: Final = "^(-|[0-9A-Fa-f]{1,8}-?)(,[0-9A-Fa-f]{1,8}-?)*$"
+_RANGE_PATTERN: Final = "([0-9A-Fa-f]{1,8}(-[0-9A-Fa-f]{0,8})?|-[0-9A-Fa-f]{0,8})"
+_CHANNELS_PATTERN: Final = f"^{_RANGE_PATTERN}(,{_RANGE_PATTERN})*$"
 
 
 def _data_parameters() -> list[Json]:
@@ -152,7 +159,7 @@ def _search() -> Json:
         "pageIndex": {"type": "integer", "minimum": 0, "maximum": 10**6},
         "pageSize": {"type": "integer", "minimum": 1, "maximum": 10**6},
         "folder": _TEXT,
-        "sort": {"type": "array", "items": {"type": "string", "pattern": "^[A-Za-z]+:(asc|desc)$"}, "maxItems": 8},
+        "sort": {"type": "array", "items": _SORT_KEY, "maxItems": limits.SORT_MAX_KEYS},
         "query": {"type": "string", "description": 'Criteria as JSON text, such as {"details.Lap": {"$gte": 3}}.'},
         "prop": {
             "type": "array",
@@ -170,9 +177,7 @@ def _search() -> Json:
     }
 
 
-def _get(
-    endpoint: Endpoint, summary: str, parameters: list[Json], content: Json, *, problems: tuple[int, ...] = ()
-) -> Json:
+def _get(endpoint: str, summary: str, parameters: list[Json], content: Json, *, problems: tuple[int, ...] = ()) -> Json:
     """A path that is read. HEAD is taken wherever GET is."""
     failures = {
         str(status): {"description": description, "content": {answers.PROBLEM: {"schema": _ref("Problem")}}}
@@ -180,7 +185,7 @@ def _get(
         if status in problems or status in _ALWAYS
     }
     operation = {
-        "operationId": endpoint.value,
+        "operationId": str(endpoint),
         "summary": summary,
         "parameters": parameters,
         "responses": {
@@ -241,7 +246,14 @@ def _schemas() -> Json:
         listed_session.SAMPLES: {"type": "integer", "description": "How many samples were written to it."},
         listed_session.SAMPLES_TIME: {"type": "string", "description": "When there were so many."},
     }
+    info = {
+        **dict.fromkeys(("label", "name", "description", "version"), _TEXT),
+        "authentication": {"enum": ["none", "bearer"]},
+        **{name: {"type": "boolean"} for name in ("authenticationRequired", "requiresToken")},
+        **{name: {"type": ["string", "null"]} for name in ("issuer", "audience")},
+    }
     return {
+        "Info": {"type": "object", "properties": info, "required": list(info)},
         "Session": {"type": "object", "properties": session, "required": ["identity"]},
         "SessionPage": {
             "type": "object",
