@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from rta_supervisor.gateway.access.control import AccessMiddleware, grant_of
 from rta_supervisor.gateway.parts import GatewayParts
+from rta_supervisor.gateway.rest import answers
 from rta_supervisor.gateway.rest import routes as rest_routes
 from rta_supervisor.gateway.viewer import routes as viewer_routes
 from rta_wire import __version__
@@ -46,7 +47,9 @@ def _basic_routes(parts: GatewayParts) -> list[BaseRoute]:
         encode, content_type = exposition.choose_encoder(request.headers.get("accept", ""))
         return Response(encode(parts.registry), headers={"Content-Type": content_type})
 
-    async def info(_: Request) -> Response:
+    async def info(request: Request) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            return answers.problem(405, "Method not allowed", "info takes GET, HEAD.", {"Allow": "GET, HEAD"})
         return JSONResponse(describe(parts), headers={"Cache-Control": "no-store"})
 
     async def viewers(request: Request) -> Response:
@@ -57,7 +60,8 @@ def _basic_routes(parts: GatewayParts) -> list[BaseRoute]:
         Route("/health", health),
         Route("/metrics", metrics),
         Route("/viewers", viewers),
-        Route("/rta/v2/info", info),
+        # With every method: the routes of REST take what this one leaves, and know no such endpoint.
+        Route("/rta/v2/info", info, methods=list(rest_routes.METHODS)),
     ]
 
 

@@ -249,4 +249,5 @@ def test_requests_are_conditional_and_compressed(gateway: RestGateway, sessions:
     head = gateway.ask("/rta/v2/sessions/run", "HEAD")
     assert (head.status, head.body, head.headers["etag"]) == (200, b"", plain.headers["etag"])
     assert gateway.ask("/rta/v2/sessions/run", "DELETE").status == 405
+    assert gateway.ask("/rta/v2/info", "PUT").status == 405
     assert gateway.get("/nowhere").status == 404

@@ -101,7 +101,7 @@ class ViewerServing:
         record = feed.record
         last: dict[int, bytes] = {}
         number = str(record.stream_session_id).encode()
-        size = 0
+        read_bytes = last_bytes = 0
         try:
             with anyio.move_on_after(PRIME_S), contextlib.suppress(*OUTAGE_ERRORS, *REFUSAL_ERRORS, *UNREADABLE_ERRORS):
                 async for page in tail_start.pages_backwards(
@@ -112,10 +112,18 @@ class ViewerServing:
                         if fields.get(keys.ENTRY_ID) != number:
                             continue
                         data = fields.get(keys.ENTRY_DATA, b"")
-                        size += len(data)
+                        read_bytes += len(data)
                         with contextlib.suppress(errors.BadBurst):
-                            last = {**LiveBurst(entry.id, data, self._counts).index.last_messages(), **last}
-                    if size > PRIME_BYTES:
+                            for channel, message in (
+                                LiveBurst(entry.id, data, self._counts).index.last_messages().items()
+                            ):
+                                if channel not in last:
+                                    last[channel] = message
+                                    last_bytes += len(message)
+                        # Entries may be a hundredth of what is in them.
+                        if last_bytes > PRIME_BYTES:
+                            break
+                    if max(read_bytes, last_bytes) > PRIME_BYTES:
                         break
                     await anyio.lowlevel.checkpoint()
         finally:

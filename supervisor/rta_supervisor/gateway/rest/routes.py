@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import anyio
 from starlette.convertors import Convertor, register_url_convertor
@@ -25,7 +26,10 @@ from rta_wire import errors
 
 Handler = Callable[[Request, RestTarget], Awaitable[Response]]
 
-_READING = ("GET", "HEAD")
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+"""What is answered by name: with 405 where an endpoint does not take it."""
+
+_READING: Final = ("GET", "HEAD")
 
 
 class AnythingConvertor(Convertor[str]):
@@ -46,9 +50,8 @@ register_url_convertor("anything", AnythingConvertor())
 def routes(parts: GatewayParts) -> list[BaseRoute]:
     """Everything under `/rta/v2` but `info` and the WebSocket."""
     router = RestRouter(parts)
-    every_method = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
     return [
-        Route(path, router.serve, methods=every_method)
+        Route(path, router.serve, methods=list(METHODS))
         for path in (f"{target.PREFIX}/{{rest:anything}}", "/openapi.json")
     ]
 
