@@ -17,7 +17,7 @@ from rta_wire import entry_ids, limits
 from rta_wire.archive import names, schema
 from rta_wire.archive import samples as archive_samples
 from rta_wire.archive.folder import SessionArchive
-from rta_wire.archive.manifest import ManifestFile, PartManifest
+from rta_wire.archive.manifest import PartManifest
 from rta_wire.archive.samples import ArchivedSamples
 from rta_wire.codec import event_messages
 from rta_wire.codec.layout import Plan
@@ -32,7 +32,7 @@ OnDamaged = Callable[[str, str], None]
 
 
 class ArchiveBlock(Block, frozen=True, kw_only=True, eq=False):
-    """Rows of one file: a row group with samples, or all events."""
+    """A row group of one file, with samples or with events."""
 
     path: str
     row_group: int = 0
@@ -95,7 +95,7 @@ def _part_blocks(folder: Path, part: PartManifest) -> list[Block]:
         for block in (
             _sample_blocks(folder / file.name)
             if file.kind == "samples"
-            else [_event_block(folder / file.name, file)]
+            else event_blocks(folder / file.name)
             if file.kind == "events" and file.rows
             else ()
         )
@@ -103,20 +103,14 @@ def _part_blocks(folder: Path, part: PartManifest) -> list[Block]:
 
 
 def _sample_blocks(path: Path) -> Iterator[ArchiveBlock]:
-    with pq.ParquetFile(path) as file:
-        metadata = file.metadata
-    columns = [metadata.schema.column(index).name for index in range(metadata.num_columns)]
-    channel, time = columns.index("channel"), columns.index("time")
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        times, channels = (group.column(index).statistics for index in (time, channel))
-        is_timed = times is not None and times.has_min_max
+    for number, group, columns in _row_groups(path):
+        channels = group.column(columns.index("channel")).statistics
         has_channels = channels is not None and channels.has_min_max
         yield ArchiveBlock(
             after="",
             until="",
             samples=group.num_rows,
-            sample_span=TimeSpan(times.min, times.max) if is_timed else _ANY_TIME,
+            sample_span=_span(group, columns),
             channels=None,
             channel_range=(channels.min, channels.max) if has_channels else None,
             path=str(path),
@@ -124,10 +118,25 @@ def _sample_blocks(path: Path) -> Iterator[ArchiveBlock]:
         )
 
 
-def _event_block(path: Path, file: ManifestFile) -> ArchiveBlock:
-    is_timed = file.start_ns is not None and file.end_ns is not None
-    span = TimeSpan(file.start_ns, file.end_ns) if is_timed else _ANY_TIME  # type: ignore[arg-type] # both are known
-    return ArchiveBlock(after="", until="", events=file.rows, event_span=span, path=str(path))
+def event_blocks(path: Path) -> Iterator[ArchiveBlock]:
+    """The row groups of a file with events."""
+    for number, group, columns in _row_groups(path):
+        span = _span(group, columns)
+        yield ArchiveBlock(after="", until="", events=group.num_rows, event_span=span, path=str(path), row_group=number)
+
+
+def _row_groups(path: Path) -> Iterator[tuple[int, Any, list[str]]]:
+    """The row groups of a file, by number, and the names of their columns."""
+    with pq.ParquetFile(path) as file:
+        metadata = file.metadata
+    columns = [metadata.schema.column(index).name for index in range(metadata.num_columns)]
+    for number in range(metadata.num_row_groups):
+        yield number, metadata.row_group(number), columns
+
+
+def _span(group: Any, columns: Sequence[str]) -> TimeSpan:
+    times = group.column(columns.index("time")).statistics
+    return TimeSpan(times.min, times.max) if times is not None and times.has_min_max else _ANY_TIME
 
 
 def read_samples(block: ArchiveBlock, layouts: Plan) -> list[SampleColumns]:
@@ -161,8 +170,11 @@ def _by_type(rows: ArchivedSamples, layouts: Plan) -> Iterator[SampleColumns]:
         yield SampleColumns(ids[chosen], offsets, part.times_ns, part.typed_values(sample_type))
 
 
-def read_events(block: ArchiveBlock) -> list[data_pb2.Event]:
-    """The events of a file."""
+def read_events(block: ArchiveBlock, start_ns: int, end_ns: int) -> list[data_pb2.Event]:
+    """The events of a row group in a range of time: each is an object of its own, and there may be many."""
     columns = ["event_definition_id", "time", "app_name", "status_text", "raw_data"]
-    table: Any = pq.read_table(block.path, columns=columns, page_checksum_verification=True)
+    with pq.ParquetFile(block.path, page_checksum_verification=True) as file:
+        table = file.read_row_group(block.row_group, columns=columns)
+    times = table.column("time").to_numpy()
+    table = table.filter(pa.array((times >= start_ns) & (times <= end_ns)))
     return list(event_messages.from_batches(table.to_batches()))

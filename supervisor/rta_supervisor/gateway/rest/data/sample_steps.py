@@ -28,7 +28,8 @@ holds stays in memory for as long as its client does not read."""
 SHARE_MIN: Final = 1 / 32
 
 ReadSamples = Callable[[Block], Awaitable[list[SampleColumns]]]
-ReadEvents = Callable[[Block], Awaitable[list[data_pb2.Event]]]
+ReadEvents = Callable[[Block, int, int], Awaitable[list[data_pb2.Event]]]
+"""Reads the events of a block in a range of time, or more of them."""
 
 
 class _Readers:
@@ -134,5 +135,6 @@ async def events(
 ) -> AsyncGenerator[list[data_pb2.Event], None]:
     """For each step the events of its windows."""
     for step in time_index.plan_events(blocks, start_ns, end_ns):
-        found = [event for index in step.blocks for event in await read(blocks[index])]
+        bounds = step.start_ns, step.end_ns
+        found = [event for index in step.blocks for event in await read(blocks[index], *bounds)]
         yield [event for event in found if step.start_ns <= event.timestamp <= step.end_ns]

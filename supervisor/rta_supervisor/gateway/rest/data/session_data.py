@@ -74,9 +74,10 @@ class SessionData:
             return await self._from_archive(archive_blocks.read_samples, block, self.layouts)
         return (await self._read(block)).samples
 
-    async def read_events(self, block: Block) -> list[data_pb2.Event]:
+    async def read_events(self, block: Block, start_ns: int, end_ns: int) -> list[data_pb2.Event]:
+        """The events of a block, those of a range of time at least."""
         if isinstance(block, ArchiveBlock):
-            return await self._from_archive(archive_blocks.read_events, block)
+            return await self._from_archive(archive_blocks.read_events, block, start_ns, end_ns)
         return (await self._read(block)).events
 
     async def read_cells(self, block: Block) -> EnvelopeCells | None:

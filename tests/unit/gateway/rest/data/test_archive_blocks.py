@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rta_supervisor.archive import finalize
 from rta_supervisor.gateway.rest.data import archive_blocks
 from rta_wire import entry_ids
-from rta_wire.archive import names
+from rta_wire.archive import names, schema
 from tests.unit.archive import candidates
 from tests.unit.wire.archive.test_folder import part
 
@@ -34,3 +36,17 @@ def test_a_part_that_can_not_be_read_is_looked_for_in_the_stream(
     archived = archive_blocks.read_folder(tmp_path, "run", list(contents), lambda _path, _error: None)
     assert list(archived.stream_ranges) == stream_ranges
     assert archived.is_whole is (unreadable == 0)
+
+
+def test_events_are_read_by_row_groups_and_only_those_of_the_range(tmp_path: Path) -> None:
+    """A file may have those of many hours: each of its row groups is a block, of which a minute makes few objects."""
+    rows = [{"identity": "s", "stream_session_id": 1, "event_definition_id": n, "time": 10 * n} for n in range(1000)]
+    texts = {"app_name": "", "status_text": "x", "raw_data": [1.0]}
+    table = pa.Table.from_pylist([row | texts for row in rows], schema.EVENTS)
+    pq.write_table(table, tmp_path / "events.parquet", row_group_size=100)
+    blocks = list(archive_blocks.event_blocks(tmp_path / "events.parquet"))
+    spans = [(block.event_span.start_ns, block.event_span.end_ns) for block in blocks if block.event_span]
+    assert spans == [(1000 * n, 1000 * n + 990) for n in range(10)]
+    assert sum(block.events for block in blocks) == len(rows)
+    found = archive_blocks.read_events(blocks[3], 3020, 3050)
+    assert [(event.event_definition_id, event.timestamp) for event in found] == [(n, 10 * n) for n in range(302, 306)]
