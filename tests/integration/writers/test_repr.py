@@ -51,6 +51,9 @@ def test_a_session_says_where_it_stands() -> None:
 def test_a_client_says_whom_it_talks_to() -> None:
     """The address without its password, and the principal."""
     assert str(rta_writers.SessionClient(URL)) == "SessionClient('redis://me:***@host:1/0', principal='default')"
+    assert str(rta_writers.SessionClient(URL).configs) == (
+        "ConfigPublisher(principal='default', 0 lists of channels published)"
+    )
 
 
 def test_a_writer_says_how_far_it_is(target: Target) -> None:

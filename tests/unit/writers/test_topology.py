@@ -1,6 +1,7 @@
 """Clients for more than one server take the options of the URL, as those of one server do."""
 
 import pytest
+import redis
 
 from rta_writers.connection import redis_client
 
@@ -29,3 +30,14 @@ def test_sentinels_are_asked_for_no_database() -> None:
         (0, 0.7, None),
         (0, 0.7, "p"),
     ]
+
+
+def test_sentinels_that_know_no_master_are_named() -> None:
+    """In one clause, with and without a password: the options of connections are nobody's concern."""
+    for account in ("", "u:p@"):
+        with (
+            redis_client.connect(f"redis+sentinel://{account}127.0.0.1:1,127.0.0.1:2/main") as client,
+            pytest.raises(redis.exceptions.ConnectionError) as caught,
+        ):
+            client.ping()
+        assert str(caught.value) == "no Sentinel names a master 'main', of 127.0.0.1:1, 127.0.0.1:2"

@@ -1,5 +1,6 @@
 """Clients for more than one server: the master that Sentinels name, or the nodes of a Cluster."""
 
+import contextlib
 from typing import Any, Final, cast
 
 import redis
@@ -23,9 +24,13 @@ class SentinelDiscovery(redis.sentinel.Sentinel):
         try:
             return super().discover_master(service_name)  # type: ignore[no-untyped-call]
         except redis.sentinel.MasterNotFoundError:
-            if self.with_password is None:
-                raise
-            return self.with_password.discover_master(service_name)
+            if self.with_password is not None:
+                with contextlib.suppress(redis.sentinel.MasterNotFoundError):
+                    return self.with_password.discover_master(service_name)
+        # The text of redis-py has all options of each connection.
+        addresses = [sentinel.connection_pool.connection_kwargs for sentinel in self.sentinels]
+        asked = ", ".join(f"{address['host']}:{address['port']}" for address in addresses)
+        raise redis.sentinel.MasterNotFoundError(f"no Sentinel names a master {service_name!r}, of {asked}")
 
     def close(self) -> None:
         """Close the connections to all Sentinels."""

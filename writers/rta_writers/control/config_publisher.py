@@ -34,6 +34,9 @@ class ConfigPublisher:
         self._principal = principal
         self._published: set[str] = set()
 
+    def __repr__(self) -> str:
+        return f"ConfigPublisher(principal={self._principal!r}, {len(self._published)} lists of channels published)"
+
     def publish(self, channels: Channels, *, again: bool = False) -> str:
         """The identifier of a list, which is sent unless that was done before."""
         control_channels.check(channels)
