@@ -10,9 +10,13 @@ import rta_writers
 from rta_supervisor.embedded import server
 from rta_wire import errors
 from rta_wire.pb import control_pb2
+from rta_writers.options.read import ReadOptions
+from rta_writers.options.target import Target
 from rta_writers.options.write import WriteOptions
+from rta_writers.spark import reader as spark_reader
+from rta_writers.spark import stream_reader
 from rta_writers.write import commit
-from tests.integration.writers.tasks import long, run
+from tests.integration.writers.tasks import long, run, write
 from tests.support import proxy, supervisors
 
 NOBODY = "redis://127.0.0.1:1"
@@ -61,3 +65,18 @@ def test_no_step_of_a_job_fails_by_a_lost_connection(
         assert {identity: ended.state for identity, ended in group.ended.items()} == {
             f"car-{number}": "closed" for number in range(3)
         }
+
+
+def test_a_read_goes_on(broken: proxy.Proxy, target: Target) -> None:
+    """A query that runs asks again what there is, and a task for the entries that it reads."""
+    write(target, long(9))
+    options = ReadOptions.parse({"redisUrl": broken.url, "stream": "rig"})
+    reader = stream_reader.StreamReader(options, spark_reader.spark_schema(options))
+    start = reader.initialOffset()
+    broken.swallow_reply_to(b"XINFO")
+    end = reader.latestOffset(start)
+    broken.swallow_reply_to(b"ZRANGE")
+    [partition] = reader.partitions(start, end)
+    broken.swallow_reply_to(b"XRANGE")
+    assert sum(batch.num_rows for batch in reader.read(partition)) == 9
+    assert broken.swallowed == 3

@@ -1,5 +1,6 @@
 """Entries of a stream to Arrow batches: read, decoded, filtered."""
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -198,10 +199,8 @@ def read_pages(client: redis.Redis, options: ReadOptions, entry_range: plan.Entr
     after = entry_range.after
     while True:
         where = (entry_range.stream, after, entry_range.until)
-        try:
-            entries, counters, is_last = stream.read_entries(client, options.names, where, ENTRIES_PER_READ)
-        except retry.REDIS_ERRORS as error:
-            raise retry.to_rta_error(options.redis_url, error) from error
+        read = functools.partial(stream.read_entries, client, options.names, where, ENTRIES_PER_READ)
+        entries, counters, is_last = retry.ride_out(options.redis_url, read)
         _check_trim(options, entry_range, after, counters)
         for first in range(0, len(entries), ENTRIES_PER_READ):
             yield [_parse_entry(entry_id, fields) for entry_id, fields in entries[first : first + ENTRIES_PER_READ]]

@@ -1,7 +1,8 @@
 """The streaming reader of the data source: entries as they are added, with a bound for each trigger."""
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import redis
 from pyspark.sql import types as sql
@@ -10,7 +11,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from rta_wire import errors
 from rta_wire.stream import source_cursor
 from rta_wire.stream.source_cursor import Offset, SourcePosition
-from rta_writers.connection import redis_client
+from rta_writers.connection import redis_client, retry
 from rta_writers.options.read import EARLIEST, LATEST, ReadForm, ReadOptions
 from rta_writers.read import archive_files, archive_ranges, channels, lookup, plan
 from rta_writers.spark import reader
@@ -26,6 +27,9 @@ else:
 
         class SupportsTriggerAvailableNow:
             """Stands in on a Spark before 4.2, which reads all in one batch for that trigger."""
+
+
+T = TypeVar("T")
 
 
 class StreamReader(reader.PartitionReader, SupportsTriggerAvailableNow, DataSourceStreamReader):
@@ -59,6 +63,9 @@ class StreamReader(reader.PartitionReader, SupportsTriggerAvailableNow, DataSour
         self._end = SourcePosition.latest(source.name, archive_ranges.read_source_counters(client, options, source))
 
     def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:  # noqa: ARG002, N802 - Spark's names; 4.1 gives neither
+        return self._ride_out(lambda: self._latest_offset(start))
+
+    def _latest_offset(self, start: Offset | None) -> Offset:
         client, options, source = self._find()
         counters = archive_ranges.read_source_counters(client, options, source)
         latest = self._end or SourcePosition.latest(source.name, counters)
@@ -76,6 +83,9 @@ class StreamReader(reader.PartitionReader, SupportsTriggerAvailableNow, DataSour
         return advance.position.dump()
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        return self._ride_out(lambda: self._plan(start, end))
+
+    def _plan(self, start: Offset, end: Offset) -> list[InputPartition]:
         client, options, source = self._find()
         steps = SourcePosition.load(source.name, start), SourcePosition.load(source.name, end)
         if not self._identities or options.session is None:
@@ -89,6 +99,18 @@ class StreamReader(reader.PartitionReader, SupportsTriggerAvailableNow, DataSour
 
     def stop(self) -> None:
         """Does nothing: no connection is this reader's own."""
+
+    def _ride_out(self, step: Callable[[], T]) -> T:
+        """The result of a step of a query that runs, through a short outage of Redis."""
+        policy = retry.RetryPolicy(self._options.redis_url)
+        while True:
+            try:
+                result = step()
+            except errors.RedisUnreachable as error:
+                policy.wait(error.__cause__ or error)
+            else:
+                policy.reset()
+                return result
 
     def _find(self) -> tuple[redis.Redis, ReadOptions, lookup.ReadSource]:
         """What is read, as it is now: days come and go while a query runs."""
