@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from collections.abc import Mapping
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -15,6 +16,8 @@ VERSION: Final = 1
 
 _CHECKSUM: Final = re.compile(r"[0-9a-f]{64}")
 _STATES: Final = frozenset(State)
+_INTEGER_MAX: Final = 2**63 - 1
+_ARCHIVED_NUMBERS: Final = ("stream_session_id", "version", "entries", "size_bytes", "added")
 
 SessionRequest = (
     control_pb2.OpenSession
@@ -156,6 +159,7 @@ def _check_session_message(message: SessionRequest | control_pb2.GetSession | Re
             raise errors.BadMessage(reason=f"the checksum {_quoted(message.checksum)} is not one")
         if message.until and not entry_ids.is_valid(message.until):
             raise errors.BadMessage(reason=f"{_quoted(message.until)} is no id of an entry")
+        _check_integers({name: getattr(message, name) for name in _ARCHIVED_NUMBERS})
     elif isinstance(message, control_pb2.Progress):
         _check_progress(message)
 
@@ -210,6 +214,7 @@ def _check_list(message: control_pb2.ListSessions) -> None:
         name_checks.check_stream_name(message.stream)
     if message.HasField("after"):
         name_checks.check_identity(message.after.identity)
+        _check_integers({"after.stream_session_id": message.after.stream_session_id})
 
 
 def _check_trim(message: control_pb2.TrimStream) -> None:
@@ -220,6 +225,13 @@ def _check_trim(message: control_pb2.TrimStream) -> None:
         raise errors.BadMessage(
             reason=f"{message.keep_entries} entries can't be kept: 1 to {limits.TRIM_KEEP_MAX_ENTRIES} can"
         )
+
+
+def _check_integers(numbers: Mapping[str, int]) -> None:
+    """Refuse numbers that no database holds."""
+    for name, number in numbers.items():
+        if number > _INTEGER_MAX:
+            raise errors.BadMessage(reason=f"{name} is {number}, more than {_INTEGER_MAX}")
 
 
 def _quoted(value: str) -> str:

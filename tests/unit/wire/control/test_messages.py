@@ -76,6 +76,8 @@ def test_a_control_message_survives_the_wire(message: Any) -> None:
         control_pb2.ListSessions(request_id="r", details={"x": "y" * 1024}),
         control_pb2.ListSessions(request_id="r", details={str(number): "" for number in range(21)}),
         control_pb2.ListSessions(request_id="r", after=control_pb2.PageCursor(stream_session_id=1)),
+        control_pb2.ListSessions(request_id="r", after=control_pb2.PageCursor(stream_session_id=2**63, identity="i")),
+        control_pb2.NoteArchived(request_id="r", identity="i", checksum="0" * 64, entries=2**63),
         control_pb2.StorePiece(request_id="r", payload_id="p", data=b"data", checksum=b"other"),
         control_pb2.StorePiece(request_id="r", payload_id="p{}", data=b"data", checksum=PIECE.checksum),
         control_pb2.StorePiece(request_id="r", payload_id="p", number=64, data=b"data", checksum=PIECE.checksum),
