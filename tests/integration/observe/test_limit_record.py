@@ -1,6 +1,6 @@
 """Limits that principals reached: recorded by all supervisors, read by the doctor."""
 
-from rta_supervisor.diagnostics import counters
+from rta_supervisor.diagnostics import counters, principal_limits
 from rta_supervisor.observe import limit_record
 from rta_supervisor.observe.doctor import findings
 from rta_supervisor.observe.doctor.deployment_checks import DeploymentChecks
@@ -45,4 +45,14 @@ async def test_the_doctor_names_who_reached_a_limit_lately(link: Link) -> None:
     finding = await checks.principals()
     assert finding.level == findings.WARN
     assert "rig-4 reached limits.open_sessions 2,468 times" in finding.found
-    assert "does not close what it opens" in finding.remedy
+    assert finding.remedy.endswith("--state open. Raise the limit if they are right.")
+
+
+async def test_a_principal_that_spoils_keys_has_no_limit_to_be_raised(link: Link) -> None:
+    """The doctor says where the keys are named."""
+    counts = counters.Counts()
+    counts.limits_reached["rig-4", principal_limits.SPOILT_KEYS] += 1
+    await limit_record.LimitRecorder(link, NAMES, counts).flush()
+    finding = await DeploymentChecks(link, settings.Settings(), KeyScan(link, 0)).principals()
+    assert finding.found.startswith("rig-4 spoilt keys of its sessions 1 times")
+    assert finding.remedy.endswith("session_spoilt in the log.")

@@ -30,7 +30,9 @@ LIMIT_REMEDIES: Final = {
     "requests_in_hand": "It sends requests faster than they are served, and waits for its turn: see its jobs.",
     "open_sessions": "It does not close what it opens: rta-supervisor sessions list --state open.",
     "session_units": "One of its sessions has more units than anybody writes on purpose: see its jobs.",
-    principal_limits.SPOILT_KEYS: "It spoils keys of its own sessions, which end nevertheless: see its jobs.",
+    principal_limits.SPOILT_KEYS: (
+        "It spoils keys of its own sessions, which end nevertheless: see its jobs, and session_spoilt in the log."
+    ),
     "session_properties": "It invents new properties with its updates: see its jobs.",
     "payload_bytes": "It stores large Session JSON that no request names: see its jobs.",
     "configs": "It publishes another configuration for each session: see its jobs.",
@@ -117,8 +119,9 @@ class DeploymentChecks:
             for row in reached
         ]
         remedies = dict.fromkeys(LIMIT_REMEDIES.get(row.limit, "See its jobs.") for row in reached)
-        remedy = " ".join([*remedies, "Raise the limit if they are right."])
-        return warn("principals", name_some(rows), remedy)
+        if any(row.limit != principal_limits.SPOILT_KEYS for row in reached):
+            remedies["Raise the limit if they are right."] = None
+        return warn("principals", name_some(rows), " ".join(remedies))
 
     async def dead_letters(self) -> Finding:
         """Whether there are dead letters, and whose the latest are."""
