@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rta_wire.channels import plain
+from rta_wire.channels import json_text, plain, plain_errors
 
 COLUMNS: Final = tuple(field.name for field in msgspec.structs.fields(plain.PlainChannel))
 _NAME: Final = "name"
@@ -72,7 +72,7 @@ def dump(channels: Sequence[Mapping[str, Any]]) -> str:
 def _header_mistakes(header: Sequence[str]) -> Iterator[str]:
     if _NAME not in header:
         yield f"the first line names the columns, and there is none called {_NAME!r}"
-    for column in dict.fromkeys(header):
+    for column in dict.fromkeys(filter(None, header)):
         if column not in COLUMNS:
             yield f"there is no column {column!r}. It knows {', '.join(COLUMNS)}"
         elif header.count(column) > 1:
@@ -86,9 +86,18 @@ def _add_channel(found: CsvChannels, header: Sequence[str], row: Sequence[str], 
     if len(row) > len(header):
         reason = f"it has {len(row)} cells, and the first line names {len(header)} columns"
         found.mistakes.append(LineMistake(line, reason, where))
+    # Spreadsheets write empty columns beside those that were filled in.
+    for place, (column, cell) in enumerate(zip(header, row, strict=False), 1):
+        if not column and cell.strip():
+            reason = (
+                f"its cell {place} has {plain_errors.shown(cell.strip())}, and the first line names no column there"
+            )
+            found.mistakes.append(LineMistake(line, reason, where))
     if _CONVERSION in channel:
         try:
-            channel[_CONVERSION] = json.loads(channel[_CONVERSION])
+            channel[_CONVERSION], has_repeated = json_text.parse(channel[_CONVERSION])
+            if has_repeated:
+                found.mistakes.append(LineMistake(line, "a key stands twice in its conversion", where))
         except (ValueError, RecursionError) as error:
             del channel[_CONVERSION]
             found.mistakes.append(LineMistake(line, f"its conversion is not JSON: {error}", where))

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from rta_wire import errors, limits
-from rta_wire.channels import csv_file, line_numbers, model, plain, plain_parser
+from rta_wire.channels import csv_file, json_text, line_numbers, model, plain, plain_parser
 from rta_wire.channels.line_numbers import LineIndex
 
 _TOML_LINE: Final = re.compile(r"\(at line (\d+), column \d+\)")
@@ -82,9 +82,22 @@ def check(text: str, form: FileForm, *, name: str) -> CheckedFile:
             return _check_csv(text, name)
         if form is FileForm.TOML:
             return _check_values(plain_parser.parse(_load_toml(text, name)), line_numbers.of_toml, text, name)
-        values, has_repeated = _load_json(text, name)
+        return _check_json(text, name)
     except errors.BadChannels as error:
         return CheckedFile(None, [error], [])
+    except RecursionError as error:
+        return CheckedFile(None, [_error(name, None, str(error))], [])
+    except ValueError:
+        # The one that is left: Python makes no number of so many digits, or no text of such a number.
+        line = line_numbers.of_long_number(text)
+        return CheckedFile(None, [_error(name, line, "a number has thousands of digits")], [])
+
+
+def _check_json(text: str, name: str) -> CheckedFile:
+    try:
+        values, has_repeated = json_text.parse(text)
+    except json.JSONDecodeError as error:
+        raise _error(name, error.lineno, error.msg) from None
     checked = _check_values(plain_parser.parse(values), line_numbers.of_json, text, name)
     if not has_repeated:
         return checked
@@ -144,26 +157,6 @@ def _load_toml(text: str, name: str) -> Any:
         line = _TOML_LINE.search(str(error))
         at_end = text.count("\n") + 1
         raise _error(name, int(line[1]) if line else at_end, _TOML_LINE.sub("", str(error)).strip()) from None
-    except (ValueError, RecursionError) as error:  # a number with thousands of digits, or deep nesting
-        raise _error(name, None, str(error)) from None
-
-
-def _load_json(text: str, name: str) -> tuple[Any, bool]:
-    """The values, and whether a key stands twice in a table: of these the reader takes the last."""
-    has_repeated = False
-
-    def to_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal has_repeated
-        table = dict(pairs)
-        has_repeated = has_repeated or len(table) < len(pairs)
-        return table
-
-    try:
-        return json.loads(text, object_pairs_hook=to_dict), has_repeated
-    except json.JSONDecodeError as error:
-        raise _error(name, error.lineno, error.msg) from None
-    except (ValueError, RecursionError) as error:  # a number with thousands of digits, or deep nesting
-        raise _error(name, None, str(error)) from None
 
 
 def _toml_lines(values: Mapping[str, Any]) -> Iterator[str]:

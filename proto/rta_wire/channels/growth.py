@@ -1,10 +1,10 @@
 """A list of channels that changes: what was known keeps its id, what is new gets the next one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 import msgspec
 
-from rta_wire import errors
+from rta_wire import errors, limits
 from rta_wire.channels import model
 
 
@@ -55,16 +55,17 @@ def _numbered(known: model.ChannelList, wanted: model.ChannelList) -> Iterator[m
     if not known.channels:
         yield from wanted.channels
         return
-    taken = {channel.id for channel in wanted.channels if channel.name.isdecimal()}
-    next_id = known.channels[-1].id + 1
+    ids = _free_ids(known, {channel.id for channel in wanted.channels if channel.name.isdecimal()})
     for channel in wanted.channels:
-        if channel.name in known.by_name or channel.name.isdecimal():
-            yield channel
-            continue
-        while next_id in taken:
-            next_id += 1
-        yield msgspec.structs.replace(channel, id=next_id)
-        next_id += 1
+        is_given = channel.name in known.by_name or channel.name.isdecimal()
+        yield channel if is_given else msgspec.structs.replace(channel, id=next(ids))
+
+
+def _free_ids(known: model.ChannelList, taken: Set[int]) -> Iterator[int]:
+    """Ids after the highest one; where there are no more, those that are left below it."""
+    highest = known.channels[-1].id
+    yield from (id_ for id_ in range(highest + 1, limits.CHANNEL_ID_MAX + 1) if id_ not in taken)
+    yield from (id_ for id_ in range(1, highest) if id_ not in known.by_id and id_ not in taken)
 
 
 def _check(before: model.Channel, after: model.Channel, *, checks_all: bool) -> None:

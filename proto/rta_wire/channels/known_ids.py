@@ -11,7 +11,8 @@ class KnownIds:
     """The ids of a configuration, for a look at those of many rows."""
 
     def __init__(self, channel_list: model.ChannelList) -> None:
-        self._config = f"the configuration, which has {len(channel_list.channels)} channels"
+        count = len(channel_list.channels)
+        self._config = f"the configuration, which has {count:,} {'channel' if count == 1 else 'channels'}"
         self._ids = np.array(sorted(channel_list.by_id), np.uint64)
         self._is_contiguous = bool(len(self._ids)) and int(self._ids[-1] - self._ids[0]) == len(self._ids) - 1
 

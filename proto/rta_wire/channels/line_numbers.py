@@ -2,9 +2,10 @@
 
 import json
 import re
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from rta_wire import quoting
 from rta_wire.channels.plain_errors import Path
 
 _JSON_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s"\[\]{},:]+')
@@ -12,8 +13,9 @@ _TOML_TOKEN: Final = re.compile(
     r'"""(?:[^\\]|\\.)*?"""|\'\'\'.*?\'\'\'|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{},=]|[^\s"\'\[\]{},=#]+',
     re.DOTALL,
 )
-_TOML_HEADER: Final = re.compile(r"[ \t]*(\[\[?)\s*([A-Za-z0-9_.\" -]+?)\s*\]\]?[ \t]*(?:#[^\n]*)?(?:\r?\n|$)")
+_TOML_HEADER: Final = re.compile(r"[ \t]*(\[\[?)\s*([A-Za-z0-9_.\"' -]+?)\s*\]\]?[ \t]*(?:#[^\n]*)?(?:\r?\n|$)")
 _TOML_KEY: Final = re.compile(r"[ \t]*([A-Za-z0-9_\"'.-]+(?:[ \t]*\.[ \t]*[A-Za-z0-9_\"'-]+)*)[ \t]*=[ \t]*")
+_LONG_NUMBER: Final = re.compile(r"[0-9a-fA-F_]{3000,}")
 _QUOTES: Final = "\"' "
 
 
@@ -50,6 +52,12 @@ def of_toml(text: str) -> LineIndex:
     return LineIndex(text, _toml_places(text))
 
 
+def of_long_number(text: str) -> int | None:
+    """The line on which the first number stands that has thousands of digits."""
+    number = _LONG_NUMBER.search(text)
+    return None if number is None else text.count("\n", 0, number.start()) + 1
+
+
 def _toml_places(text: str) -> Iterator[tuple[Path, int]]:
     table: Path = ()
     counts: dict[str, int] = {}
@@ -62,15 +70,24 @@ def _toml_places(text: str) -> Iterator[tuple[Path, int]]:
                     yield (name,), header.start(1)
                 counts[name] = counts.get(name, -1) + 1
             # A table within an array belongs to the item that was begun last.
-            table = (name, counts[name], *inner) if name in counts else (name, *inner)
+            item: Path = (name, counts[name]) if name in counts else (name,)
+            table = (*item, *inner)
+            yield from _dotted(item, inner, header.start(1))
             yield table, header.start(1)
             offset = header.end()
         elif (key := _TOML_KEY.match(text, offset)) is not None:
-            path = (*table, *(part.strip(_QUOTES) for part in key[1].split(".")))
-            end = yield from _values(text, _TOML_TOKEN, key.end(), path)
+            parts = [part.strip(_QUOTES) for part in key[1].split(".")]
+            yield from _dotted(table, parts, key.start(1))
+            end = yield from _values(text, _TOML_TOKEN, key.end(), (*table, *parts))
             offset = _next_line(text, end)
         else:
             offset = _next_line(text, offset)
+
+
+def _dotted(table: Path, parts: Sequence[str], offset: int) -> Iterator[tuple[Path, int]]:
+    """The tables that a dotted key, which begins at `offset`, has before its last part."""
+    for depth in range(1, len(parts)):
+        yield (*table, *parts[:depth]), offset
 
 
 def _next_line(text: str, offset: int) -> int:
@@ -94,7 +111,9 @@ def _values(text: str, tokens: re.Pattern[str], start: int, root: Path) -> Gener
             else:
                 path[-1] = int(path[-1]) + 1
         elif is_object and is_object[-1] and key is None:
-            key = json.loads(sign) if tokens is _JSON_TOKEN else sign.partition(".")[0].strip(_QUOTES)
+            key = (
+                quoting.encodable(json.loads(sign)) if tokens is _JSON_TOKEN else sign.partition(".")[0].strip(_QUOTES)
+            )
             path[-1] = key
         elif sign not in (":", "=") and not sign.startswith("#"):
             yield tuple(path), token.start()

@@ -37,7 +37,7 @@ def channel_label(name: str, channel_id: int) -> str:
 
 def event_label(event_id: int) -> str:
     """An event as errors name it."""
-    return f"event {event_id}"
+    return f"event {_number(event_id)}"
 
 
 def of_application(channel_list: "ChannelList") -> Iterator[Mistake]:
@@ -62,9 +62,9 @@ def of_channel(channel: "Channel") -> Iterator[Mistake]:
     if channel.name == _EVERY_CHANNEL:
         yield "name", "'*' stands for all channels in options, and is no name"
     if not 0 <= channel.id <= limits.CHANNEL_ID_MAX:
-        yield "id", f"its id is {channel.id}, not between 0 and {limits.CHANNEL_ID_MAX}"
+        yield "id", f"its id is {_number(channel.id)}, not between 0 and {limits.CHANNEL_ID_MAX}"
     if channel.name.isdecimal() and channel.name != str(channel.id):
-        yield "id", f"its name is a number, which stands for an id, and its id is {channel.id}"
+        yield "id", f"its name is a number, which stands for an id, and its id is {_number(channel.id)}"
     yield from _of_text("unit", channel.unit, UNIT_MAX_CHARS)
     yield from _of_text("description", channel.description, DESCRIPTION_MAX_CHARS)
     yield from _of_group(channel.group)
@@ -133,7 +133,10 @@ def _of_group(group: tuple[str, ...]) -> Iterator[Mistake]:
 
 def _of_interval(channel: "Channel") -> Iterator[Mistake]:
     if not 0 <= channel.interval_ns <= limits.TIME_NS_MAX:
-        yield "interval_ns", f"its interval is {channel.interval_ns} ns, not between 0 and {limits.TIME_NS_MAX}"
+        yield (
+            "interval_ns",
+            f"its interval is {_number(channel.interval_ns)} ns, not between 0 and {limits.TIME_NS_MAX}",
+        )
     elif channel.interval_ns and channel.kind is not Kind.PERIODIC:
         yield "interval_ns", f"it has an interval but is {channel.kind.value}, not periodic"
 
@@ -147,6 +150,10 @@ def _of_limits(channel: "Channel") -> Iterator[Mistake]:
         low, high = ends[lower], ends[upper]
         if low is not None and high is not None and low > high:
             yield upper, f"its {lower} {low:g} is above its {upper} {high:g}"
+
+
+def _number(number: int) -> str:
+    return quoting.cut(str(number), NAME_MAX_CHARS)
 
 
 def _quoted(text: str) -> str:

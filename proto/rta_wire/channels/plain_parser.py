@@ -161,9 +161,9 @@ class _PlainParser:
         if "name" in wrong:
             label = plain_errors.label(None, "channel", place)
         path = (CHANNELS, place)
-        conversion, problem = _conversion(plain.conversion)
+        conversion, problem, inner = _conversion(plain.conversion)
         if problem:
-            self._add((*path, "conversion"), problem, label)
+            self._add((*path, "conversion", *inner), problem, label)
             wrong.add("conversion")
         channel = model.Channel(
             id=plain.id,
@@ -218,24 +218,27 @@ def _with_ids(channels: Mapping[int, PlainChannel]) -> dict[int, PlainChannel]:
     return numbered
 
 
-def _conversion(plain: PlainConversion | None) -> tuple[Conversion | None, str]:
-    """A conversion, and what is wrong with it."""
+def _conversion(plain: PlainConversion | None) -> tuple[Conversion | None, str, Path]:
+    """A conversion, what is wrong with it, and the path within it to that."""
     if plain is None:
-        return None, ""
+        return None, "", ()
     rules = [plain.rational, plain.table, plain.text]
     if sum(rule is not None for rule in rules) != 1:
-        return None, "its conversion has to be one of rational, table and text"
+        return None, "its conversion has to be one of rational, table and text", ()
     if plain.interpolated and plain.table is None:
-        return None, "only a table conversion can be interpolated"
+        return None, "only a table conversion can be interpolated", ("interpolated",)
     if plain.default and plain.text is None:
-        return None, "only a text conversion has a default"
+        return None, "only a text conversion has a default", ("default",)
     if plain.rational is not None:
-        return RationalConversion(tuple(plain.rational)), ""
+        return RationalConversion(tuple(plain.rational)), "", ()
     if plain.table is not None:
         raw, calibrated = ([pair[side] for pair in plain.table] for side in (0, 1))
-        return TableConversion(tuple(raw), tuple(calibrated), plain.interpolated), ""
+        return TableConversion(tuple(raw), tuple(calibrated), plain.interpolated), "", ()
+    numbers: list[float] = []
     texts = plain.text or {}
-    try:
-        return TextConversion(tuple(map(float, texts)), tuple(texts.values()), plain.default), ""
-    except ValueError as error:
-        return None, f"its conversion has a text for what is no number: {error}"
+    for key in texts:
+        try:
+            numbers.append(float(key))
+        except ValueError as error:
+            return None, f"its conversion has a text for what is no number: {error}", ("text", key)
+    return TextConversion(tuple(numbers), tuple(texts.values()), plain.default), "", ()

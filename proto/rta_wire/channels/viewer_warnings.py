@@ -33,8 +33,9 @@ def _gaps(channels: Sequence[model.Channel]) -> Iterator[str]:
     expected = min(ids[0], 1)
     for channel_id in ids:
         if channel_id != expected:
-            missing = f"{expected}" if channel_id == expected + 1 else f"{expected} to {channel_id - 1}"
-            yield f"Channel ids {missing} are not used: viewers want ids from 0 or 1 on, without gaps"
+            is_one = channel_id == expected + 1
+            missing = f"channel with id {expected}" if is_one else f"channels with ids {expected} to {channel_id - 1}"
+            yield f"Viewers find no {missing}: they want ids from 0 or 1 on, without gaps"
         expected = channel_id + 1
 
 

@@ -219,9 +219,9 @@ def test_what_viewers_can_not_show_is_said() -> None:
     sentences = viewer_warnings.warnings(channel_list)
     assert [sentence.split(":")[0] for sentence in sentences] == [
         "Channel 'b' is uint64",
-        "Channel ids 1 are not used",
-        "Channel ids 3 are not used",
-        "Channel ids 5 to 8 are not used",
+        "Viewers find no channel with id 1",
+        "Viewers find no channel with id 3",
+        "Viewers find no channels with ids 5 to 8",
         "Channel 'c' has no range",
     ]
     assert viewer_warnings.warnings(ENGINE) == viewer_warnings.warnings(model.EMPTY) == []

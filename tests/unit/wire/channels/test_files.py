@@ -77,8 +77,8 @@ def test_a_file_by_hand_says_what_it_means() -> None:
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_a_csv_of_a_spreadsheet_is_read(separator: str) -> None:
-    """With a byte order mark, capitals, empty lines and cells, and the separator of the country."""
-    lines = ["Name,unit,max,type,conversion", "rpm,1/min,9000,float,", ",,,,", "oil,°C,,,", ""]
+    """With a byte order mark, capitals, empty lines, cells and columns, and the separator of the country."""
+    lines = ["Name,unit,max,type,conversion,", "rpm,1/min,9000,float,,", ",,,,,", "oil,°C,,,,", ""]
     text = "\ufeff" + "\r\n".join(lines).replace(",", separator)
     channel_list = files.parse(text, FileForm.CSV, name="x.csv")
     assert [(channel.id, channel.name, channel.unit, channel.max) for channel in channel_list.channels] == [
@@ -139,6 +139,37 @@ _JSON = """{
         (FileForm.CSV, 'name\nb\n"a\n' + "c\n" * 100_000, 3, "perhaps a quote is missing"),
         (FileForm.CSV, 'name,unit\n"a\nb"c,d\n', 3, "expected after"),
         (FileForm.CSV, "", 1, "none called 'name'"),
+        (
+            FileForm.CSV,
+            "name,unit,,\na,V,,\nb,V,,x\n",
+            3,
+            "'b': its cell 4 has 'x', and the first line names no column",
+        ),
+        (
+            FileForm.CSV,
+            'name,conversion\na,"{""text"":{""1"":""x"",""1"":""y""}}"\n',
+            2,
+            "'a': a key stands twice in its",
+        ),
+        (FileForm.CSV, 'name,conversion\na,"{""\\ud800"": 1}"\n', 2, "'a': its conversion has a key '\\\\ud800'"),
+        (FileForm.JSON, _JSON % r'"\ud800": 1', 7, r"channel 'speed': it has a key '\\ud800', which is not known"),
+        (FileForm.JSON, _JSON % '"conversion": {"text": {"1": "a",\n"x": "b"}}', 8, "a text for what is no number"),
+        (FileForm.JSON, _JSON % f'"id": {"1" * 5000}', 7, "a number has thousands of digits"),
+        (FileForm.TOML, _TOML.replace("id = 7", f"id = 0x{'f' * 5000}"), 13, "a number has thousands of digits"),
+        (FileForm.TOML, _TOML.replace("id = 7", f"id = {'1' * 4000}"), 13, "characters), not between 0 and"),
+        (
+            FileForm.TOML,
+            _TOML.replace("min = 0", "conversion.text.1 = ''\nconversion.text.x = ''"),
+            8,
+            "is no number: ",
+        ),
+        (FileForm.TOML, _TOML.replace("min = 0", "conversion.rational = [1]"), 7, "6 coefficients, not 1"),
+        (
+            FileForm.TOML,
+            _TOML.replace("[[channels]]", "[['channels']]").replace("int8", "int9"),
+            14,
+            "'gear': its type",
+        ),
     ],
 )
 def test_a_mistake_is_named_with_its_line(form: FileForm, text: str, line: int, reason: str) -> None:

@@ -18,12 +18,18 @@ def test_known_channels_keep_their_ids(known: model.ChannelList, names: list[str
         model.Channel(id=number, name=name, type=known.by_name[name].type if name in known.by_name else SampleType.INT8)
         for number, name in enumerate(names, 1)
     )
-    if known.channels and known.channels[-1].id + len(names) > 2**32 - 1:
-        return
     grown = growth.extend(known, wanted, keeps_known=True)
     assert all(grown.by_name[channel.name] == channel for channel in known.channels)
     assert set(grown.by_name) == {*known.by_name, *names}
     assert growth.extend(grown, wanted, keeps_known=True) == grown
+
+
+def test_after_the_last_id_there_is_come_those_that_are_left() -> None:
+    """A list may have the highest one."""
+    known = model.build([model.Channel(id=number, name=f"c{number}") for number in (1, 3, 2**32 - 2)])
+    wanted = model.build([model.Channel(id=number, name=name) for number, name in enumerate(["a", "b"], 1)])
+    grown = growth.extend(known, wanted, keeps_known=True)
+    assert (grown.by_name["a"].id, grown.by_name["b"].id) == (2**32 - 1, 2)
 
 
 def test_a_name_that_is_a_number_keeps_its_id() -> None:
