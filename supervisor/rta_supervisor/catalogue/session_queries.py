@@ -11,6 +11,7 @@ import msgspec
 
 from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.catalogue.model import CatalogueRow, Query
+from rta_supervisor.catalogue.sync import RecentSessions
 from rta_supervisor.catalogue.writer import ROW_FIELDS, CatalogueWriter, row_from_redis
 from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.session.opening.external_ids import ExternalId, ExternalIds
@@ -56,6 +57,7 @@ class SessionQueries:
         self._config = config
         self._catalogue = catalogue
         self._writer = writer
+        self._recent = RecentSessions(link, config, writer.mark_changed)
         self._external_ids = external_ids
 
     async def get(self, entry: ControlEntry, request: control_pb2.GetSession) -> control_pb2.SessionPage:
@@ -80,6 +82,7 @@ class SessionQueries:
     async def search(self, entry: ControlEntry, request: control_pb2.ListSessions) -> control_pb2.SessionPage:
         """A page of the sessions that match, the highest id first."""
         with anyio.move_on_after(FLUSH_MAX_S):
+            await self._recent.look()
             await self._writer.flush_changes()
         states = tuple(map(State, request.states))
         count = min(request.limit or PAGE_SESSIONS, PAGE_SESSIONS)

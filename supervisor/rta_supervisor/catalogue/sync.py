@@ -7,17 +7,27 @@ Where hosts share one, one supervisor at a time looks for what a supervisor that
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import anyio
+
 from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.diagnostics import log
 from rta_supervisor.nodes import periodic
+from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
+from rta_supervisor.transport import scanning
 from rta_supervisor.transport.link import Link
 from rta_wire import errors
 
 SYNC_INTERVAL_S: Final = 30.0
 SYNCS_PER_CLOSED_TTL: Final = 4
 """How often to sync while a closed session lives: it has to be seen before it expires."""
+
+RECENT_MS: Final = 2 * int(SYNC_INTERVAL_S) * 1000
+"""Sessions that were in use so lately are new to a first look. Of others a sync has told."""
+
+IDLE_TIMES: Final = 10
+"""How many times as long as a look for new sessions takes it is left until the next one."""
 
 
 class CatalogueSync:
@@ -45,6 +55,7 @@ class CatalogueSync:
         self._on_stale = on_stale
         self._close_reopened = close_reopened
         self._is_new_turn = True
+        self._had_others = False
         self._log = log.get()
 
     async def run(self, turns: periodic.DutyTurns = periodic.UNLEASED) -> None:
@@ -56,9 +67,11 @@ class CatalogueSync:
             self._is_new_turn = True
             return
         try:
-            if self._is_new_turn or await self._link.do("ZCARD", self._keys.nodes()) > 1:
+            has_others = await self._link.do("ZCARD", self._keys.nodes()) > 1
+            if self._is_new_turn or has_others or self._had_others:
                 await self.sync()
             self._is_new_turn = False
+            self._had_others = has_others  # one that has stopped since may have served sessions after the last sync
         except errors.CatalogueUnavailable as error:
             # The catalogue writer reports it as an error.
             self._log.debug("catalogue_not_followed", error=str(error))
@@ -71,3 +84,36 @@ class CatalogueSync:
         for row in await self._catalogue.unfinished():
             self._on_stale(row.identity)
         await self._close_reopened()
+
+
+class RecentSessions:
+    """Looks for sessions that came into the index of sessions since the last look: other supervisors have opened some,
+    and a search must not wait for the next sync."""
+
+    def __init__(
+        self, link: Link, config: settings.Settings, on_new: Callable[[str], None], *, clock: Clock = now_ms
+    ) -> None:
+        """`on_new`: called with the identity of each session that was not there before."""
+        self._link = link
+        self._keys = config.keys
+        self._on_new = on_new
+        self._clock = clock
+        self._seen: frozenset[bytes] = frozenset()
+        self._due_s = 0.0
+        self._looking = anyio.Lock()
+
+    async def look(self) -> None:
+        """Report the sessions that are new. Whether another supervisor runs says nothing: one that has just stopped may
+        have opened them."""
+        async with self._looking:
+            begin_s = anyio.current_time()
+            if begin_s < self._due_s:
+                return
+            indexed = await scanning.read_sorted_set(self._link, self._keys.session_index())
+            since_ms = self._clock() - RECENT_MS
+            for identity in indexed.keys() - self._seen:
+                if float(indexed[identity]) >= since_ms:
+                    self._on_new(identity.decode())
+            self._seen = frozenset(indexed)
+            end_s = anyio.current_time()
+            self._due_s = end_s + IDLE_TIMES * (end_s - begin_s)

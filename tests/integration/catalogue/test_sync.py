@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
 import redis
 
+from rta_supervisor.catalogue.session_queries import SessionQueries
 from rta_supervisor.catalogue.sqlite import SqliteCatalogue
 from rta_supervisor.catalogue.sync import CatalogueSync
 from rta_supervisor.catalogue.writer import CatalogueWriter
@@ -57,6 +60,55 @@ async def test_a_catalogue_gets_the_ends_of_other_hosts(link: Link, tmp_path: Pa
     assert await catalogue.unfinished() == []
     assert await sessions.read("expired") is None
     await catalogue.close()
+
+
+async def test_a_search_finds_what_another_supervisor_has_opened(link: Link, tmp_path: Path) -> None:
+    """Before the next sync, also a session that was opened after the search before."""
+    shared_config = config()
+    catalogue = SqliteCatalogue(tmp_path / "here.sqlite")
+    writer = CatalogueWriter(link, catalogue, shared_config)
+    elsewhere = supervisor_parts.service(link, shared_config, SessionStore(link, shared_config))
+    queries = SessionQueries(link, shared_config, catalogue, writer, elsewhere.external_ids)
+
+    async def open_elsewhere(identity: str) -> None:
+        text = session.dump(session.build(identity)).decode()
+        request = control_pb2.OpenSession(identity=identity, stream="rig", session_json=text)
+        await elsewhere.open(control_entry(), request)
+
+    async def find() -> list[str]:
+        page = await queries.search(control_entry(), control_pb2.ListSessions(stream="rig"))
+        return [found.identity for found in page.sessions]
+
+    await open_elsewhere("run-1")
+    assert await find() == ["run-1"]
+    await open_elsewhere("run-2")
+    with anyio.fail_after(10):
+        while await find() != ["run-2", "run-1"]:
+            pass  # a look at few sessions is due again within some milliseconds
+    await catalogue.close()
+
+
+async def test_what_a_supervisor_served_before_it_stopped_is_synced(world: World) -> None:
+    """Once more, also where no other one is left."""
+    stale: list[str] = []
+    often = config(session=settings.SessionSettings(closed_ttl_s=1))
+    catalogue_sync = CatalogueSync(
+        *(world.link, world.sessions, world.catalogue, often),
+        on_stale=stale.append,
+        close_reopened=anyio.lowlevel.checkpoint,
+    )
+    await world.link.do("ZADD", NAMES.nodes(), 2**50, "here", 2**50, "elsewhere")
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(catalogue_sync.run)
+            await world.open("first")
+            while "first" not in stale:
+                await anyio.lowlevel.checkpoint()
+            await world.open("last")
+            await world.link.do("ZREM", NAMES.nodes(), "elsewhere")
+            while "last" not in stale:
+                await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
 
 
 async def test_ends_are_synced_in_both_directions(client: redis.Redis, world: World) -> None:
