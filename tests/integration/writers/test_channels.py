@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import rta_writers
 from rta_wire import errors, keys
 from rta_wire import session as session_json
-from rta_wire.channels import model
+from rta_wire.channels import config_json, mistakes, model
 from rta_wire.codec import encode
 from rta_wire.codec.layout import Kind, SampleType
 from rta_wire.control import messages
@@ -136,6 +136,67 @@ def test_names_keep_their_ids_in_a_stream(sessions: rta_writers.SessionClient) -
         sessions.open(f"plain-{number}", stream="rig").close()
     later = ids(sessions.open("later", stream="rig", channels=of_columns("c", "d", "b")))
     assert (later["b"], later["c"], later["d"]) == (2, 3, 4)
+
+
+def test_channels_that_are_given_go_before_those_of_the_stream(sessions: rta_writers.SessionClient) -> None:
+    """With their ids, units and all else; of a session that is open they keep what samples have, or are refused."""
+    sessions.open("first", stream="rig", channels=of_columns("a", "b", "c")).close()
+    given = rta_writers.Channels(model.build([model.Channel(id=2, name="a", unit="V")], application="engine"))
+    frame = pa.schema([(name, pa.float64()) for name in ("c", "d", "a")])
+    channels = rta_writers.Channels.of(frame, known=given)
+    session = sessions.open("later", stream="rig", channels=channels)
+    again = sessions.open("later", stream="rig", channels=rta_writers.Channels.of(frame, known=session.channels))
+    assert again.channels is not None
+    assert (again.channels["a"].unit, again.channels.list.application) == ("V", "engine")
+    other = rta_writers.Channels(model.build([model.Channel(id=1, name="a", unit="V")]))
+    with pytest.raises(errors.ChannelConflict, match="'a' is known with id 2, and can't get id 1"):
+        sessions.open("later", stream="rig", channels=rta_writers.Channels.of(frame, known=other))
+    assert ids(session) == ids(again) == {"a": 2, "c": 3, "d": 4}
+
+
+def test_what_can_not_be_read_of_earlier_sessions_keeps_none_from_being_opened(
+    client: redis.Redis, sessions: rta_writers.SessionClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The supervisor has what somebody spoilt in Redis; what a later version published is left out."""
+    first = sessions.open("first", stream="rig", channels=of_columns("a", "b"))
+    assert first.channels is not None
+    assert ids(first) == {"a": 1, "b": 2}
+    later_version = b'{"app":{"what":"is new"}}'
+    identifier = config_json.identifier(later_version)
+    client.set(NAMES.config(identifier), later_version, ex=60)
+    client.set(NAMES.config(first.channels.identifier), b"spoilt", ex=60)
+    sessions.open("newer", stream="rig", configBindings=[{"identifier": identifier, "channelOffset": 0}]).close()
+    configs.channel_list.cache_clear()
+    assert ids(sessions.open("later", stream="rig", channels=of_columns("b", "c"))) == {"a": 1, "b": 2, "c": 3}
+    assert "Not all channels of earlier sessions in stream rig keep their ids: " in caplog.text
+
+
+def test_the_last_binding_of_an_earlier_session_counts(
+    client: redis.Redis, sessions: rta_writers.SessionClient
+) -> None:
+    """As wherever its samples are read: of two with one name or id."""
+    by_hand = rta_writers.Channels(model.build([model.Channel(id=7, name="a"), model.Channel(id=9, name="z")]))
+    published_configs.publish(client, by_hand.data)
+    bindings = [{"identifier": by_hand.identifier, "channelOffset": 0}]
+    sessions.open("first", stream="rig", channels=of_columns("a"), configBindings=bindings).close()
+    assert ids(sessions.open("later", stream="rig", channels=of_columns("b", "a"))) == {"a": 1, "z": 9, "b": 10}
+
+
+def test_a_stream_has_more_channels_than_a_list(
+    sessions: rta_writers.SessionClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those of the newest sessions keep their ids, and a frame has its own columns where it has no room for all."""
+    for first, name in ((1, "x"), (5, "y")):
+        listed = model.build(model.Channel(id=first + place, name=f"{name}{place}") for place in range(4))
+        sessions.open(name, stream="rig", channels=rta_writers.Channels(listed)).close()
+    monkeypatch.setattr(mistakes, "CHANNELS_MAX", 5)
+    assert ids(sessions.open("z", stream="rig", channels=of_columns("a", "y1", "b"))) == {
+        "y1": 6,
+        "y3": 8,
+        "a": 9,
+        "b": 10,
+    }
+    assert "it has 8 channels, and at most 5 are taken" in caplog.text
 
 
 def test_a_catalogue_that_is_away_keeps_no_session_from_being_opened(
@@ -314,6 +375,20 @@ def read_stream(client: redis.Redis, url: str, stream: str, **wanted: str) -> li
         for batch in batches.read_batches(options, one, row_filter, bindings):
             found += zip(batch["name"].to_pylist(), batch["value"].to_pylist(), strict=True)
     return sorted(found, key=repr)
+
+
+def test_what_is_missing_for_a_read_is_said(client: redis.Redis, sessions: rta_writers.SessionClient) -> None:
+    """What samples of a whole stream are, where nothing says it; and the session that is to be read in wide form."""
+    with (
+        sessions.session("run-1", stream="rig", channels=rta_writers.Channels(ENGINE)) as session,
+        rta_writers.BurstWriter(session.options) as writer,
+    ):
+        writer.samples(["gear"], [1], [3])
+    with pytest.raises(errors.BadBurst, match="option 'names' where sessions have a config"):
+        read_stream(client, sessions.url, "rig", names="false")
+    wide = {"redisUrl": sessions.url, "session": "nobody", "form": "wide"}
+    with pytest.raises(errors.UnknownSession, match="There is no session 'nobody'"):
+        read_channels.wide_channels(client, ReadOptions.parse(wide))
 
 
 def test_a_stream_has_the_names_of_sessions_that_have_ended(

@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import types as sql
 
 import rta_writers
 from rta_wire import errors
@@ -19,15 +20,21 @@ NUMBERS = {
     "float": pa.float32(),
     "double": pa.float64(),
 }
+DECIMALS = {
+    "decimal32": pa.decimal32(5, 2),
+    "decimal64": pa.decimal64(10, 2),
+    "decimal128": pa.decimal128(20, 3),
+    "decimal256": pa.decimal256(50, 3),
+}
 
 
 def test_numbers_keep_their_types() -> None:
     """By themselves, with ids from 1 on in the order of columns; a decimal is a double."""
-    schema = pa.schema([("time", pa.int64()), *NUMBERS.items(), ("decimal", pa.decimal128(20, 3))])
+    schema = pa.schema([("time", pa.int64()), *NUMBERS.items(), *DECIMALS.items()])
     channels = list(rta_writers.Channels.of(schema))
     assert [(channel.name, channel.type.value) for channel in channels] == [
         *((name, name) for name in NUMBERS),
-        ("decimal", "double"),
+        *((name, "double") for name in DECIMALS),
     ]
     assert [channel.id for channel in channels] == list(range(1, len(channels) + 1))
 
@@ -44,6 +51,7 @@ def test_a_boolean_is_a_number_with_texts() -> None:
     ("column_type", "reason"),
     [
         (pa.string(), "a text is no sample"),
+        (pa.string_view(), "a text is no sample"),
         (pa.timestamp("ns"), "a timestamp is no sample"),
         (pa.date32(), "type date32 can't be a channel"),
         (pa.binary(), "type binary can't be a channel"),
@@ -65,6 +73,9 @@ def test_columns_that_are_no_channels() -> None:
     of_rows = pa.schema([("time", pa.int64()), ("session", pa.string()), ("stream", pa.string()), ("a", pa.int8())])
     assert [channel.name for channel in rta_writers.Channels.of(of_rows)] == ["a"]
     assert [channel.name for channel in rta_writers.Channels.of(pa.schema([("stream", pa.int8())]))] == ["stream"]
+    text = sql.StringType("UTF8_LCASE")
+    collated = sql.StructType().add("session", text).add("stream", text).add("a", sql.ByteType())
+    assert [channel.name for channel in rta_writers.Channels.of(collated)] == ["a"]
 
 
 def test_a_column_that_is_there_twice_is_refused() -> None:

@@ -32,14 +32,13 @@ _TYPES: Final = {
     **{sample_type.value: sample_type for sample_type in SampleType},
     "bool": SampleType.UINT8,
     "halffloat": SampleType.FLOAT,
-    "decimal128": SampleType.DOUBLE,
-    "decimal256": SampleType.DOUBLE,
+    **{f"decimal{bits}": SampleType.DOUBLE for bits in (32, 64, 128, 256)},
 }
 """Sample types by the names that Spark and Arrow have for the types of columns."""
 
 _BOOLEANS: Final = frozenset({"boolean", "bool"})
 _BOOLEAN_TEXTS: Final = TextConversion((0.0, 1.0), ("false", "true"))
-_TEXTS: Final = frozenset({"string", "varchar", "char", "large_string"})
+_TEXTS: Final = frozenset({"string", "varchar", "char", "large_string", "string_view"})
 
 
 class Channels:
@@ -49,12 +48,16 @@ class Channels:
     of the file.
     """
 
-    def __init__(self, channel_list: model.ChannelList, *, has_own_ids: bool = True) -> None:
-        """`has_own_ids`: whether the ids are meant as they are, and not only to be told apart."""
+    def __init__(
+        self, channel_list: model.ChannelList, *, has_own_ids: bool = True, given: model.ChannelList | None = None
+    ) -> None:
+        """`has_own_ids`: whether the ids are meant as they are, and not only to be told apart. `given`: those of its
+        channels whose ids and all else are meant as they are in any case."""
         if not isinstance(channel_list, model.ChannelList):
             raise arguments.refuse("channel_list", channel_list, "a ChannelList of rta_wire.channels.model")
         self.list = channel_list
         self.has_own_ids = has_own_ids
+        self.given = channel_list if has_own_ids else given
         self.data = config_json.encode(channel_list)
         """The configuration JSON."""
         self.identifier = config_json.identifier(self.data)
@@ -71,7 +74,7 @@ class Channels:
         """A channel for each column of a frame in wide form, of Spark or Arrow, or of its schema.
 
         `time`, `session`, a text `stream` beside it and what is in `ignore` are no channels. `known` has the ids, units
-        and all else of channels that are known already.
+        and all else of channels that are known already, from a file or of a session: these go before the stream's.
         """
         ignored = frozenset(arguments.text("ignore", name) for name in arguments.iterable("ignore", ignore))
         columns = [(name, type_name) for name, type_name in _columns(frame) if name not in ignored]
@@ -82,9 +85,10 @@ class Channels:
             )
         channels = [_channel(name, column_type) for name, column_type in columns]
         listed = model.build(_numbered(channels), application=arguments.text("application", application))
-        if known is not None:
-            listed = growth.extend(check(known, name="known").list, listed, keeps_known=True)
-        return cls(listed, has_own_ids=False)
+        if known is None:
+            return cls(listed, has_own_ids=False)
+        listed = growth.extend(check(known, name="known").list, listed, keeps_known=True)
+        return cls(listed, has_own_ids=False, given=known.given)
 
     @classmethod
     def load(cls, path: "str | Path") -> "Channels":
@@ -112,7 +116,9 @@ class Channels:
         """What a session has that was bound to `known` before: its channels with their ids, and the new ones."""
         if not isinstance(known, model.ChannelList):
             raise arguments.refuse("known", known, "a ChannelList of rta_wire.channels.model")
-        grown = growth.extend(known, self.list, keeps_known=not self.has_own_ids)
+        grown = known if self.given is None else growth.extend(known, self.given, keeps_known=False)
+        if not self.has_own_ids:
+            grown = growth.extend(grown, self.list, keeps_known=True)
         return self if grown == self.list else Channels(grown)
 
     def warnings(self) -> list[str]:
@@ -171,7 +177,7 @@ def _columns(frame: Any) -> Iterator[tuple[str, str]]:
 def _type_name(field: Any) -> str:
     data_type = getattr(field, "dataType", None)
     text: str = str(field.type) if data_type is None else data_type.simpleString()
-    return text.partition("(")[0].partition("<")[0].partition("[")[0]
+    return text.partition("(")[0].partition("<")[0].partition("[")[0].partition(" collate ")[0]
 
 
 def _channel(name: str, type_name: str) -> model.Channel:

@@ -1,8 +1,10 @@
 """Has the channels of sessions published: each list once, with the ids that a session or its stream has already."""
 
+import contextlib
 import logging
-from collections.abc import Iterator
 from typing import Final
+
+import msgspec
 
 from rta_wire import errors, keys
 from rta_wire.channels import model
@@ -55,28 +57,67 @@ class ConfigPublisher:
         """The list for a session: with what it has already while it is open, or else with the ids of its stream."""
         control_channels.check(channels)
         known = self._of_session(identity, external_id)
-        if known is None and not channels.has_own_ids:
-            known = self.of_stream(stream)
-        return channels if known is None else channels.extended(known)
+        return self.with_stream_ids(channels, stream) if known is None else channels.extended(known)
+
+    def with_stream_ids(self, channels: Channels, stream: str) -> Channels:
+        """The list with all channels of a stream; of columns alone where one list has no room for all. One with ids of
+        its own stays as it is."""
+        known = None if channels.has_own_ids else self.of_stream(stream)
+        if known is None:
+            return channels
+        if channels.given is not None:
+            known = _merge_newest(stream, [channels.given, known])
+        try:
+            return channels.extended(known)
+        except errors.BadChannels as error:
+            _warn(stream, error)
+            # With the highest id, after which new ones get theirs.
+            wanted = {*channels.list.by_name, *(channel.name for channel in known.channels[-1:])}
+            own = tuple(channel for channel in known.channels if channel.name in wanted)
+            return channels.extended(msgspec.structs.replace(known, channels=own))
 
     def of_stream(self, stream: str) -> model.ChannelList | None:
         """The channels that sessions of the principal in a stream have had; of two with one name or id the newer one.
 
-        While the supervisor has no catalogue, nothing is known of them: that keeps no session from being opened.
+        What can't be read of earlier sessions keeps no session from being opened: the log says what it was.
         """
         query = look.build_query(state=(), stream=stream, text="", since=None, until=None, details={})
         sessions = look.iter_sessions(self._sender, query, SESSIONS_MAX, page_sessions=SESSIONS_LOOKED_AT)
-        lists: dict[str, model.ChannelList] = {}
+        seen: set[str] = set()
+        lists: list[model.ChannelList] = []
+        large = 0
         try:
             for count, info in enumerate(sessions, 1):
-                if info.json is not None or not lists:
-                    document = info.json if info.json is not None else look.get(self._sender, info.identity, "").json
-                    lists |= {name: known for name, known in self._bound(document) if name not in lists}
+                document = info.json
+                if document is None and (not lists or large < LISTS_LOOKED_AT):
+                    large += 1
+                    document = self._whole_json(info.identity)
+                # Of the bindings of a session the last one counts before the others.
+                for binding in reversed(_bound_here(document)):
+                    if binding.identifier not in seen:
+                        seen.add(binding.identifier)
+                        lists += self._earlier_list(stream, binding.identifier)
                 if lists and (count >= SESSIONS_LOOKED_AT or len(lists) >= LISTS_LOOKED_AT):
                     break
         except errors.CatalogueUnavailable as error:
             log.warning("Earlier sessions in stream %s can't be looked at for the ids of channels: %s", stream, error)
-        return model.merge(reversed(lists.values())) if lists else None
+        return _merge_newest(stream, lists) if lists else None
+
+    def _whole_json(self, identity: str) -> Json | None:
+        try:
+            return look.get(self._sender, identity, "").json
+        except errors.UnknownSession:
+            return None  # it was removed since it was listed
+
+    def _earlier_list(self, stream: str, identifier: str) -> list[model.ChannelList]:
+        """The channels of a configuration that a session was bound to; none where they can't be read."""
+        try:
+            return [self._list(identifier)]
+        except errors.UnknownConfig:
+            return []  # set by hand, for a viewer that finds it elsewhere
+        except errors.BadChannels as error:
+            _warn(stream, error)  # a later version published it, or somebody spoilt it
+            return []
 
     def _of_session(self, identity: str, external_id: str) -> model.ChannelList | None:
         """The channels of a session that is open."""
@@ -86,15 +127,30 @@ class ConfigPublisher:
             return None  # Redis has all that are open, and is looked at first
         if info.state.is_closed:
             return None
-        lists = [known for _, known in self._bound(info.json)]
+        lists = []
+        for binding in _bound_here(info.json):
+            with contextlib.suppress(errors.UnknownConfig):  # set by hand, for a viewer that finds it elsewhere
+                lists.append(self._list(binding.identifier))
         return model.merge(lists) if lists else None
 
-    def _bound(self, document: Json | None) -> Iterator[tuple[str, model.ChannelList]]:
-        """The configurations that a Session JSON binds without an offset, as far as they are known."""
-        for binding in configs.bindings_in(document):
-            if not binding.offset:
-                try:
-                    known = configs.channel_list(self._url, self._keys, binding.identifier, self._principal)
-                except errors.UnknownConfig:
-                    continue  # set by hand, for a viewer that finds it elsewhere
-                yield binding.identifier, known
+    def _list(self, identifier: str) -> model.ChannelList:
+        return configs.channel_list(self._url, self._keys, identifier, self._principal)
+
+
+def _bound_here(document: Json | None) -> list[configs.ChannelBinding]:
+    """The bindings of a Session JSON without an offset to configurations that may have been published here."""
+    return [binding for binding in configs.bindings_in(document) if not binding.offset]
+
+
+def _merge_newest(stream: str, lists: list[model.ChannelList]) -> model.ChannelList:
+    """One list of one or several, the newest first: of as many as one list has room for."""
+    for count in range(len(lists), 1, -1):
+        try:
+            return model.merge(reversed(lists[:count]))
+        except errors.BadChannels as error:
+            _warn(stream, error)
+    return lists[0]
+
+
+def _warn(stream: str, error: errors.RtaError) -> None:
+    log.warning("Not all channels of earlier sessions in stream %s keep their ids: %s", stream, error)

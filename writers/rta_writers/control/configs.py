@@ -52,14 +52,18 @@ def publish(sender: RequestSender, data: bytes) -> control_pb2.ConfigReply:
 
 
 def fetch(client: redis.Redis, names: keys.Keys, identifier: str, sender: RequestSender | None = None) -> bytes:
-    """The JSON of a configuration: from Redis, else from the supervisor where there is a sender to ask it by."""
+    """The JSON of a configuration: from Redis, else from the supervisor where there is a sender to ask it by.
+
+    The supervisor is asked too where somebody spoilt what Redis has: the catalogue has it as it was published.
+    """
     refused: redis.exceptions.NoPermissionError | None = None
     raw: Any = None
     try:
         raw = client.get(names.config(identifier))
     except redis.exceptions.NoPermissionError as error:
         refused = error
-    if raw is None and sender is not None:
+    is_right = raw is not None and config_json.identifier(bytes(raw)) == identifier
+    if not is_right and sender is not None:
         raw = sender.get_config(identifier)
     if raw is None and refused is not None:
         pattern = names.config("*")

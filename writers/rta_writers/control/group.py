@@ -74,9 +74,8 @@ class SessionGroup:
         """Publish the channels of all sessions of the group; where one stream has them all, with the ids it has."""
         control_channels.check(channels)
         publisher = self._sessions.configs
-        if not channels.has_own_ids and not stream_template.StreamTemplate.parse(self._stream).columns:
-            known = publisher.of_stream(self._stream)
-            channels = channels if known is None else channels.extended(known)
+        if not stream_template.StreamTemplate.parse(self._stream).columns:
+            channels = publisher.with_stream_ids(channels, self._stream)
         return publisher.publish(channels)
 
     def identities(self) -> list[str]:

@@ -94,7 +94,8 @@ def suggest_channel(name: str, channel_list: model.ChannelList) -> str:
     hint = suggest(name, channel_list.by_name) if channel_list.channels else ""
     if "Did you mean" in hint:
         return hint
-    return f" It has {len(channel_list.channels)} channels: see `rta-supervisor channels show`."
+    count = len(channel_list.channels)
+    return f" It has {count:,} {'channel' if count == 1 else 'channels'}: see `rta-supervisor channels show`."
 
 
 def config_identifier(value: str) -> str:

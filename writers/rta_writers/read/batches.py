@@ -14,7 +14,7 @@ from rta_wire.archive import schema as archive_schema
 from rta_wire.archive import selection
 from rta_wire.arrays import I64, Bools
 from rta_wire.codec import decode
-from rta_wire.codec.layout import SampleType
+from rta_wire.codec.layout import Plan, SampleType
 from rta_wire.codec.scan.sample_columns import SampleColumns
 from rta_wire.pb import data_pb2
 from rta_wire.stream.cursor import StreamEntry
@@ -159,13 +159,22 @@ def _decode_samples(
         decoded = decode.entries(entries, channels.layouts(number), framing=options.framing)
         if not channels.learn(number, decoded.session_json):
             return decoded
-    except errors.BadBurst:
+    except errors.BadBurst as error:
         if not channels.needs_json(number):
-            raise
+            raise _with_hint(options, error) from error
         documents = decode.entries(entries, framing=options.framing, with_samples=False).session_json
         if not channels.learn(number, documents):
             raise
     return decode.entries(entries, channels.layouts(number), framing=options.framing)
+
+
+def _with_hint(options: ReadOptions, error: errors.BadBurst) -> errors.BadBurst:
+    """The error, and where nothing says how samples are stored, what would."""
+    if options.layouts != Plan() or options.has_names:
+        return error
+    of_stream = "option 'names' where sessions have a configuration, or " if options.session is None else ""
+    hint = f"Samples are taken for doubles where nothing says what they are: {of_stream}option 'sampleType' does"
+    return errors.BadBurst(**{**error.facts, "reason": f"{error.facts['reason']}. {hint}"})
 
 
 def _entry_batches(

@@ -267,6 +267,7 @@ def wide_channels(client: redis.Redis, options: ReadOptions) -> dict[str, model.
     """The channels of a read in wide form by the names of their columns: those of option `columns`, or all."""
     listed = model.merge([_options_list(options), *_known_lists(client, options)])
     if not listed.channels:
+        lookup.find_source(client, lookup.learn_names(client, options))  # raises where there is no such session
         raise errors.Usage(
             reason="A read in form 'wide' needs the names of channels, and the session has no configuration: "
             'set option "channels" to \'{"rpm": 1}\''
