@@ -84,12 +84,12 @@ class AccessControl:
 
     def is_valid(self, grant: Grant) -> bool:
         """Whether a grant that was given before still holds."""
-        if grant.expires_s is not None:
-            return time.time() < grant.expires_s
+        if grant.expires_s is not None and time.time() >= grant.expires_s:
+            return False
         if not self.needs_token:
             return True
         self._refresh()
-        return self._file is not None and self._file.has(grant)
+        return any(source is not None and source.has(grant) for source in (self._file, self._signed))
 
     def may_see(self, request: HTTPConnection, stream: str) -> bool:
         """Whether sessions of a stream exist for whoever sent a request that was accepted."""

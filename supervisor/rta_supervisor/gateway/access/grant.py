@@ -15,6 +15,8 @@ class Grant(msgspec.Struct, frozen=True):
     prefixes: tuple[str, ...]
     expires_s: float | None = None
     """Time since the epoch."""
+    proof: bytes = b""
+    """Stands for the token, or for the key that signed it: the grant ends where that is taken away."""
 
     def may_see(self, stream: str) -> bool:
         """Whether sessions of a stream exist for whoever has this grant."""

@@ -1,9 +1,11 @@
 """Tokens that another service signed (JWT): checked with its public keys, which are read again when they change."""
 
+import hashlib
 from pathlib import Path
 from typing import Any, Final
 
 import jwt
+from cryptography.hazmat.primitives import serialization
 
 from rta_supervisor.diagnostics import log
 from rta_supervisor.gateway.access.grant import Grant
@@ -37,7 +39,7 @@ class SignedTokens:
         if len(token) > TOKEN_MAX_CHARS or token.count(".") != 2:
             return None
         try:
-            claims = self._verify(token)
+            claims, key = self._verify(token)
         except jwt.PyJWTError as error:
             log.get().debug("gateway_jwt_refused", error=str(error))
             return None
@@ -46,16 +48,24 @@ class SignedTokens:
             prefixes = prefixes.split()
         if not isinstance(prefixes, list) or not all(isinstance(prefix, str) and prefix for prefix in prefixes):
             return None
-        return Grant(str(claims.get("sub", "jwt")), tuple(prefixes[:PREFIXES_MAX]), float(claims["exp"]) + LEEWAY_S)
+        return Grant(
+            str(claims.get("sub", "jwt")),
+            tuple(prefixes[:PREFIXES_MAX]),
+            float(claims["exp"]) + LEEWAY_S,
+            proof=_thumbprint(key),
+        )
 
-    def _verify(self, token: str) -> dict[str, Any]:
+    def has(self, grant: Grant) -> bool:
+        """Whether the key that signed the token of a grant still counts."""
+        return any(_thumbprint(key) == grant.proof for key in self._keys)
+
+    def _verify(self, token: str) -> tuple[dict[str, Any], jwt.PyJWK]:
+        """The claims of a token, and the key that signed it."""
         header = jwt.get_unverified_header(token)
         key_id = header.get("kid")
         candidates = [key for key in self._keys if key_id is None or key.key_id == key_id]
         error: jwt.PyJWTError = jwt.InvalidKeyError(f"no key {key_id!r}")
         for key in candidates:
-            if key.algorithm_name not in ALGORITHMS:
-                continue
             try:
                 claims: dict[str, Any] = jwt.decode(
                     token,
@@ -69,7 +79,7 @@ class SignedTokens:
             except jwt.PyJWTError as failure:
                 error = failure
             else:
-                return claims
+                return claims, key
         raise error
 
     def refresh(self) -> None:
@@ -84,10 +94,16 @@ class SignedTokens:
     def _read(self) -> None:
         try:
             self._read_mtime_ns = self._path.stat().st_mtime_ns
-            self._keys = jwt.PyJWKSet.from_json(self._path.read_text()).keys
+            keys = jwt.PyJWKSet.from_json(self._path.read_text()).keys
+            self._keys = [key for key in keys if key.algorithm_name in ALGORITHMS]
         except OSError as error:
             raise errors.BadConfiguration(
                 where=WHERE, reason=f"{self._path} can't be read: {error.strerror}"
             ) from error
         except (jwt.PyJWTError, ValueError) as error:
             raise errors.BadConfiguration(where=WHERE, reason=f"{self._path} is no JWKS: {error}") from error
+
+
+def _thumbprint(key: jwt.PyJWK) -> bytes:
+    der = key.key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(der).digest()

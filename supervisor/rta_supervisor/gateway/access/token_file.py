@@ -35,7 +35,7 @@ def parse(text: str, path: Path) -> dict[bytes, Grant]:
             )
         if (key := digest(token)) in grants:
             raise errors.BadConfiguration(where=WHERE, reason=f"{where}: the token stands in an earlier line too")
-        grants[key] = Grant(name, tuple(prefixes))
+        grants[key] = Grant(name, tuple(prefixes), proof=key)
     return grants
 
 

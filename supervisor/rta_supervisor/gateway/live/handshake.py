@@ -17,6 +17,9 @@ from rta_supervisor.http.protocol import LimitedProtocol, plain_response
 REQUEST_MAX_BYTES: Final = 1024 * 1024
 """Of one message of a viewer: room for a quarter of a million channels."""
 
+_UPGRADE_HEADERS: Final = frozenset({b"host", b"upgrade", b"connection", b"origin"})
+"""What the protocol of WebSockets looks at. A token may be longer than it takes a header."""
+
 _INVALID: Final = Refusal(400, "This is no valid upgrade to a WebSocket.")
 
 
@@ -53,7 +56,11 @@ def accept(connection: LimitedProtocol, event: h11.Request) -> ServerProtocol | 
         return _INVALID
     websocket = ServerProtocol(subprotocols=[Subprotocol(stream_path.SUBPROTOCOL)], max_size=REQUEST_MAX_BYTES)
     lines = [event.method + b" " + event.target + b" HTTP/1.1"]
-    lines += [name + b": " + value for name, value in connection.headers]
+    lines += [
+        name + b": " + value
+        for name, value in connection.headers
+        if name in _UPGRADE_HEADERS or name.startswith(b"sec-websocket-")
+    ]
     websocket.receive_data(b"\r\n".join(lines) + b"\r\n\r\n")
     requests = websocket.events_received()
     if not requests or not isinstance(requests[0], Request):

@@ -121,6 +121,17 @@ def test_a_token_that_is_taken_away_ends_its_viewers(client: redis.Redis, gatewa
     assert gateway.get("/health", bearer(RIG))[0] == 401
 
 
+def test_a_token_that_is_replaced_ends_its_viewers(client: redis.Redis, gateway: Gateway, token_file: Path) -> None:
+    """Also where the new one has the same name and the same streams: the old one may be in other hands."""
+    HandmadeSession(client, "s", "rig-4.a", 1).open()
+    viewers = [PythonViewer(gateway, "s", additional_headers=bearer(token)) for token in (RIG, WALL)]
+    token_file.write_text(f"wall {WALL} *\nrig {RIG}-2 rig-4. car\n")
+    assert viewers[0].read_to_close(15) == 1008
+    viewers[1].read()
+    assert viewers[1].close_code is None
+    viewers[1].close()
+
+
 def test_signed_tokens(client: redis.Redis, url: str, tmp_path: Path) -> None:
     """A JWT of the issuer for this audience is taken; of anybody else, for others, or too old it is not. Keys that
     change count at once, and a mistake in their file changes nothing."""
@@ -161,13 +172,13 @@ def test_signed_tokens(client: redis.Redis, url: str, tmp_path: Path) -> None:
         (tmp_path / "jwks").write_text(json.dumps({"keys": [renewed | {"kid": "1", "alg": "ES256"}]}))
         wait_until(lambda: gateway.get("/viewers", sign(other))[0] == 200, what="the new keys")
         assert gateway.get("/viewers", sign())[0] == 401
+        assert seen.read_to_close(15) == 1008, "the key of its token is gone"
         # Clocks differ: a token that has just ended is still taken, and then not taken away at once.
         ending = PythonViewer(gateway, "s", additional_headers=sign(other, exp=datetime.datetime.now(datetime.UTC)))
         ending.read()
         assert ending.read(4.0) is None
         assert ending.close_code is None
-        for viewer in (seen, ending):
-            viewer.close()
+        ending.close()
 
 
 @pytest.mark.parametrize(

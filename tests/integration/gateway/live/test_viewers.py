@@ -229,6 +229,14 @@ def test_handshakes_that_are_refused(gateway: Gateway, headers: dict[str, str], 
     assert gateway.get("/rta/v2/sessions/s/stream", headers)[0] == status
 
 
+def test_headers_of_an_upgrade_may_be_long(client: redis.Redis, gateway: Gateway) -> None:
+    """As long as REST takes them: a signed token with many prefixes is."""
+    HandmadeSession(client, "s", "rig", 1).open()
+    viewer = PythonViewer(gateway, "s", additional_headers={"X-Token": "x" * 16_000})
+    assert viewer.read() is not None
+    viewer.close()
+
+
 def test_an_upgrade_of_an_older_http_is_refused(gateway: Gateway) -> None:
     """HTTP/1.0 has none."""
     with socket.create_connection(("127.0.0.1", gateway.port), timeout=5) as connection:
