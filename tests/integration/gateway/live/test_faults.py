@@ -58,6 +58,16 @@ def test_redis_is_killed_and_comes_back(durable: server.EmbeddedServer) -> None:
             check_all_seen(viewer, session, channels)
 
 
+def test_lists_are_refused_while_redis_is_away(durable: server.EmbeddedServer) -> None:
+    """Each of them: what was true before an outage says nothing about open sessions."""
+    with redis.Redis.from_url(durable.url) as client, gateways.running(durable.url) as gateway:
+        HandmadeSession(client, "s", "rig", 1).open()
+        wait_until(lambda: b'"open"' in gateway.get("/rta/v2/sessions")[2], what="the session")
+        durable.kill()
+        wait_until(lambda: gateway.get("/rta/v2/sessions")[0] == 503, what="the outage")
+        assert [gateway.get("/rta/v2/sessions")[0] for _ in range(4)] == [503] * 4
+
+
 def check_all_seen(viewer: PythonViewer, session: HandmadeSession, channels: list[int]) -> None:
     """Nothing is missing at the normal close, and nothing comes again but the last value of a channel."""
     assert viewer.read_to_close(20) == 1000

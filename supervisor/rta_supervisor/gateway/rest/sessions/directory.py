@@ -110,7 +110,12 @@ class SessionDirectory:
         """Read what is due. A session that is live no more is read from the catalogue, which had it before."""
         live = None
         if self._take_due("live", LIVE_MAX_AGE_S):
-            live = await live_sessions.read_all(self._link, self._names, await self._scan.identities())
+            try:
+                live = await live_sessions.read_all(self._link, self._names, await self._scan.identities())
+            except BaseException:
+                # The next request must not be answered with what was true before an outage.
+                self._due_s["live"] = 0.0
+                raise
         try:
             is_due = self._take_due("catalogue", CATALOGUE_MAX_AGE_S)
             if is_due:
