@@ -2,10 +2,10 @@
 
 import tempfile
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -110,10 +110,11 @@ def test_messages_come_back_as_the_stream_had_them(
     ]
     with (
         tempfile.TemporaryDirectory() as name,
-        mock.patch.object(parquet, "CHUNK_ROWS", chunk_rows),
-        mock.patch.object(parquet, "ROW_GROUP_ROWS", group_rows),
-        mock.patch.object(archive_task, "ENTRIES_PER_DECODE", 2),
+        pytest.MonkeyPatch.context() as patch,
     ):
+        patch.setattr(parquet, "CHUNK_ROWS", chunk_rows)
+        patch.setattr(parquet, "ROW_GROUP_ROWS", group_rows)
+        patch.setattr(archive_task, "ENTRIES_PER_DECODE", 2)
         task = archive_task.ArchiveTask(name, {7: SessionLayout("run", LAYOUTS)})
         [(_, output)] = task.write([entries])
         assert output.problem == ""
