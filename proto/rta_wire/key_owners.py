@@ -101,7 +101,7 @@ OWNERS: Final = {
     "rta_supervisor.publish": OwnedNames(
         keys=("publishing", "publish_retries"),
         fields=("PUBLISHING_SEQUENCE", "PUBLISHING_CATALOGUE", "PUBLISHING_STATUS", "RETRY_IDENTITY"),
-        functions=("rtas_publish_next_1",),
+        functions=("rtas_publish_next_1", "rtas_publish_status_1"),
     ),
     "rta_supervisor.observe": OwnedNames(
         keys=("history_slot", "limits_reached"), functions=("rtas_first_id_1", "rtas_count_1")

@@ -1,6 +1,6 @@
 #!lua name=rtas_publish_1
 
--- The sequence of the calls to a Session Service. KEYS[1]: the hash of publishing.
+-- The sequence of the calls to a Session Service, and how publishing goes. KEYS[1]: the hash of publishing.
 
 -- The next sequence: above every one that was given out, and at least a floor.
 -- ARGV: the sequence that the caller read before it read what it tells ('' for none), floor, name of the catalogue that
@@ -18,4 +18,12 @@ local function next_sequence(keys, args)
   return text
 end
 
-redis.register_function('rtas_publish_next_1', next_sequence)
+-- ARGV: how publishing goes, ttl_s.
+local function write_status(keys, args)
+  redis.call('HSET', keys[1], 'status', args[1])
+  redis.call('EXPIRE', keys[1], args[2])
+end
+
+-- Sessions stay open in a full Redis: the service has to be told that they are alive.
+redis.register_function { function_name = 'rtas_publish_next_1', callback = next_sequence, flags = { 'allow-oom' } }
+redis.register_function { function_name = 'rtas_publish_status_1', callback = write_status, flags = { 'allow-oom' } }

@@ -1,4 +1,4 @@
-"""The call of the server function that gives out sequences."""
+"""Calls of the server functions of publishing."""
 
 from typing import Final
 
@@ -15,3 +15,8 @@ def next_sequence(names: keys.Keys, *, last: bytes, floor: int, catalogue: str) 
     `catalogue`: that is published from.
     """
     return ("FCALL", "rtas_publish_next_1", 1, names.publishing(), last, floor, catalogue, PUBLISH_TTL_S)
+
+
+def write_status(names: keys.Keys, status: bytes) -> commands.Command:
+    """Have Redis keep how publishing goes."""
+    return ("FCALL", "rtas_publish_status_1", 1, names.publishing(), status, PUBLISH_TTL_S)

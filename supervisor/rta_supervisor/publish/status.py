@@ -41,13 +41,9 @@ class PublishStatus(msgspec.Struct, frozen=True):
         return self.oldest_s + (max(0, now_ms() - self.at_ms) / 1000 if self.is_stale else 0.0)
 
 
-def write(names: keys.Keys, status: PublishStatus) -> list[commands.Command]:
-    """The commands that write a status."""
-    key = names.publishing()
-    return [
-        ("HSET", key, keys.PUBLISHING_STATUS, msgspec.json.encode(status)),
-        ("EXPIRE", key, server_functions.PUBLISH_TTL_S),
-    ]
+def write(names: keys.Keys, status: PublishStatus) -> commands.Command:
+    """The command that writes a status."""
+    return server_functions.write_status(names, msgspec.json.encode(status))
 
 
 async def read(link: Link, names: keys.Keys) -> PublishStatus | None:

@@ -141,7 +141,7 @@ class PublishLoop:
             refused=backlog.refused,
             problem=self._publisher.problem or self._configs.problem,
         )
-        await self._link.do_in_order(status.write(self._keys, current))
+        await self._link.do(*status.write(self._keys, current))
         self._reports.send_figures(counters.counts.publications, self._configs.stored, current)
         log.log_suppressed()
 

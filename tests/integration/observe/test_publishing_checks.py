@@ -48,7 +48,7 @@ async def test_how_publishing_goes(link: Link, changes: dict[str, Any], level: s
     """What is wrong is named, with what to do about it."""
     at_ms = now_ms() + int(changes.get("at_ms", 0))
     current = msgspec.structs.replace(GOOD, **changes | {"at_ms": at_ms})
-    await link.do_in_order(status.write(CONFIG.keys, current))
+    await link.do(*status.write(CONFIG.keys, current))
     finding = await PublishingChecks(link, CONFIG).publishing()
     assert finding.level == level
     assert found in finding.found
