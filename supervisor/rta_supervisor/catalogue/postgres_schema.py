@@ -62,7 +62,8 @@ def is_complete(connection: Connection, schema: str) -> bool:
     additions = {(sql_statements.EXTERNAL_IDS,), (config_table.TABLE,), (config_table.VERSION_TABLE,)}
     indexes = connection.execute("SELECT indexname FROM pg_indexes WHERE schemaname = %s", (schema,)).fetchall()
     additions.add((publication_statements.PUBLICATIONS,))
-    indexed = {(sql_statements.BY_PRINCIPAL,), (publication_statements.CLOSED_INDEX,)}
+    by_publications = (publication_statements.CLOSED_INDEX, publication_statements.REFUSED_INDEX)
+    indexed = {(sql_statements.BY_PRINCIPAL,), *((name,) for name in by_publications)}
     has_additions = additions <= set(tables) and indexed <= set(indexes)
     return current_version(connection, schema) == LATEST and has_additions
 

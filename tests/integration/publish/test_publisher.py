@@ -107,6 +107,14 @@ async def test_a_session_that_ended_while_nobody_published(scene: Scene) -> None
     assert scene.services.sessions["run-1"].state == State.CLOSED.number
 
 
+async def test_a_session_that_a_newer_one_has_followed(scene: Scene) -> None:
+    """Its row may say that it is open, of a supervisor that died. The newer one of its identity is what counts."""
+    await scene.save()
+    await scene.save(state=State.CLOSED, number=2, at_ms=now_ms() - HOUR_MS)
+    await scene.round()
+    assert scene.services.sessions == {}
+
+
 async def test_another_session_of_an_identity(scene: Scene) -> None:
     """The service has the newest one, with nothing of the one before."""
     await scene.save(state=State.CLOSED, times=(1, 100), extDetails={"car": {"n": 1}}, type="race")

@@ -14,6 +14,7 @@ count them."""
 
 CLOSED_INDEX: Final = "sessions_closed_by_change"
 PENDING_INDEX: Final = "publications_pending"
+REFUSED_INDEX: Final = "publications_refused"
 
 # ruff: noqa: S608 - statements are made of constants
 
@@ -26,6 +27,9 @@ _DIFFERS: Final = "(s.version <> p.version OR s.state <> p.state)"
 _GREW: Final = (
     "(s.start_ns IS NOT NULL AND s.end_ns IS NOT NULL AND "
     "(p.start_ns IS NULL OR p.end_ns IS NULL OR s.start_ns < p.start_ns OR s.end_ns > p.end_ns))"
+)
+_IS_NEWEST: Final = (
+    "NOT EXISTS (SELECT 1 FROM sessions n WHERE n.identity = s.identity AND n.stream_session_id > s.stream_session_id)"
 )
 _NOT_REFUSED: Final = "(p.refused = '' OR s.version <> p.refused_version OR s.state <> p.refused_state)"
 _JOINED: Final = (
@@ -46,6 +50,7 @@ def create(dialect: str) -> tuple[str, ...]:
             skipped_version BIGINT NOT NULL)""",
         f"CREATE TABLE IF NOT EXISTS {MARKS} (name {text} PRIMARY KEY, number BIGINT NOT NULL)",
         f"CREATE INDEX IF NOT EXISTS {PENDING_INDEX} ON {PUBLICATIONS} (identity) WHERE pending = 1",
+        f"CREATE INDEX IF NOT EXISTS {REFUSED_INDEX} ON {PUBLICATIONS} (identity) WHERE refused <> ''",
         # Sessions that came and went between two looks are found by it. Progress of open sessions does not touch it.
         f"CREATE INDEX IF NOT EXISTS {CLOSED_INDEX} ON sessions (updated_ms) WHERE closed = 1",
     )
@@ -100,11 +105,11 @@ class PublicationStatements:
             f"UPDATE {PUBLICATIONS} SET version = -1, start_ns = NULL, end_ns = NULL WHERE identity = {mark}"
         )
         self.retry: Final = (
-            f"{_insert(mark)} WHERE s.identity = {mark} GROUP BY s.identity "
+            f"{_insert(mark)} WHERE s.identity = {mark} AND {_IS_NEWEST} "
             "ON CONFLICT (identity) DO UPDATE SET stream_session_id = excluded.stream_session_id, version = -1, "
             "start_ns = NULL, end_ns = NULL, pending = 1, refused = '', skipped_version = -1"
         )
-        self.retry_refused: Final = f"UPDATE {PUBLICATIONS} SET refused = '' WHERE refused <> {mark}"
+        self.retry_refused: Final = f"UPDATE {PUBLICATIONS} SET refused = {mark} WHERE refused <> ''"
         self.skip: Final = (
             f"INSERT INTO {PUBLICATIONS} VALUES ({mark}, {mark}, -1, '', '', NULL, NULL, '', 0, 0, 0, 0, '', -1, '', "
             f"{mark}) ON CONFLICT (identity) DO UPDATE SET pending = 0, skipped_version = excluded.skipped_version "
@@ -118,15 +123,18 @@ class PublicationStatements:
 
 
 def _insert(mark: str) -> str:
-    """A publication of the newest session of each identity, of which nothing is delivered, noted at a time."""
+    """A publication of a session, of which nothing is delivered, noted at a time."""
     return (
-        f"INSERT INTO {PUBLICATIONS} SELECT s.identity, max(s.stream_session_id), -1, '', '', NULL, NULL, '', 0, "
+        f"INSERT INTO {PUBLICATIONS} SELECT s.identity, s.stream_session_id, -1, '', '', NULL, NULL, '', 0, "
         f"{mark}, 0, 1, '', -1, '', -1 FROM sessions s"
     )
 
 
 def _note(mark: str, which: str, changed: str) -> str:
-    """Make publications pending of sessions that have none, or that are newer than theirs."""
+    """Make publications pending of sessions that have none, or that are newer than theirs.
+
+    Grouped by identity, all sessions would be read by their identities instead of a few by an index.
+    """
     is_newer = f"excluded.stream_session_id > {PUBLICATIONS}.stream_session_id"
     anew = ", ".join(
         f"{column} = CASE WHEN {is_newer} THEN {blank} ELSE {PUBLICATIONS}.{column} END"
@@ -134,7 +142,7 @@ def _note(mark: str, which: str, changed: str) -> str:
     )
     return (
         f"{_insert(mark)} LEFT JOIN {PUBLICATIONS} p ON p.identity = s.identity WHERE {which} "
-        f"AND (p.identity IS NULL OR s.stream_session_id > p.stream_session_id {changed}) GROUP BY s.identity "
+        f"AND (p.identity IS NULL OR s.stream_session_id > p.stream_session_id {changed}) AND {_IS_NEWEST} "
         "ON CONFLICT (identity) DO UPDATE SET stream_session_id = excluded.stream_session_id, pending = 1, "
         f"noted_ms = excluded.noted_ms, {anew}"
     )
