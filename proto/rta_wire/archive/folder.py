@@ -13,7 +13,7 @@ import msgspec
 from rta_wire import entry_ids, errors
 from rta_wire.archive import manifest as archive_manifest
 from rta_wire.archive import names
-from rta_wire.archive.manifest import Manifest, PartManifest
+from rta_wire.archive.manifest import IdleMark, Manifest, PartManifest
 
 
 class Segment(NamedTuple):
@@ -45,6 +45,8 @@ class SessionArchive(msgspec.Struct, frozen=True):
     """Only of a closed session, once all of it is archived."""
     damaged: dict[int, str] = {}
     """Why a part is not to be used, by its number."""
+    idle: IdleMark | None = None
+    """Of an open session: up to where its stream has nothing behind the last part."""
 
     @classmethod
     def parse(cls, identity: str, manifests: Mapping[str, bytes], path: str = "") -> "SessionArchive":
@@ -71,7 +73,8 @@ class SessionArchive(msgspec.Struct, frozen=True):
             if number not in parts and number not in damaged:
                 reason = f"the manifest of part {number} is gone"
                 damaged[number] = str(archive_manifest.damaged(identity, path, reason))
-        return cls(identity, tuple(parts[number] for number in sorted(parts)), whole, damaged)
+        idle = archive_manifest.parse_idle(manifests[names.IDLE]) if names.IDLE in manifests else None
+        return cls(identity, tuple(parts[number] for number in sorted(parts)), whole, damaged, idle)
 
     def with_damaged(self, number: int, problem: str) -> "SessionArchive":
         """The same archive without one of its parts, which leaves a hole."""
@@ -86,6 +89,16 @@ class SessionArchive(msgspec.Struct, frozen=True):
     def until(self) -> str:
         """The last entry that the archive knows about; `0-0` where it has nothing."""
         return self.parts[-1].until if self.parts else entry_ids.MIN
+
+    @property
+    def known_until(self) -> tuple[str, int]:
+        """The entry up to which it is known what the session has, which is behind the last part where it was idle after
+        that, and how many entries had ever been added to the stream up to there."""
+        last, idle = self.parts[-1], self.idle
+        is_valid = idle is not None and idle.checksum == last.checksum and not self.lost_end and not last.is_last
+        if idle is not None and is_valid and entry_ids.is_after(idle.until, last.until):
+            return idle.until, idle.added
+        return last.until, last.added
 
     @property
     def lost_end(self) -> str:

@@ -100,6 +100,17 @@ class PartManifest(msgspec.Struct, frozen=True, kw_only=True):
         return encode(self)
 
 
+class IdleMark(msgspec.Struct, frozen=True, kw_only=True):
+    """What `idle.json` says: between its last part and an entry of the stream there is nothing of an open session, so
+    that readers miss nothing where others' entries in between are trimmed. Written anew as the stream goes on."""
+
+    checksum: str
+    """Of the last part."""
+    until: str
+    added: int
+    """Entries that were ever added to the stream, of all sessions, up to `until`."""
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What `manifest.json` says about all files of a closed session."""
 
@@ -187,6 +198,14 @@ def parse_whole(data: bytes, identity: str, path: str) -> Manifest:
     if manifest.with_checksum().checksum != manifest.checksum:
         raise damaged(identity, path, "its manifest contradicts itself")
     return manifest
+
+
+def parse_idle(data: bytes) -> IdleMark | None:
+    """The mark of an idle session. One that can't be read says nothing."""
+    try:
+        return msgspec.json.decode(data, type=IdleMark)
+    except msgspec.DecodeError:
+        return None
 
 
 _AnyManifest = TypeVar("_AnyManifest", PartManifest, Manifest)

@@ -9,6 +9,9 @@ from typing import Final
 MANIFEST: Final = "manifest.json"
 """The manifest of a closed session. Where it is missing, the session is open or its last part is not there yet."""
 
+IDLE: Final = "idle.json"
+"""Says of an open session up to where its stream has nothing behind its last part."""
+
 SESSION: Final = "session.json"
 CONFIG_PREFIX: Final = "config-"
 """Before the identifier of a configuration, in the name of its file."""
@@ -53,8 +56,8 @@ def part_number(name: str) -> int | None:
 
 
 def is_manifest(name: str) -> bool:
-    """Whether a file is a manifest of a part or of a whole session."""
-    return name == MANIFEST or part_number(name) is not None
+    """Whether a file is a manifest of a part or of a whole session, or the mark of an idle one."""
+    return name in (MANIFEST, IDLE) or part_number(name) is not None
 
 
 def config_file(identifier: str) -> str:

@@ -19,7 +19,7 @@ from rta_supervisor.archive.plan import ArchiveCandidate, PlannedPart
 from rta_wire import archive_spec, errors
 from rta_wire.archive import manifest as archive_manifest
 from rta_wire.archive import names
-from rta_wire.archive.manifest import Manifest, ManifestFile, PartManifest
+from rta_wire.archive.manifest import IdleMark, Manifest, ManifestFile, PartManifest
 
 _MISSING_SAMPLES: Final = re.compile("([0-9]+) of [0-9]+ samples that were reported")
 
@@ -154,9 +154,19 @@ def finalize_whole(
         archived_configs.write(folder, configs)
         folders.write_durably(folder / names.SESSION, candidate.document)
         folders.write_durably(folder / names.MANIFEST, new.encode())
+        (folder / names.IDLE).unlink(missing_ok=True)
     except OSError as error:
         raise folders.unwritable(archive, error) from error
     return new
+
+
+def mark_idle(planned: PlannedPart, archive: Path) -> None:
+    """Note beside the parts of an open session up to where its stream has nothing of it behind them."""
+    mark = IdleMark(checksum=planned.archive.parts[-1].checksum, until=planned.until, added=planned.added)
+    try:
+        folders.write_durably(archive / planned.candidate.folder / names.IDLE, archive_manifest.encode(mark))
+    except OSError as error:
+        raise folders.unwritable(archive, error) from error
 
 
 def _write_description(folder: Path, document: bytes, configs: Mapping[str, bytes]) -> None:

@@ -127,11 +127,11 @@ class PlannedPart(msgspec.Struct, frozen=True):
     def is_needed(self, result: archive_spec.SessionResult, missing: Sequence[str]) -> bool:
         """Whether there is something to put into the archive: rows, or what was gone before it could be archived.
 
-        `missing`: what the session lacks with this part. A session with parts gets a last one in any case, which says
-        that nothing follows.
+        `missing`: what the session lacks with this part. The first part says where the session begins, also before it
+        has rows. A session with parts gets a last one in any case, which says that nothing follows.
         """
         if self.number == 1:
-            return bool(result.entries) and (bool(result.files) or self.is_last or bool(missing))
+            return bool(result.entries)
         # What was missing before is not a reason for another part.
         has_new_gap = self.gap is not None and not {*missing[-1:]} <= {*self.archive.parts[-1].missing}
         return bool(result.files) or self.is_last or (self.is_newest and has_new_gap)

@@ -203,6 +203,9 @@ class ArchiveRun:
                     missing = () if part or planned.archive.parts else finalize.describe_missing(planned, result)
                     whole.append((candidate, self._finalize_whole(candidate, missing)))
                 elif planned.is_newest:
+                    if part is None and planned.archive.parts and planned.gap is None and _has_news(planned):
+                        # Before trimming learns of it, as readers would take what goes for entries of the session.
+                        finalize.mark_idle(planned, self._options.path)
                     parts.append((planned, part))
         self._record(whole, "archived")
         if noted := [(planned, part) for planned, part in parts if _has_news(planned)]:

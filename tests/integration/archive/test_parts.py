@@ -285,12 +285,14 @@ def test_known_gaps_are_in_the_manifest(
 def test_a_run_before_the_first_sample(
     client: redis.Redis, url: str, session: rta_writers.Session, tmp_path: Path
 ) -> None:
-    """It adds no part, and the first part misses nothing, though the opening was seen by the run before it."""
+    """Its part says where the session begins, and has no rows. The next one misses nothing."""
+    [done] = archive(url, tmp_path, "--json").json()["sessions"]
+    assert (done["part"], done["samples"], done["complete"]) == (1, 0, True)
     assert archive(url, tmp_path, "--json").json() == {"sessions": []}
     assert state(client)["archivedUntil"]
     write(client, session, 5)
     [done] = archive(url, tmp_path, "--json").json()["sessions"]
-    assert (done["part"], done["samples"], done["complete"]) == (1, 5, True)
+    assert (done["part"], done["samples"], done["complete"]) == (2, 5, True)
     closed_and_listed(client, session)
     [done] = archive(url, tmp_path, "--json").json()["sessions"]
     assert (done["outcome"], done["samples"], done["complete"]) == ("archived", 5, True)

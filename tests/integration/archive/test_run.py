@@ -63,7 +63,7 @@ def test_a_session_is_archived_and_recorded(client: redis.Redis, url: str, tmp_p
         other = sessions.open("run-2", stream="rig")
         planned = archive(url, tmp_path, "--dry-run", "--closed-only", "--json").json()["sessions"]
         assert [(session["identity"], session["samples"]) for session in planned] == [("run-1", 5)]
-        [done] = archive(url, tmp_path, "--json").json()["sessions"]
+        [done] = archive(url, tmp_path, "--closed-only", "--json").json()["sessions"]
         [folder] = folders_in(tmp_path)
         assert (done["outcome"], done["complete"], done["folder"]) == ("archived", True, str(folder))
         assert [value for _, _, value in rows_in(folder)] == [0.0, 1.0, 2.0, 3.0, 4.0]
@@ -73,7 +73,7 @@ def test_a_session_is_archived_and_recorded(client: redis.Redis, url: str, tmp_p
         assert state(client)["archived"] == written.checksum == done["checksum"]
         assert waiting(client) == []
         before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-        assert archive(url, tmp_path, "--json").json() == {"sessions": []}
+        assert archive(url, tmp_path, "--closed-only", "--json").json() == {"sessions": []}
         [again] = archive(url, tmp_path, "--session", "run-1", "--json").json()["sessions"]
         assert (again["outcome"], again["checksum"]) == ("noted", done["checksum"])
         assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before

@@ -399,3 +399,32 @@ def test_a_query_reads_manifests_where_they_changed(url: str, tmp_path: Path, mo
             reads.clear()
             assert (parts(), parts(), parts()) == (number, number, number)
             assert len(reads) == 1
+
+
+def test_a_session_that_is_idle_in_a_busy_stream(client: redis.Redis, url: str, tmp_path: Path) -> None:
+    """What the archive has seen may be trimmed: of a session that had nothing in there nothing is missing, whether it
+    had samples before or none at all. What it gets later follows."""
+
+    def archive_and_trim(number: int) -> None:
+        with rta_writers.BurstWriter(other.options, unit=f"o{number}") as writer:
+            writer.samples([1], [samples.START_NS], [0.5])
+        newest: Any = client.xrevrange("stream:rig", count=1)
+        assert archive(url, tmp_path).code == 0
+        client.xtrim("stream:rig", minid=entry_ids.next_id(newest[0][0].decode()), approximate=False)
+
+    with sessions_of(url) as sessions:
+        session, other = (sessions.open(identity, stream="rig") for identity in ("run-1", "other"))
+        for step in range(2):
+            for number in range(2):
+                archive_and_trim(2 * step + number)
+                assert values_of(read(url, tmp_path)) == expected(step)
+                assert values_of(read_steps(client, url, tmp_path)) == expected(step)
+            add(session, step)
+            assert values_of(read(url, tmp_path)) == expected(step + 1)
+        session.close()
+        archive(url, tmp_path, "--session", "run-1")
+        assert values_of(read(url, tmp_path)) == expected(2)
+        [folder] = tmp_path.glob("date=*/source=*/session=run-1-*")
+        parts = archive_files.read_folder(folder, "run-1").archive.parts
+        assert [part.after for part in parts[1:]] == [part.until for part in parts[:-1]]
+        assert not (folder / "idle.json").exists()

@@ -104,10 +104,11 @@ def plan_archived(
         archive_files.log_counters(counters, f"session {options.session!r}")
     last = archive.parts[-1]
     is_closed = last.is_last and not entry_ids.is_after(last.until, until)
+    known_until, added = archive.known_until
     return ArchivedShare(
         ranges=tuple(ranges),
-        until=last.until,
-        added=last.added or None,
+        until=known_until,
+        added=added or None,
         is_all=is_closed or (last.is_last and not entry_ids.is_after(until, last.until)),
         lost_end=archive.lost_end if _reaches_over(position.after, until, last.until) else "",
     )
