@@ -142,6 +142,13 @@ class PlannedPart(msgspec.Struct, frozen=True):
         return [part for part in self.archive.sound_parts if part.number != self.number]
 
     @property
+    def counts_all(self) -> bool:
+        """Whether all samples of the session should be in this part and the others, so that those that are not are
+        missing. Not where samples come behind it, or where it is not known what another part has."""
+        known = {part.number for part in self.archive.parts}
+        return self.is_newest and set(self.archive.damaged) <= {*known, self.number}
+
+    @property
     def stored_bytes(self) -> int:
         """About how much is stored in Redis of what is archived now."""
         return max(0, self.candidate.stored_bytes - sum(part.stored_bytes for part in self.earlier_parts))

@@ -127,9 +127,13 @@ class ArchiveRun:
         """
         if not archive.damaged:
             return archive
-        for part in plan.repairs(candidate, archive, counters):
-            self._archive([part], staging)
-        repaired = self._stored(candidate, with_content=self._options.check_files)
+        repaired = archive
+        for number in sorted(archive.damaged):
+            # Each from what the archive has by then: a part that can't be used counts as one that holds nothing.
+            for part in plan.repairs(candidate, repaired, counters):
+                if part.number == number:
+                    self._archive([part], staging)
+            repaired = self._stored(candidate, with_content=self._options.check_files)
         for problem in repaired.damaged.values():
             raise errors.ArchiveDamaged(problem, identity=candidate.identity, path=str(candidate.folder))
         return repaired

@@ -188,6 +188,36 @@ def test_the_manifest_of_the_last_part_can_not_be_read(
         assert state(client)["archivedUntil"].split()[0] == stored(tmp_path).parts[-1].until
 
 
+@pytest.mark.usefixtures("without_spark")
+@pytest.mark.parametrize(("cut", "unreadable"), [((), (1,)), ((1,), (2,)), ((2,), (1,)), ((), (1, 3))])
+def test_parts_that_are_made_anew_miss_nothing(
+    client: redis.Redis,
+    url: str,
+    sessions: rta_writers.SessionClient,
+    tmp_path: Path,
+    cut: tuple[int, ...],
+    unreadable: tuple[int, ...],
+) -> None:
+    """Samples of other parts, damaged ones too, and those that come behind them are not missing."""
+    session = sessions.open("run-1", stream="rig")
+    parts = max(2, *unreadable)
+    for _ in range(parts):
+        write(client, session, 10)
+        archive(url, tmp_path)
+    write(client, session, 5)
+    wait_until(lambda: reported(sessions, 10 * parts + 5), what="the totals")
+    for number in cut:
+        [path] = folder_of(tmp_path).glob(f"part-0000{number}-*.parquet")
+        path.write_bytes(path.read_bytes()[:-1])
+    for number in unreadable:
+        (folder_of(tmp_path) / f"part-0000{number}.json").write_text("{")
+    assert archive(url, tmp_path).code == 0
+    after = stored(tmp_path)
+    assert not after.damaged
+    assert [part.missing for part in after.parts] == [()] * len(after.parts)
+    assert len(values(tmp_path)) == 10 * parts + 5
+
+
 JOB_WITHOUT_SPARK = """
 import pathlib, sys
 import msgspec
