@@ -14,13 +14,16 @@ from rta_supervisor.diagnostics import log
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import failures
 from rta_supervisor.transport.link import Link
-from rta_wire import errors, redis_url
+from rta_wire import errors, keys, redis_url
 
 T = TypeVar("T")
 
 
-def run(config: settings.Settings, work: Callable[[Link], Awaitable[T]]) -> T:
-    """The result of `work`. Errors of Redis are raised as `RtaError`, with an exit code."""
+def run(config: settings.Settings, work: Callable[[Link], Awaitable[T]], *, is_prefix_checked: bool = True) -> T:
+    """The result of `work`. Errors of Redis are raised as `RtaError`, with an exit code.
+
+    `is_prefix_checked`: whether it is an error that no supervisor ever registered under a prefix which somebody chose.
+    """
 
     log.configure_for_command()
 
@@ -28,6 +31,9 @@ def run(config: settings.Settings, work: Callable[[Link], Awaitable[T]]) -> T:
         link = Link(config.redis)
         try:
             with _interruptible():
+                is_registered = await _learn_template(link, config)
+                if is_prefix_checked and not is_registered and config.keys.prefix != keys.Keys().prefix:
+                    raise errors.NoSupervisor(url=redis_url.redact(link.config.url), prefix=config.keys.prefix)
                 return await work(link)
         except failures.DataLost as error:
             # Functions and groups that a supervisor makes are missing: none has run here.
@@ -38,6 +44,21 @@ def run(config: settings.Settings, work: Callable[[Link], Awaitable[T]]) -> T:
             await link.close()
 
     return anyio.run(connected)
+
+
+async def _learn_template(link: Link, config: settings.Settings) -> bool:
+    """Put the template of session keys that supervisors registered into the settings, as clients do: with another one
+    no session would be found. Gives whether any is known to have registered."""
+    names = config.keys
+    try:
+        template, seen_ms = await link.do("HMGET", names.last_registration(), keys.NODE_TEMPLATE, keys.NODE_SEEN_MS)
+        # Supervisors before 0.2 are only in the list of those that run.
+        is_registered = seen_ms is not None or bool(await link.do("ZRANGE", names.nodes(), 0, 0))
+    except (*failures.OUTAGE_ERRORS, *failures.REFUSAL_ERRORS, redis.exceptions.ResponseError):
+        return True  # the command itself says what is wrong
+    if template is not None:
+        config.keys = keys.Keys(prefix=names.prefix, session_template=template.decode())
+    return is_registered
 
 
 @contextlib.contextmanager

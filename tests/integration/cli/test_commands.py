@@ -41,6 +41,24 @@ def test_without_a_supervisor_status_and_nodes_end_with_69(url: str) -> None:
     assert run(url, "sessions", "list", "--json").json() == {"sessions": [], "total": 0}
 
 
+def test_commands_go_by_the_template_that_supervisors_registered(url: str) -> None:
+    """An operator on another host, without the settings of the supervisors, sees and ends their sessions."""
+    with supervisors.running(url, {"RTA_KEYS__SESSION_TEMPLATE": "live/{identity}/rta"}):
+        rta_writers.SessionClient(url).open("run-1", stream="rig")
+        assert [row["identity"] for row in run(url, "sessions", "list", "--json").json()["sessions"]] == ["run-1"]
+        assert run(url, "sessions", "show", "run-1").code == 0
+        assert "run-1 ended: closed" in run(url, "sessions", "close", "run-1", "--yes").out
+
+
+@pytest.mark.parametrize("command", ["sessions list", "streams", "tail run-1", "dlq list", "stats"])
+def test_a_prefix_without_supervisors_is_an_error_that_names_it(
+    url: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing would be found under it, and that is no answer."""
+    monkeypatch.setenv("RTA_KEYS__PREFIX", "other:")
+    refused(run(url, *command.split()), 69, "under the key prefix 'other:'")
+
+
 def test_commands_work_on_a_cluster() -> None:
     """Keys of a session are on several nodes: status, dlq, sessions close, tail and doctor work as on one server."""
     with clusters.running(3) as cluster, supervisors.running(cluster.url):

@@ -41,7 +41,9 @@ def command(config: settings.Settings, scan_keys: int, repair_key: str | None, y
     if repair_key is not None:
         _repair(config, repair_key, yes=yes, as_json=as_json)
         return 0
-    findings = one_shot.run(config, lambda link: checklist.run_checks(link, config, scan_keys=scan_keys))
+    findings = one_shot.run(
+        config, lambda link: checklist.run_checks(link, config, scan_keys=scan_keys), is_prefix_checked=False
+    )
     if as_json:
         output.print_json({"findings": findings})
         return observe_findings.first_exit_code(findings)

@@ -44,7 +44,7 @@ def command(config: settings.Settings, as_json: bool) -> None:
     Examples:  rta-supervisor status
                rta-supervisor status --json | jq .sessions.open
     """
-    status = one_shot.run(config, lambda link: read_status(link, config))
+    status = one_shot.run(config, lambda link: read_status(link, config), is_prefix_checked=False)
     if as_json:
         output.print_json(status)
     else:
