@@ -16,6 +16,7 @@ from rta_writers.spark import shipped_path
 
 shipped_path.activate()
 
+from rta_wire import errors  # noqa: E402 - shipped packages have to be on the path
 from rta_writers.control.channels import Channels  # noqa: E402 - shipped packages have to be on the path
 from rta_writers.control.client import SessionClient  # noqa: E402 - shipped packages have to be on the path
 from rta_writers.control.session import Session  # noqa: E402 - shipped packages have to be on the path
@@ -60,5 +61,13 @@ _MODULES: Final = {
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return getattr(importlib.import_module(_MODULES[name]), name)
+        try:
+            return getattr(importlib.import_module(_MODULES[name]), name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != "pyspark":
+                raise
+            raise errors.Unavailable(
+                what=f"rta_writers.{name}",
+                reason="it needs PySpark, which is not installed. Install it with: pip install 'rta-supervisor[spark]'",
+            ) from error
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,6 +10,8 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import types as sql
 
+import rta_wire
+import rta_writers
 from rta_writers.options.read import ReadOptions
 from rta_writers.options.write import WriteOptions
 from rta_writers.spark import import_guard
@@ -51,6 +53,20 @@ def test_a_missing_package_is_explained(sent: object, use: str, tmp_path: Path) 
     assert error.startswith(f"ModuleNotFoundError: No module named 'rta_writers' in {sys.executable} on host "), error
     assert "PYSPARK_PYTHON" in error
     assert "rta_writers.ship(spark) before rta_writers.register(spark)" in error
+
+
+def test_without_pyspark_it_is_said_what_to_install(tmp_path: Path) -> None:
+    """Where only the writers are installed, a recorder works and what a driver calls names the package."""
+    python = bare_python.make(
+        tmp_path, ("numpy", "numpy.libs", "pyarrow", "redis", "hiredis", "lz4", "google", "msgspec")
+    )
+    ours = [str(Path(package.__path__[0]).parent) for package in (rta_wire, rta_writers)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(ours)}
+    program = "import rta_writers; rta_writers.BurstWriter, rta_writers.sessions; rta_writers.register"
+    process = subprocess.run([str(python), "-c", program], env=environment, capture_output=True, text=True, check=False)
+    error = process.stderr.strip().splitlines()[-1]
+    assert error.startswith("rta_wire.errors.Unavailable: rta_writers.register is not available"), process.stderr
+    assert "pip install 'rta-supervisor[spark]'" in error
 
 
 def test_what_is_sent_arrives() -> None:
