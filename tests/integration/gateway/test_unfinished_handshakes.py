@@ -79,10 +79,11 @@ def test_a_handshake_has_a_time_limit(url: str, tmp_path: Path) -> None:
     """It is closed and counted, and its place is free again; so is that of a client that does not speak TLS."""
     limits = {"RTA_GATEWAY__CONNECTIONS": "4", "RTA_GATEWAY__HEADER_TIMEOUT_S": "0.3"}
     with serving(url, tmp_path, limits) as (gateway, context), contextlib.ExitStack() as stack:
-        for number in range(8):
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 10))
-            client.sendall(b"GET / HTTP/1.1\r\n\r\n" if number % 2 else b"")
-            wait_until(lambda client=client: is_closed(client), what="a closed connection")  # type: ignore[misc]
+        for start in (b"", b"GET / HTTP/1.1\r\n\r\n"):
+            clients = [stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 10)) for _ in range(4)]
+            for client in clients:
+                client.sendall(start)
+            wait_until(lambda clients=clients: all(map(is_closed, clients)), what="closed connections")  # type: ignore[misc]
         assert ask(gateway, context).startswith(b"HTTP/1.1 200 ")
         assert closed_connections(gateway, context, "handshake_timeout") == 4
         assert closed_connections(gateway, context, "made_room") == 0
