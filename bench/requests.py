@@ -152,7 +152,13 @@ def _handler(link: Link, config: settings.Settings) -> RequestHandler:
         control_pb2.OpenSession: service.open,
         control_pb2.CloseSession: service.close,
     }
-    return RequestHandler(link, config, DeadLetterWriter(link, config, kind="requests"), services)
+
+    async def has_lost_since(at_ms: int) -> bool:
+        del at_ms
+        return False
+
+    letters = DeadLetterWriter(link, config, kind="requests")
+    return RequestHandler(link, config, letters, services, has_lost_since=has_lost_since)
 
 
 def _in_hand(request: messages.Request) -> RequestInHand:

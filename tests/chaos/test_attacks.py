@@ -216,6 +216,15 @@ def test_cancels_are_logged_as_one(host: Host, admin: redis.Redis) -> None:
     assert len(host.events()) - before < CANCELS / 4
 
 
+def test_a_control_stream_that_its_principal_trims_is_no_loss_of_data(host: Host, admin: redis.Redis) -> None:
+    """Requests that are gone while they are served have Redis neither suspected nor restored, and others are served."""
+    before = len(host.events("redis_lost_data"))
+    for _ in range(5):
+        attackers.trimmed_requests(attacker(host, 6), IN_HAND)
+    serve(host, admin)
+    assert len(host.events("redis_lost_data")) == before
+
+
 def test_webhooks_take_turns(host: Host, admin: redis.Redis) -> None:
     """The news of a victim's failure overtakes what another principal has waiting, and is not dropped for it."""
     host.webhook.answer = "hang"

@@ -2,7 +2,7 @@
 acknowledges what is handled, takes over what others left, and reports what was evicted unread.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import anyio
@@ -39,7 +39,8 @@ class ConsumerCallbacks(msgspec.Struct, frozen=True):
     """What a consumer calls when Redis lost data, or evicted messages before they were read."""
 
     on_data_loss: Callable[[str], Awaitable[None]]
-    on_gap: Callable[[], Awaitable[None]]
+    on_gap: Callable[[Collection[str]], None]
+    """Called with the principals whose reports were evicted."""
 
 
 class ControlStreams:
@@ -100,15 +101,15 @@ class ControlStreams:
                 batch.append(("XDEL", key, entry_ids.MAX))
         await self._link.do_all(batch)
 
-    async def report_gaps(self, on_gap: Callable[[], Awaitable[None]]) -> None:
-        """Report messages that were evicted before anybody read them: Redis skips them without a word."""
+    async def report_gaps(self) -> list[str]:
+        """Report messages that were evicted before anybody read them: Redis skips them without a word. Gives whose they
+        were."""
         counts = await self._link.do_all([server_functions.count_evicted(self._keys, key) for key in self.principals])
         for key, count in zip(self.principals, counts, strict=True):
             if count:
                 counters.counts.evicted += count
                 self._log.error("messages_evicted", stream=key, count=count)
-        if any(counts):
-            await on_gap()
+        return [principal for principal, count in zip(self.principals.values(), counts, strict=True) if count]
 
     async def _read(
         self, after: Mapping[str, str], count: int, block_ms: int | None, *, is_first_delivery: bool

@@ -63,7 +63,8 @@ class ReportConsumer:
                 is_claim_due = anyio.current_time() >= next_claim_s
                 if is_claim_due and not prefetched:
                     await self.streams.takeover.claim_idle()
-                    await self.streams.report_gaps(callbacks.on_gap)
+                    if principals := await self.streams.report_gaps():
+                        callbacks.on_gap(principals)
                     is_pending_due = True
                     next_claim_s = anyio.current_time() + self._config.control.retry_s
                 if anyio.current_time() >= next_takeover_s and not prefetched:

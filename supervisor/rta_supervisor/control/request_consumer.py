@@ -111,7 +111,7 @@ class RequestConsumer:
             try:
                 if self._failure is not None:
                     raise self._failure
-                await self._reader.claim(callbacks.on_gap)
+                await self._reader.claim()
                 await self._take(await self._reader.read(), handler)
             except (*OUTAGE_ERRORS, *REFUSAL_ERRORS) as error:
                 self._outage_log.log_failure(error)

@@ -4,7 +4,7 @@ Knows which entries are in hand, from reading until they are acknowledged, so th
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import anyio
@@ -74,11 +74,11 @@ class RequestReader:
             self._bytes[key] = 0
         self._reread(self._streams.principals)
 
-    async def claim(self, on_gap: Callable[[], Awaitable[None]]) -> None:
+    async def claim(self) -> None:
         """Claim what others left, if it is time to look for it."""
         if anyio.current_time() >= self._next_claim_s:
             self._reread(await self._streams.takeover.claim_idle(self._is_in_hand))
-            await self._streams.report_gaps(on_gap)
+            await self._streams.report_gaps()
             self._next_claim_s = anyio.current_time() + self._config.control.retry_s
         if anyio.current_time() >= self._next_takeover_s:
             self._reread(await self._streams.takeover.claim_from_dead())

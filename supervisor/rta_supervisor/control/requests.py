@@ -44,6 +44,9 @@ KINDS: Final[dict[type, str]] = {
 }
 """The label of each type of request in metrics."""
 
+HasLostSince = Callable[[int], Awaitable[bool]]
+"""Whether Redis lost data since a time in milliseconds."""
+
 _LARGE_REPLIES: Final = (control_pb2.SessionPage, control_pb2.ConfigPart)
 """Replies that a small request may have, and that change nothing."""
 
@@ -58,6 +61,8 @@ class RequestHandler:
         dead_letters: DeadLetterWriter,
         services: Mapping[type, RequestService],
         request_priority: RequestPriority | None = None,
+        *,
+        has_lost_since: HasLostSince,
     ) -> None:
         """`services`: by type of message. Cancellations and pieces of payloads are served here."""
         self._link = link
@@ -68,6 +73,7 @@ class RequestHandler:
         self._unread_replies = UnreadReplies(link, config)
         self._services: dict[type, RequestService] = {**services, control_pb2.StorePiece: self._payloads.store}
         self._request_priority = request_priority or RequestPriority()
+        self._has_lost_since = has_lost_since
         self._log = log.get()
 
     async def serve(self, request: RequestInHand) -> Wait | None:
@@ -155,8 +161,10 @@ class RequestHandler:
             messages.check(request)
             return await self._call_service(entry, request)
         except errors.UnknownSession as error:
-            if not await self._link.do("XRANGE", entry.key, entry.id, entry.id):
-                # Redis lost the request as well, and perhaps the session with it: the session is not unknown then.
+            is_gone = not await self._link.do("XRANGE", entry.key, entry.id, entry.id)
+            # A principal may trim its own control stream. Where Redis lost the request it perhaps lost the session too,
+            # which is not unknown then.
+            if is_gone and await self._has_lost_since(entry.sent_ms):
                 raise DataLost(str(error)) from error
             return error
         except errors.RtaError as error:

@@ -15,6 +15,7 @@ from rta_supervisor.catalogue.interface import Catalogue
 from rta_supervisor.catalogue.model import CatalogueRow
 from rta_supervisor.diagnostics import counters, log, loop_watch
 from rta_supervisor.nodes import periodic
+from rta_supervisor.nodes.server_clock import now_ms
 from rta_supervisor.recovery import completeness
 from rta_supervisor.recovery.loss_detector import LossDetector
 from rta_supervisor.recovery.session_restorer import SessionRestorer
@@ -74,6 +75,11 @@ class Recovery:
         self._steps = steps
         self._on_outage = on_outage
         self._lock = anyio.Lock()
+        self._checking = anyio.Lock()
+        self._checked_s = 0.0
+        """When the last check for a loss began."""
+        self._lost_ms = 0
+        """When the last loss was found."""
         self._log = log.get()
 
     async def run(self, detector: LossDetector, every_s: float) -> None:
@@ -84,8 +90,7 @@ class Recovery:
             nonlocal is_away
             is_away = True
             try:
-                if reason := await detector.find_loss():
-                    await self.restore_after_loss(reason)
+                await self._check(detector)
             except RETRIABLE_ERRORS:
                 self._on_outage()
                 raise
@@ -96,9 +101,26 @@ class Recovery:
             lambda: min(every_s, AWAY_PAUSE_S) if is_away else every_s, check, self._link.outage_log, at_once=True
         )
 
+    async def has_lost_since(self, detector: LossDetector, at_ms: int) -> bool:
+        """Whether Redis lost data since a time, as far as the detector can tell. What is lost is restored by then."""
+        await self._check(detector)
+        return self._lost_ms >= at_ms
+
+    async def _check(self, detector: LossDetector) -> None:
+        """Restore everything if Redis lost data. Those who ask while somebody checks share the next check."""
+        asked_s = anyio.current_time()
+        async with self._checking:
+            if self._checked_s >= asked_s:
+                return
+            began_s = anyio.current_time()
+            if reason := await detector.find_loss():
+                await self.restore_after_loss(reason)
+            self._checked_s = began_s
+
     async def restore_after_loss(self, reason: str) -> None:
         """Restore everything after a loss, and count and log it."""
         async with self._lock:
+            self._lost_ms = now_ms()
             counters.counts.data_losses += 1
             self._log.error("redis_lost_data", reason=reason)
             restored, lossy = await self.restore()

@@ -156,7 +156,7 @@ class Daemon:
         parts = self._parts
         watched = parts.observers.loops.watched
         callbacks = ConsumerCallbacks(
-            on_data_loss=parts.recovery.recovery.restore_after_loss, on_gap=parts.sessions.refresher.fold_all_marks
+            on_data_loss=parts.recovery.recovery.restore_after_loss, on_gap=parts.sessions.refresher.note_gap
         )
         async with anyio.create_task_group() as background:
             for name, duty in wiring.duties(parts, self._config).items():

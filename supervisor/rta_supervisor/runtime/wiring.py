@@ -295,7 +295,8 @@ def build_handlers(
     }
     return HandlerParts(
         requests=RequestHandler(
-            CoalescingLink(link), settings, control.request_letters, services, control.request_priority
+            *(CoalescingLink(link), settings, control.request_letters, services, control.request_priority),
+            has_lost_since=lambda at_ms: recovery.recovery.has_lost_since(recovery.loss_detector, at_ms),
         ),
         reports=ReportHandler(
             control.report_letters,
@@ -331,6 +332,7 @@ def duties(parts: SupervisorParts, settings: Settings) -> dict[str, Duty]:
         "clock": nodes.time_sync.run,
         "beat": lambda: recovery.recovery.run(recovery.loss_detector, settings.node.beat_s),
         "refresh": sessions.refresher.run,
+        "gaps": sessions.refresher.run_gaps,
         "idle_refresh": lambda: sessions.refresher.run_idle(turns("idle_refresh")),
         "watchdog": lambda: sessions.watchdog.run(turns("watchdog")),
         "archivist": parts.catalogue.writer.run,

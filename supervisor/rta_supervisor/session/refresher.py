@@ -2,7 +2,7 @@
 sessions from expiring and completes closes that a supervisor did not finish.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import anyio
@@ -22,6 +22,9 @@ EXTENSIONS_PER_LIFETIME: Final = 100
 IDLE_PASSES: Final = 2.2
 """Passes over idle sessions in the time within which each has to be refreshed. A pass leaves out what was refreshed
 since the one before, so it takes two, and a little room for the time that a pass takes."""
+
+
+OUTAGE_PAUSE_S: Final = 0.5
 
 
 class Refresher:
@@ -45,6 +48,9 @@ class Refresher:
         self._refreshed: set[SessionRef] = set()
         """Sessions whose lifetime was renewed since the last pass over idle sessions began."""
         self._next_extension_s = 0.0
+        self._gaps: set[str] = set()
+        """Principals whose reports were evicted unread."""
+        self._has_gaps = anyio.Event()
         self._log = log.get()
 
     def mark_changed(self, ref: SessionRef) -> None:
@@ -119,10 +125,30 @@ class Refresher:
             await self._service.external_ids.extend(open_refs)
             await self._sessions.extend_closed(closed_refs)
 
-    async def fold_all_marks(self) -> None:
-        """Fold the marks of all open sessions: reports may be lost, marks are not."""
+    def note_gap(self, principals: Collection[str]) -> None:
+        """Note that reports of principals were evicted unread."""
+        self._gaps.update(principals)
+        self._has_gaps.set()
+
+    async def run_gaps(self) -> None:
+        """Fold the marks of the open sessions of principals with gaps, until cancelled: reports may be lost, marks are
+        not. Others wait for none of it."""
+        while True:
+            loop_watch.report_waiting()
+            await self._has_gaps.wait()
+            loop_watch.report_alive()
+            self._has_gaps = anyio.Event()
+            principals, self._gaps = self._gaps, set()
+            try:
+                await self._fold_marks_of(principals)
+            except RETRIABLE_ERRORS as error:
+                self._sessions.outage_log.log_failure(error)
+                self.note_gap(principals)
+                await anyio.sleep(OUTAGE_PAUSE_S)
+
+    async def _fold_marks_of(self, principals: Collection[str]) -> None:
         open_refs, _ = await self._sessions.open_and_closed()
-        for ref in open_refs:
+        for ref in await self._sessions.owned_by(open_refs, principals):
             loop_watch.report_alive()
             if (await self._sessions.fold_marks(ref)).is_changed:
                 self.mark_changed(ref)

@@ -139,6 +139,14 @@ class SessionStore(TotalsStore):
             await self._link.do_all(retention_functions.remove_unchanged(self._keys.session_index(), unchanged))
         return open_refs, closed_refs
 
+    async def owned_by(self, refs: Sequence[SessionRef], principals: Collection[str]) -> list[SessionRef]:
+        """Those of some sessions that belong to one of these principals."""
+        owners = await self._link.try_all(
+            [("HGET", self._keys.session_state(ref.identity), keys.PRINCIPAL) for ref in refs]
+        )
+        wanted = {principal.encode() for principal in principals}
+        return [ref for ref, owner in zip(refs, owners, strict=True) if isinstance(owner, bytes) and owner in wanted]
+
     async def are_registered(self, refs: Sequence[SessionRef]) -> list[bool]:
         """Whether each has a gate and is in the index, and its stream is in the list of streams."""
         answers = await self._link.do_all(

@@ -209,6 +209,15 @@ def many_cancels(attacker: Attacker, count: int) -> None:
     )
 
 
+def trimmed_requests(attacker: Attacker, count: int) -> None:
+    """Updates of sessions that there are not, and its own control stream trimmed while they are served."""
+    for first in range(0, count, PAGE):
+        attacker.send(("*", _update(f"nothing-{first}-{n}")) for n in range(min(PAGE, count - first)))
+        with attacker.redis() as client:
+            client.xadd(f"rtas:req:{attacker.principal}", {"x": ""}, maxlen=0, approximate=False)
+        time.sleep(POLL_S)
+
+
 def many_pauses(attacker: Attacker, count: int) -> None:
     """Pauses and resumes of one session: each is a change that webhooks are told of."""
     session = attacker.open("pauses")
@@ -392,6 +401,7 @@ ATTACKS: Final[Mapping[str, Kind]] = {
     "large request ids": Kind("attacker-5", large_request_ids, 1500),
     "opens": Kind("attacker-6", many_opens, 20_000),
     "cancels": Kind("attacker-6", many_cancels, 20_000),
+    "trimmed requests": Kind("attacker-6", trimmed_requests, 50_000),
     "pauses": Kind("attacker-7", many_pauses, 13_000),
     "spoilt keys": Kind("attacker-8", spoilt_keys, 20),
     "highest id": Kind("attacker-8", highest_request_id, 1),

@@ -110,6 +110,7 @@ def _attack(host: Host, watch: Watch, name: str) -> Result:
         *figures.of_steps(name, steps),
         Figure(name, "longest call of ours ms", max(calls_ms, default=0.0)),
         *own,
+        Figure(name, "losses of data suspected", len(host.events("redis_lost_data")), 0),
         Figure(name, "attack failed", int(attack.exit_code not in (0, attackers.REFUSED, -signal.SIGKILL)), 0),
         Figure(name, "supervisor ended", int(not is_alive), 0),
         *later,

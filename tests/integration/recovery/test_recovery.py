@@ -1,11 +1,14 @@
 """What a start and a loss put right, step by step, on a real server: what is whole stays as it is."""
 
+import anyio
 import pytest
 import redis
 
 import rta_writers
 from rta_supervisor.channels.store import ConfigStore
 from rta_supervisor.channels.sync import ConfigSync
+from rta_supervisor.nodes.server_clock import now_ms
+from rta_supervisor.recovery.loss_detector import LossDetector
 from rta_supervisor.recovery.resurrection import Resurrection
 from rta_supervisor.session.state_machine import SessionEvent
 from rta_supervisor.settings import settings
@@ -33,6 +36,21 @@ async def test_what_is_whole_stays_as_it_is(client: redis.Redis, world: World, i
     assert await world.recovery.restore(is_start=is_start) == (0, 0)
     assert (client.xlen("stream:rig"), client.hgetall(NAMES.session_state("run-1"))) == before
     assert await world.unfinished() == ["run-1"]
+
+
+async def test_a_loss_is_found_by_whoever_asks_for_one(client: redis.Redis, world: World) -> None:
+    """Without a loss there is none, however many ask at once. One is restored before the answer, and known later."""
+    detector = LossDetector(world.link, keys.Keys(), "node")
+    began_ms = now_ms()
+    async with anyio.create_task_group() as tasks:
+        for _ in range(20):
+            tasks.start_soon(world.recovery.has_lost_since, detector, began_ms)
+    assert not await world.recovery.has_lost_since(detector, began_ms)
+    client.flushall()
+    assert await world.recovery.has_lost_since(detector, began_ms)
+    assert client.function_list(library="rtas_session_2"), "the server functions are back"
+    assert await world.recovery.has_lost_since(detector, began_ms)
+    assert not await world.recovery.has_lost_since(detector, now_ms() + 1)
 
 
 async def test_what_stands_beside_a_session_is_put_back(client: redis.Redis, world: World) -> None:

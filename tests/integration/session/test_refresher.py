@@ -1,18 +1,47 @@
 """Time ranges of open sessions: each is published, and nothing older after something newer."""
 
+import anyio
 import redis
 
 from rta_supervisor.session import server_functions as session_functions
 from rta_supervisor.session.model import SessionRecord, SessionRef
+from rta_supervisor.session.refresher import Refresher
 from rta_supervisor.session.state_machine import SessionEvent
+from rta_supervisor.session.store import SessionStore
+from rta_supervisor.settings import settings
 from rta_supervisor.transport.link import Link
 from rta_wire import keys
-from rta_wire.control.totals import Totals
+from rta_wire.control.totals import Mark, Totals
 from tests.support import samples
 from tests.support.session_values import session_record
 from tests.support.supervisor_parts import opened
 
 NAMES = keys.Keys()
+
+
+async def test_a_gap_of_one_principal_reads_the_marks_of_its_own_sessions(link: Link, client: redis.Redis) -> None:
+    """In the background, and those of others are left alone."""
+    sessions, sessions_service = await opened(link)
+    refresher = Refresher(sessions, sessions_service, settings.Settings(), lambda _: None)
+    marks = NAMES.marks("rig", 1)
+    client.hset(marks, "u", Mark(0, 1, Totals(1, 7, 1, 1, 5, 9)).text())
+    client.expire(marks, 60)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(refresher.run_gaps)
+        refresher.note_gap(["somebody"])
+        await anyio.wait_all_tasks_blocked()
+        assert await totals(sessions) == Totals()
+        refresher.note_gap(["default"])
+        with anyio.fail_after(10):
+            while (await totals(sessions)).samples != 7:  # noqa: ASYNC110 - nobody tells when it is folded
+                await anyio.sleep(0.001)
+        tasks.cancel_scope.cancel()
+
+
+async def totals(sessions: SessionStore) -> Totals:
+    record = await sessions.read("run-1")
+    assert record is not None
+    return record.totals
 
 
 def versioned(version: int, document: bytes = b"{}") -> SessionRecord:
