@@ -12,7 +12,7 @@ from rta_supervisor.control import server_functions
 from rta_supervisor.control.entry import ControlEntry
 from rta_supervisor.control.read_size import ReadSize
 from rta_supervisor.control.takeover import Takeover
-from rta_supervisor.diagnostics import counters, log
+from rta_supervisor.diagnostics import counters, log, principal_limits
 from rta_supervisor.nodes.server_clock import JUMP_MS, now_ms
 from rta_supervisor.settings import settings
 from rta_supervisor.transport import commands, paging
@@ -105,8 +105,9 @@ class ControlStreams:
         """Report messages that were evicted before anybody read them: Redis skips them without a word. Gives whose they
         were."""
         counts = await self._link.do_all([server_functions.count_evicted(self._keys, key) for key in self.principals])
-        for key, count in zip(self.principals, counts, strict=True):
+        for (key, principal), count in zip(self.principals.items(), counts, strict=True):
             if count:
+                principal_limits.note_evicted(principal, count)
                 counters.counts.evicted += count
                 self._log.error("messages_evicted", stream=key, count=count)
         return [principal for principal, count in zip(self.principals.values(), counts, strict=True) if count]

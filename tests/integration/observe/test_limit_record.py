@@ -1,5 +1,7 @@
 """Limits that principals reached: recorded by all supervisors, read by the doctor."""
 
+import pytest
+
 from rta_supervisor.diagnostics import counters, principal_limits
 from rta_supervisor.observe import limit_record
 from rta_supervisor.observe.doctor import findings
@@ -48,11 +50,18 @@ async def test_the_doctor_names_who_reached_a_limit_lately(link: Link) -> None:
     assert finding.remedy.endswith("--state open. Raise the limit if they are right.")
 
 
-async def test_a_principal_that_spoils_keys_has_no_limit_to_be_raised(link: Link) -> None:
-    """The doctor says where the keys are named."""
+@pytest.mark.parametrize(
+    ("what", "found", "remedy"),
+    [
+        (principal_limits.SPOILT_KEYS, "spoilt keys of its sessions", "session_spoilt in the log."),
+        (principal_limits.EVICTED, "lost messages that nobody had read", "or trims that itself: see its jobs."),
+    ],
+)
+async def test_what_is_no_limit_is_none_to_be_raised(link: Link, what: str, found: str, remedy: str) -> None:
+    """The doctor says what a principal did, and where to look."""
     counts = counters.Counts()
-    counts.limits_reached["rig-4", principal_limits.SPOILT_KEYS] += 1
+    counts.limits_reached["rig-4", what] += 1
     await limit_record.LimitRecorder(link, NAMES, counts).flush()
     finding = await DeploymentChecks(link, settings.Settings(), KeyScan(link, 0)).principals()
-    assert finding.found.startswith("rig-4 spoilt keys of its sessions 1 times")
-    assert finding.remedy.endswith("session_spoilt in the log.")
+    assert finding.found.startswith(f"rig-4 {found} 1 times")
+    assert finding.remedy.endswith(remedy)

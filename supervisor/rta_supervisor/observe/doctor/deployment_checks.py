@@ -33,6 +33,9 @@ LIMIT_REMEDIES: Final = {
     principal_limits.SPOILT_KEYS: (
         "It spoils keys of its own sessions, which end nevertheless: see its jobs, and session_spoilt in the log."
     ),
+    principal_limits.EVICTED: (
+        "It sent more than a control stream holds while nobody read it, or trims that itself: see its jobs."
+    ),
     "session_properties": "It invents new properties with its updates: see its jobs.",
     "payload_bytes": "It stores large Session JSON that no request names: see its jobs.",
     "configs": "It publishes another configuration for each session: see its jobs.",
@@ -43,6 +46,12 @@ LIMIT_REMEDIES: Final = {
     "control.dead_letters_max": "Its messages can't be applied, and its oldest dead letters are gone: see its jobs.",
 }
 """What to do about a principal that reached a limit, by the name of the limit."""
+
+WHAT_WAS_DONE: Final = {
+    principal_limits.SPOILT_KEYS: "spoilt keys of its sessions",
+    principal_limits.EVICTED: "lost messages that nobody had read",
+}
+"""What a principal did where no limit was reached that could be raised."""
 
 
 class DeploymentChecks:
@@ -119,7 +128,7 @@ class DeploymentChecks:
             for row in reached
         ]
         remedies = dict.fromkeys(LIMIT_REMEDIES.get(row.limit, "See its jobs.") for row in reached)
-        if any(row.limit != principal_limits.SPOILT_KEYS for row in reached):
+        if any(row.limit not in WHAT_WAS_DONE for row in reached):
             remedies["Raise the limit if they are right."] = None
         return warn("principals", name_some(rows), " ".join(remedies))
 
@@ -214,6 +223,4 @@ class DeploymentChecks:
 
 def _what_was_reached(limit: str) -> str:
     """What a principal did, by the name of the limit."""
-    if limit == principal_limits.SPOILT_KEYS:
-        return "spoilt keys of its sessions"
-    return f"reached {principal_limits.setting_of(limit)}"
+    return WHAT_WAS_DONE.get(limit) or f"reached {principal_limits.setting_of(limit)}"
