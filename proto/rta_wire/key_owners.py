@@ -104,6 +104,6 @@ OWNERS: Final = {
         functions=("rtas_publish_next_1", "rtas_publish_status_1"),
     ),
     "rta_supervisor.observe": OwnedNames(
-        keys=("history_slot", "limits_reached"), functions=("rtas_first_id_1", "rtas_count_1")
+        keys=("history_slot", "limits_reached"), functions=("rtas_first_id_1", "rtas_count_2")
     ),
 }

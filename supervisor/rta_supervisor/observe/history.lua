@@ -1,4 +1,4 @@
-#!lua name=rtas_slots_1
+#!lua name=rtas_slots_2
 
 -- The highest number that Redis counts to.
 local HIGHEST = '9223372036854775807'
@@ -13,4 +13,4 @@ local function count(keys, args)
   return redis.call('EXPIRE', keys[1], args[1])
 end
 
-redis.register_function('rtas_count_1', count)
+redis.register_function('rtas_count_2', count)

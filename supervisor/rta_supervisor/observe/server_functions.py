@@ -16,4 +16,4 @@ def add_counts(
 ) -> commands.Command:
     """Adds counts to those of a slot of the history, and sets how long the slot is kept."""
     arguments = (argument for pair in counts.items() for argument in pair)
-    return ("FCALL", "rtas_count_1", 1, names.history_slot(slot_s, number), ttl_s, *arguments)
+    return ("FCALL", "rtas_count_2", 1, names.history_slot(slot_s, number), ttl_s, *arguments)
