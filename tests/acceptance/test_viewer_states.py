@@ -1,0 +1,193 @@
+"""What the viewer says of sessions and connections is true: what is not there, not permitted, or does not answer."""
+
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+import rta_writers
+from tests.acceptance import browser as browsers
+from tests.acceptance import viewer_site
+from tests.acceptance.browser import Browser
+from tests.acceptance.viewer_site import (
+    START_NS,
+    ViewerSite,
+    closed_session,
+    lines,
+    show,
+    wait_for_samples,
+    write_wave,
+    written_session,
+    zoom,
+)
+from tests.support import gateways
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.skipif(
+    browsers.CHROMIUM is None or browsers.DRIVER is None,
+    reason="needs Chromium and its driver: apt-get install chromium chromium-driver",
+)
+
+TOKEN = "0123456789abcdef-viewer"  # noqa: S105 - of this test
+
+
+def test_a_redis_that_is_away_is_told(page: Browser, site: ViewerSite) -> None:
+    """A session and the list say that nothing answers while Redis stands still, and go on by themselves."""
+    session = site.client.session("away", stream="rig")
+    show(page, site, session="away")
+    page.wait_for_text("#link", "live")
+    os.kill(site.redis.pid, signal.SIGSTOP)
+    try:
+        banner = page.wait_for_text("#banner", "Redis does not answer", timeout_s=60)
+        assert re.search(r"What you see is \d+ s old", banner)
+        assert page.text("#link") == "no answer"
+        page.element(".home").click()
+        wait_until(lambda: page.text("#banner") or "no answer" in page.text("#link"), timeout_s=40, what="the banner")
+    finally:
+        os.kill(site.redis.pid, signal.SIGCONT)
+    wait_until(lambda: not page.text("#banner"), timeout_s=30, what="the end of the trouble")
+    session.close()
+
+
+def test_a_gateway_that_hangs_is_told(page: Browser, site: ViewerSite) -> None:
+    """A gateway that stands still does not close a WebSocket: the page says how old the picture is, and goes on after
+    it."""
+    with site.client.session("hanging", stream="rig") as session, viewer_site.LiveWave(session, START_NS) as live:
+        show(page, site, session="hanging", panes="1")
+        wait_until(lambda: [line for line in lines(page) if line["count"] > 50], what="moving lines")
+        os.kill(site.gateway.process.pid, signal.SIGSTOP)
+        try:
+            page.wait_for_text("#banner", "The gateway does not answer. Trying again. What you see is")
+            assert page.text("#link") == "no answer"
+        finally:
+            os.kill(site.gateway.process.pid, signal.SIGCONT)
+        wait_until(lambda: not page.text("#banner") and page.text("#link") == "live", what="the end of the trouble")
+    zoom(page, 0, live.count / 100)
+    wait_for_samples(page, live.count)
+
+
+def test_a_page_that_is_behind_says_so(page: Browser, site: ViewerSite) -> None:
+    """Where nothing of what REST knows arrives over the WebSocket, the page says by how much it is behind."""
+    with site.client.session("behind", stream="rig") as session, viewer_site.LiveWave(session, START_NS):
+        show(page, site, session="behind", panes="1")
+        wait_until(lambda: [line for line in lines(page) if line["count"] > 50], what="moving lines")
+        page.run(HOLD_BACK)
+        page.wait_for_text("#banner", "behind")
+        assert re.match(r"\d+ s behind", page.text("#link"))
+        page.run("globalThis.isHeldBack = false")
+        wait_until(lambda: not page.text("#banner") and page.text("#link") == "live", what="the end of it")
+
+
+def test_a_beginning_that_was_trimmed_is_told(page: Browser, site: ViewerSite) -> None:
+    """A session whose first entries are gone from its stream says so, and shows the rest; one of which nothing is left
+    says that, and a whole one nothing."""
+    session = site.client.session("trimmed", stream="trimmed")
+    with rta_writers.BurstWriter(session.options, unit="u") as writer:
+        write_wave(writer, (1,), 500)
+        write_wave(writer, (1,), 500, first=500)
+        write_wave(writer, (1,), 2000, first=1000)
+    closed_session(site, "whole")
+    session.close()
+    # Between bursts there may be time ranges, which are short.
+    entries: Any = site.redis_client.xrange("stream:trimmed")
+    bursts = [entry_id for entry_id, fields in entries if len(fields[b"data"]) > 1000]
+    site.redis_client.xtrim("stream:trimmed", minid=bursts[1], approximate=False)
+    show(page, site, session="trimmed", panes="1")
+    page.wait_for_text("#plot-note", "Nothing is kept of the beginning")
+    wait_for_samples(page, 2500)
+    show(page, site, session="whole", panes="1")
+    wait_for_samples(page, 3000)
+    assert page.text("#plot-note") == ""
+    with site.client.session("gone", stream="gone") as gone, rta_writers.BurstWriter(gone.options, unit="u") as writer:
+        write_wave(writer, (1,), 500)
+    site.redis_client.xtrim("stream:gone", maxlen=0, approximate=False)
+    show(page, site, session="gone", panes="1")
+    page.wait_for_text("#plot-note", "Nothing is kept of this session")
+
+
+def test_who_may_not_look_is_told(page: Browser, site: ViewerSite, tmp_path: Path) -> None:
+    """Without a token the page says what to do; with one it shows what the token may see, and nothing else."""
+    closed_session(site, "permitted")
+    with site.client.session("forbidden", stream="other"):
+        pass
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"rig {TOKEN} rig\n")
+    tokens.chmod(0o600)
+    with gateways.running(site.redis.url, {**site.environment, "RTA_GATEWAY__TOKEN_FILE": str(tokens)}) as gateway:
+        page.driver.get(f"{gateway.address}/")
+        assert "?token=" in page.text("body")
+        page.driver.get(f"{gateway.address}/?token={TOKEN}")
+        page.wait_for_text("#sessions", "permitted")
+        assert "forbidden" not in page.text("#sessions")
+        page.driver.get(f"{gateway.address}/#session=forbidden")
+        page.wait_for_text("#banner", "no such session, or it may not be seen")
+        tokens.write_text(f"rig {TOKEN[::-1]} rig\n")
+        page.wait_for_text("#banner", "This needs a token")
+
+
+def test_a_session_without_data_is_told(page: Browser, site: ViewerSite) -> None:
+    """It says so, also where the address asks for more than there can be; its controls do no harm, and the first
+    values stand in the table as soon as they are drawn."""
+    session = site.client.session("empty", stream="rig")
+    channels = ".".join(str(number) for number in range(1, 101))
+    show(page, site, session="empty", panes=channels, span="1e300")
+    page.wait_for_text("#plot-note", "There is no data yet")
+    page.wait_for_text("#link", "live")
+    assert len(page.elements("#values tbody tr")) == 24
+    page.run("document.getElementById('panes').focus()")
+    page.press(Keys.HOME, "+", Keys.PAGE_UP, Keys.END)
+    page.run(NOTE_FIRST_VALUE)
+    with rta_writers.BurstWriter(session.options, unit="u") as writer:
+        write_wave(writer, range(1, 25), 10)
+    first_value = wait_until(lambda: page.run("return globalThis.firstValue"), what="samples")
+    assert re.search(r"\d", str(first_value))
+    session.close()
+    site.client.session("never", stream="rig").close()
+    show(page, site, session="never", panes="1")
+    page.wait_for_text("#plot-note", "No data of this session is known")
+    assert not page.element("#replay").is_enabled()
+    page.run("document.getElementById('panes').focus()")
+    page.press(Keys.SPACE, Keys.HOME)
+    assert page.text("#plot-note") == "No data of this session is known."
+    assert page.console_errors() == []
+
+
+NOTE_FIRST_VALUE = """
+globalThis.firstValue = null;
+const { picture } = viewer;
+const paint = picture.paint.bind(picture);
+picture.paint = () => {
+  paint();
+  const hasSamples = viewer.painted.lines.flat().some((line) => line.count);
+  if (hasSamples) globalThis.firstValue ??= document.querySelector('#values .value').innerText;
+};
+"""
+"""A script that notes what stands in the table when samples are drawn for the first time."""
+
+
+def test_what_is_not_there_is_told(page: Browser, site: ViewerSite) -> None:
+    """An unknown session, and one whose configuration nobody published."""
+    show(page, site, session="nobody")
+    page.wait_for_text("#banner", "no such session")
+    bindings = [{"identifier": "unpublished", "channelOffset": 0}]
+    with written_session(site, "unbound", configBindings=bindings) as writer:
+        write_wave(writer, (7,), 10)
+    show(page, site, session="unbound")
+    page.wait_for_text("#banner", "by number")
+    page.wait_for_text("#tree", "channel 7")
+
+
+HOLD_BACK = """
+globalThis.isHeldBack = true;
+const { model } = viewer;
+const receive = model.receive.bind(model);
+model.receive = (message) => {
+  if (isHeldBack && message.kind === 'drawn') viewer.picture.asked = false;
+  if (!isHeldBack || !['range', 'drawn'].includes(message.kind)) receive(message);
+};
+"""
+"""A script that keeps from the page what its worker has, as if the worker could not keep up."""
