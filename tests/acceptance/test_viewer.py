@@ -1,7 +1,9 @@
 """The viewer in a real browser, on a real gateway: what it shows is what stands in Redis."""
 
+import re
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -193,9 +195,7 @@ def test_names_from_outside_are_only_texts(page: Browser, site: ViewerSite, tmp_
         with rta_writers.BurstWriter(session.options, unit="samples") as writer:
             writer.samples(np.repeat([1, 2], 10), np.tile(START_NS + np.arange(10) * NS_PER_S, 2), np.ones(20))
         with rta_writers.BurstWriter(session.options, unit="events") as writer:
-            event = {"event_definition_id": pa.array([1], pa.int32()), "time": [START_NS + NS_PER_S]}
-            texts = {"app_name": [HOSTILE], "status_text": [HOSTILE]}
-            writer.write(pa.table({**event, **texts, "raw_data": pa.array([[]], pa.list_(pa.float64()))}))
+            write_event(writer, START_NS + NS_PER_S, HOSTILE, HOSTILE)
     show(page, site)
     page.wait_for_text("#sessions", HOSTILE)
     show(page, site, session=HOSTILE)
@@ -233,3 +233,96 @@ def test_channels_are_shown_as_people_named_them(page: Browser, site: ViewerSite
     page.wait_for_text("#values tbody", "fuel\t1.5")
     for text in ("Öl °C\t90.5\t°C", "gear\tfirst", "mode\t7"):
         assert text in page.text("#values tbody")
+
+
+def test_samples_that_are_no_numbers_count_for_nothing(page: Browser, site: ViewerSite) -> None:
+    """They are gaps, and the mean is that of the others, live and as history."""
+    session = site.client.session("holes", stream="rig")
+    times = START_NS + np.arange(100, dtype=np.int64) * (NS_PER_S // RATE_HZ)
+    values = np.tile([np.nan, 10.0, np.inf, 20.0], 25)
+    show(page, site, session="holes", panes="1")
+    page.wait_for_text("#link", "live")
+    with rta_writers.BurstWriter(session.options, unit="u") as writer:
+        writer.samples(np.ones(100, int), times, values)
+    for _ in range(2):
+        wait_for_samples(page, 100)
+        zoom(page, 0, 1)
+        wait_until(lambda: lines(page)[0]["lows"][:4] == [None, 10, None, 20], what="gaps between the others")
+        page.wait_for_text("#values .mean", "15")
+        session.close()
+        page.driver.refresh()
+
+
+def test_times_and_numbers_of_a_session_are_exact(page: Browser, site: ViewerSite) -> None:
+    """Nanoseconds have more digits than a number of JavaScript: the JSON shows all of them, and the last sample is
+    within the picture."""
+    start_ns = START_NS + 45_678_123
+    with written_session(site, "exact", details={"Serial": 1234567890123456789}) as writer:
+        write_wave(writer, (1,), 100, start_ns=start_ns)
+    show(page, site, session="exact", panes="1", span="10")
+    [line] = wait_for_samples(page, 100)
+    assert line["lasts"][-1] == wave(1, 100)[-1]
+    page.element("#json-card summary").click()
+    assert f'"endTime": {start_ns + 99 * NS_PER_S // RATE_HZ}' in page.text("#session-json")
+    assert "1234567890123456789" in page.text("#facts")
+
+
+def test_all_channels_are_found_without_a_configuration(page: Browser, site: ViewerSite) -> None:
+    """Also those that have no samples at the end of a session, and those that begin while somebody looks."""
+    with written_session(site, "unlisted") as writer:
+        write_wave(writer, (5,), 10)
+        write_wave(writer, (6,), 10, first=6000)
+        show(page, site, session="unlisted")
+        page.wait_for_text("#tree", "channel 5")
+        assert page.text("#tree").split("\n") == ["channel 5", "channel 6"]
+        write_wave(writer, (7,), 10, first=7000)
+        page.wait_for_text("#tree", "channel 7")
+
+
+def test_events_come_live_where_no_channel_is_known(page: Browser, site: ViewerSite) -> None:
+    """Events alone are shown as they happen, and their history is asked for once."""
+    asked = event_requests(site)
+    with site.client.session("events alone", stream="rig") as session:
+        show(page, site, session="events alone")
+        page.wait_for_text("#link", "live")
+        with rta_writers.BurstWriter(session.options, unit="events") as writer:
+            for number in range(8):
+                write_event(writer, START_NS + number * NS_PER_S, f"event {number}")
+                page.wait_for_text("#events-count", f"({number + 1})")
+    assert event_requests(site) - asked < 4
+
+
+def event_requests(site: ViewerSite) -> int:
+    """How often events were asked for."""
+    count = re.search(r'rta_gateway_requests_total{endpoint="events",status="200"} (\d+)', site.gateway.metrics())
+    return int(count[1]) if count else 0
+
+
+def test_ticks_of_an_axis_can_be_told_apart(page: Browser, site: ViewerSite) -> None:
+    """Also those of large values that hardly differ, and of values that no axis can have at its ends."""
+    show(page, site)
+    ranges = ((1234560, 1234570), (0.5, 0.500003), (-2e6, 5e6), (0, 1.797e308), (-1.797e308, 1.797e308), (1e-9, 4e-9))
+    script = """const [ranges, done] = arguments;
+    import('/static/axes.js').then(({valueAxis}) => done(
+      ranges.map(([low, high]) => valueAxis(low, high, 6).ticks.map(({text}) => text))));"""
+    axes: Any = page.driver.execute_async_script(script, ranges)
+    for (low, high), ticks in zip(ranges, axes, strict=True):
+        assert len(ticks) == len(set(ticks)) > 2
+        numbers = [float(tick) for tick in ticks]
+        assert numbers == sorted(numbers)
+        assert numbers[0] <= low or low < -1e307
+        assert numbers[-1] >= high or high > 1e307
+    assert axes[0][:2] == ["1234560", "1234562"]
+
+
+def write_event(writer: rta_writers.BurstWriter, time_ns: int, text: str, application: str = "app") -> None:
+    """An event, in the stream when it returns."""
+    columns: dict[str, Any] = {
+        "event_definition_id": pa.array([1], pa.int32()),
+        "time": [time_ns],
+        "app_name": [application],
+        "status_text": [text],
+        "raw_data": pa.array([[]], pa.list_(pa.float64())),
+    }
+    writer.write(pa.table(columns))
+    writer.flush()

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 import rta_writers
+from rta_wire.channels import model
+from rta_wire.channels.model import Channel
 from tests.acceptance import browser as browsers
 from tests.acceptance import viewer_site
 from tests.acceptance.browser import Browser
 from tests.acceptance.viewer_site import (
+    NS_PER_S,
     START_NS,
     ViewerSite,
     closed_session,
@@ -68,6 +72,30 @@ def test_a_gateway_that_hangs_is_told(page: Browser, site: ViewerSite) -> None:
         wait_until(lambda: not page.text("#banner") and page.text("#link") == "live", what="the end of the trouble")
     zoom(page, 0, live.count / 100)
     wait_for_samples(page, live.count)
+
+
+def test_a_session_that_ends_while_the_gateway_is_away_is_whole(page: Browser, site: ViewerSite) -> None:
+    """Redis may have forgotten it by then: the page has its end and what it missed from REST. That of the session
+    beside it is told too."""
+    past_ns = time.time_ns() // NS_PER_S * NS_PER_S - 60 * NS_PER_S
+    beside = site.client.session("beside", stream="rig")
+    with written_session(site, "forgotten") as writer:
+        write_wave(writer, (1,), 1000, start_ns=past_ns)
+        show(page, site, session="forgotten", panes="1", other="beside")
+        wait_until(lambda: [line for line in lines(page) if line["count"] == 1000], what="what was there")
+        page.wait_for_text("#other-note", "beside (open)")
+        site.kill_gateway()
+        page.wait_for_text("#banner", "The connection is lost")
+        page.wait_for_text("#other-note", "connection lost")
+        write_wave(writer, (1,), 1000, first=1000, start_ns=past_ns)
+    site.redis_client.delete("sessions:forgotten")
+    site.restart_gateway()
+    page.wait_for_text("#link", "ended")
+    page.wait_for_text("#subtitle", "closed")
+    page.wait_for_text("#other-note", "beside (open), dashed")
+    page.run("viewer.actions.whole()")
+    wait_for_samples(page, 2000)
+    beside.close()
 
 
 def test_a_page_that_is_behind_says_so(page: Browser, site: ViewerSite) -> None:
@@ -125,7 +153,13 @@ def test_who_may_not_look_is_told(page: Browser, site: ViewerSite, tmp_path: Pat
         assert "forbidden" not in page.text("#sessions")
         page.driver.get(f"{gateway.address}/#session=forbidden")
         page.wait_for_text("#banner", "no such session, or it may not be seen")
+        open_session = site.client.session("watched", stream="rig")
+        page.driver.get(f"{gateway.address}/#session=watched")
+        page.wait_for_text("#link", "live")
         tokens.write_text(f"rig {TOKEN[::-1]} rig\n")
+        page.wait_for_text("#banner", "This needs a token: open the address with ?token=… once. What you see is")
+        open_session.close()
+        page.element(".home").click()
         page.wait_for_text("#banner", "This needs a token")
 
 
@@ -173,12 +207,38 @@ def test_what_is_not_there_is_told(page: Browser, site: ViewerSite) -> None:
     """An unknown session, and one whose configuration nobody published."""
     show(page, site, session="nobody")
     page.wait_for_text("#banner", "no such session")
+    assert page.text("#link") == "not shown"
+    assert not page.element("#replay").is_displayed(), "nothing to control"
     bindings = [{"identifier": "unpublished", "channelOffset": 0}]
     with written_session(site, "unbound", configBindings=bindings) as writer:
         write_wave(writer, (7,), 10)
     show(page, site, session="unbound")
     page.wait_for_text("#banner", "by number")
     page.wait_for_text("#tree", "channel 7")
+
+
+def test_a_configuration_that_does_not_come_is_asked_for_again(page: Browser, site: ViewerSite) -> None:
+    """Until it is there the page says what is wrong, and then it has the names."""
+    channels = rta_writers.Channels(model.build([Channel(id=1, name="speed", unit="km/h")]))
+    with written_session(site, "named later", channels=channels) as writer:
+        write_wave(writer, (1,), 10)
+    page.driver.execute_cdp_cmd("Network.enable", {})
+    page.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/configs/*"]})
+    show(page, site, session="named later")
+    page.wait_for_text("#banner", "The gateway does not answer. Trying again.")
+    page.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    page.wait_for_text("#tree", "speed")
+    assert page.text("#banner") == ""
+
+
+def test_an_address_of_a_time_that_cannot_be_does_no_harm(page: Browser, site: ViewerSite) -> None:
+    """The page goes on: whoever sends a link can't stop a browser with it."""
+    closed_session(site, "linked", 10)
+    for start in (-9_999_999_999_999_999_999, -(2**63), 2**63 - 2000):
+        show(page, site, session="linked", panes="1", **{"from": str(start), "to": str(start + 1999)})
+        page.wait_for_text("#subtitle", "linked")
+        page.run("viewer.actions.whole()")
+        wait_for_samples(page, 10)
 
 
 HOLD_BACK = """

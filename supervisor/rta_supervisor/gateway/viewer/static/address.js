@@ -44,5 +44,5 @@ function positive(text) {
 
 // Nanoseconds since 1970, as text: they have more digits than a number holds.
 function nanoseconds(text) {
-  return text && /^-?\d{1,19}$/.test(text) ? text : null;
+  return text && /^-?\d{1,19}$/.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text) ? text : null;
 }

@@ -1,5 +1,7 @@
 // REST of the gateway: where things are, and its refusals as sentences.
 
+import * as exactJson from './exact_json.js';
+
 export class ApiProblem extends Error {
   constructor(status, text) {
     super(text);
@@ -44,6 +46,10 @@ export async function getJson(url, options) {
   return (await ask(url, options)).json();
 }
 
+async function getExactJson(url, options) {
+  return exactJson.parse(await (await ask(url, options)).text());
+}
+
 // What is saved may be long: it takes the time that it takes.
 export async function getBlob(url, accept) {
   return (await ask(url, { headers: { Accept: accept }, signal: null })).blob();
@@ -58,16 +64,14 @@ export async function findSessions(query, pageIndex, pageSize) {
 }
 
 // `answerMs`: how long to wait for it.
-export const getSession = (identity, answerMs = ANSWER_MS) => getJson(sessionUrl(identity), { signal: AbortSignal.timeout(answerMs) });
+export const getSession = (identity, answerMs = ANSWER_MS) => getExactJson(sessionUrl(identity), { signal: AbortSignal.timeout(answerMs) });
 
-// Whether there are samples or events of a session from one time to another, in ns.
+// Whether there are samples or events of a session from one time to another, in ns, as BigInt.
 export async function hasData(identity, start, end) {
-  const range = new URLSearchParams({ start: ns(start), end: ns(end) });
+  const range = new URLSearchParams({ start, end });
   const paths = [`data?${range}&resolution=1&format=csv`, `data/events?${range}&format=csv`];
   const texts = await Promise.all(paths.map(async (path) => (await ask(new URL(`${sessionUrl(identity)}/${path}`))).text()));
   return texts.some((text) => text.trim().includes('\n'));
 }
-
-const ns = (number) => String(BigInt(Math.round(number)));
 
 export const getConfig = (identifier) => getJson(new URL(`configs/${encodeURIComponent(identifier)}`, root));

@@ -111,6 +111,7 @@ function formatter(format) {
 }
 
 function lookUp({ raw: keys, calibrated, interpolated }, raw) {
+  if (Number.isNaN(raw)) return NaN;
   let index = 0;
   while (index < keys.length - 1 && keys[index + 1] <= raw) index++;
   const isLast = index >= keys.length - 1;

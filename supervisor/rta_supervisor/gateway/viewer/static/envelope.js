@@ -6,28 +6,37 @@ const GAP_INTERVALS = 8;
 const GAP_STEPS = 2.5;
 const DENSE = 3;
 
+// What is known of each point. `numbers`: how many of its samples are finite, which are those that its sum is of.
+const COLUMNS = ['times', 'lows', 'highs', 'lasts', 'counts', 'sums', 'numbers'];
+
 export function emptyEnvelope() {
-  return { times: [], lows: [], highs: [], lasts: [], counts: [], sums: [], sum: 0, count: 0, step: 0 };
+  return { times: [], lows: [], highs: [], lasts: [], counts: [], sums: [], numbers: [], count: 0, step: 0 };
 }
 
-export function addPoint(envelope, time, low, high, last, count, sum) {
+export function addPoint(envelope, time, low, high, last, count, sum, numbers = count) {
   envelope.times.push(time);
   envelope.lows.push(low);
   envelope.highs.push(high);
   envelope.lasts.push(last);
   envelope.counts.push(count);
   envelope.sums.push(sum);
+  envelope.numbers.push(numbers);
   envelope.count += count;
-  envelope.sum += sum;
+}
+
+// A point that is one sample. One that is not finite is a gap, as in the envelopes of REST.
+export function addSample(envelope, time, value) {
+  if (Number.isFinite(value)) addPoint(envelope, time, value, value, value, 1, value);
+  else addPoint(envelope, time, NaN, NaN, value, 1, 0, 0);
 }
 
 // An envelope as the page gets it: columns in one piece of memory, which moves to the page without a copy.
-export function packed({ times, lows, highs, lasts, counts, count, sum }) {
-  const columns = [times, lows, highs, lasts, counts];
-  const memory = new Float64Array(columns.length * times.length);
-  columns.forEach((column, index) => memory.set(column, index * times.length));
-  const [timesPart, lowsPart, highsPart, lastsPart, countsPart] = columns.map((_, index) => memory.subarray(index * times.length, (index + 1) * times.length));
-  return { times: timesPart, lows: lowsPart, highs: highsPart, lasts: lastsPart, counts: countsPart, count, sum };
+export function packed(envelope) {
+  const { length } = envelope.times;
+  const memory = new Float64Array(COLUMNS.length * length);
+  const part = (index) => memory.subarray(index * length, (index + 1) * length);
+  COLUMNS.forEach((name, index) => part(index).set(envelope[name]));
+  return { count: envelope.count, ...Object.fromEntries(COLUMNS.map((name, index) => [name, part(index)])) };
 }
 
 // The envelope of samples of a track from one time to another, both inclusive, in about as many steps as given.
@@ -37,10 +46,7 @@ export function reduce(track, start, end, steps) {
   const from = track.indexOf(start);
   const to = track.indexOf(end + 1);
   if (to - from <= steps * SAMPLES_PER_STEP) {
-    for (let index = from; index < to; index++) {
-      const value = track.values[index];
-      addPoint(envelope, track.times[index], value, value, value, 1, Number.isNaN(value) ? 0 : value);
-    }
+    for (let index = from; index < to; index++) addSample(envelope, track.times[index], track.values[index]);
     return envelope;
   }
   const step = (end - start) / steps;
@@ -49,9 +55,8 @@ export function reduce(track, start, end, steps) {
   for (let index = from; index < to;) {
     const edge = (Math.floor(track.times[index] / step) + 1) * step;
     const next = Math.max(index + 1, Math.min(to, indexBefore(track, index, to, edge)));
-    const { low, high, sum } = track.summary(index, next);
-    const isNumber = low <= high;
-    addPoint(envelope, track.times[index], isNumber ? low : NaN, isNumber ? high : NaN, track.values[next - 1], next - index, sum);
+    const { low, high, sum, numbers } = track.summary(index, next);
+    addPoint(envelope, track.times[index], numbers ? low : NaN, numbers ? high : NaN, track.values[next - 1], next - index, sum, numbers);
     index = next;
   }
   return envelope;
@@ -75,8 +80,8 @@ function indexBefore(track, from, to, edge) {
 export function join(first, second) {
   if (!first.times.length) return second;
   if (!second.times.length) return first;
-  const joined = { ...first, step: Math.max(first.step, second.step), sum: first.sum + second.sum, count: first.count + second.count };
-  for (const name of ['times', 'lows', 'highs', 'lasts', 'counts', 'sums']) joined[name] = first[name].concat(second[name]);
+  const joined = { step: Math.max(first.step, second.step), count: first.count + second.count };
+  for (const name of COLUMNS) joined[name] = first[name].concat(second[name]);
   return joined;
 }
 

@@ -52,13 +52,14 @@ export class SessionFeed {
   }
 
   describe(channels) {
+    this.isSurveying = false;
     for (const channel of channels) this.channels.set(channel.id, channel);
   }
 
-  // Looks for channels, for a session that no configuration describes, until there are some.
+  // Looks for channels, for a session that no configuration describes.
   survey() {
     this.isSurveying = true;
-    this.history.survey();
+    this.history.wantChannels();
   }
 
   watch(channels) {
@@ -99,7 +100,7 @@ export class SessionFeed {
     if (this.isSubscribing) this.eventsFrom = this.known;
     this.isSubscribing = false;
     for (const channel of [...this.pending]) this.liveSince(channel, this.known);
-    if (this.isSurveying) this.history.survey();
+    if (this.isSurveying) this.history.wantChannels();
     this.tell({ kind: 'range', start: String(start), end: String(end) });
   }
 
@@ -124,6 +125,16 @@ export class SessionFeed {
   liveSince(channel, time) {
     this.liveFrom.set(channel, time);
     this.pending.delete(channel);
+  }
+
+  // The session has ended while there was no connection: nothing comes live any more, and all of it is history.
+  finish(end) {
+    this.live?.stop();
+    this.live = null;
+    this.liveFrom.clear();
+    this.eventsFrom = Infinity;
+    if (end !== null) this.grow(Number(BigInt(end) - this.base.nanoseconds));
+    this.onConnection('over');
   }
 
   grow(end) {

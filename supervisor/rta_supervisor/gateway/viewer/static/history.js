@@ -1,6 +1,6 @@
 // History over REST: envelopes of channels in tiles, and events. Asks for what a picture needs and no tile has yet.
 
-import { addPoint, emptyEnvelope } from './envelope.js';
+import { addPoint, addSample, emptyEnvelope } from './envelope.js';
 import { TILE_STEPS, tileSpan } from './tiles.js';
 
 const REQUESTS_MAX = 2;
@@ -8,6 +8,7 @@ const CHANNELS_PER_REQUEST = 32;
 const TILES_PER_REQUEST = 4;
 const RETRY_MS = 2000;
 const SURVEY_S = 10;
+const SURVEY_EVERY_MS = 3000;
 
 export class History {
   // `feed` has tiles, channels, base, known and liveFrom; `tell` reaches the page.
@@ -18,6 +19,8 @@ export class History {
     this.running = new Map();
     this.retryAt = 0;
     this.eventsUntil = -Infinity;
+    this.surveys = 0;
+    this.surveyAt = 0;
     this.isStopped = false;
   }
 
@@ -31,6 +34,7 @@ export class History {
     const { feed } = this;
     if (feed.known === -Infinity) return false;
     this.wantEvents();
+    if (feed.isSurveying) this.wantChannels();
     const missing = new Map();
     for (const channel of channels) {
       const liveFrom = feed.boundary(channel, level);
@@ -77,12 +81,15 @@ export class History {
     });
   }
 
-  // Which channels there are, for a session without a configuration: those of its last seconds.
-  survey() {
+  // Which channels there are, for a session without a configuration: those of its last seconds, then those of all of it,
+  // and of a live one those that begin later.
+  wantChannels() {
     const { feed } = this;
-    if (feed.known === -Infinity || this.running.has('survey') || Date.now() < this.retryAt) return;
-    this.run('survey', 'data/timestamped/-', { start: feed.known - SURVEY_S * 1e9, end: feed.known, resolution: 1 }, 'text/csv', (text) => {
-      feed.isSurveying = false;
+    if (feed.known === -Infinity || this.running.has('survey') || Date.now() < Math.max(this.retryAt, this.surveyAt)) return;
+    const range = this.surveys === 1 ? {} : { start: feed.known - SURVEY_S * 1e9, end: feed.known };
+    this.run('survey', 'data/timestamped/-', { ...range, resolution: 1 }, 'text/csv', (text) => {
+      this.surveys += 1;
+      if (this.surveys > 1) this.surveyAt = feed.live ? Date.now() + SURVEY_EVERY_MS : Infinity;
       this.tell({ kind: 'seen', channels: [...new Set(csvLines(text).map((line) => Number.parseInt(line, 10)))] });
     });
   }
@@ -157,6 +164,8 @@ export function parseEnvelopes(text, baseNs, first, last, span) {
   return envelopes;
 }
 
+const NOT_FINITE = { '': NaN, inf: Infinity, '-inf': -Infinity };
+
 // Samples by channel and tile out of CSV: channel, perhaps a name, time, value. The value of a sample may be empty.
 export function parseSamples(text, baseNs, first, last, span) {
   const envelopes = new Map();
@@ -166,8 +175,7 @@ export function parseSamples(text, baseNs, first, last, span) {
     const offset = Number(BigInt(time) - baseNs);
     const key = `${Number(fields[0])}/${Math.min(last, Math.max(first, Math.floor(offset / span)))}`;
     if (!envelopes.has(key)) envelopes.set(key, emptyEnvelope());
-    const value = valueText === '' ? NaN : Number(valueText);
-    addPoint(envelopes.get(key), offset, value, value, value, 1, Number.isNaN(value) ? 0 : value);
+    addSample(envelopes.get(key), offset, NOT_FINITE[valueText] ?? Number(valueText));
   }
   return envelopes;
 }

@@ -50,7 +50,7 @@ export class LiveConnection {
         hasSession = true;
         this.retryMs = RETRY_MIN_MS;
         this.listener.onConnection('live');
-        if (this.channels.size) this.send([...this.channels]);
+        this.send([...this.channels]);
       }
       this.take(new Uint8Array(data));
     });

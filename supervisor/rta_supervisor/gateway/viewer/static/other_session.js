@@ -5,6 +5,7 @@ import { byId, createElement, setText } from './dom.js';
 import { textCondition } from './session_list.js';
 
 const SUGGESTED = 50;
+const LOST_STATES = new Set(['lost', 'absent']);
 
 export class OtherSession {
   // `view` has model, other, picture, compare(identity), changed().
@@ -30,7 +31,8 @@ export class OtherSession {
   onChange() {
     const session = this.view.other?.document;
     if (!session) return;
-    setText(byId('other-note'), `${session.identifier || session.identity} (${session.state}), dashed`);
+    const state = LOST_STATES.has(this.view.other.connection.state) ? `${session.state}, connection lost` : session.state;
+    setText(byId('other-note'), `${session.identifier || session.identity} (${state}), dashed`);
     this.view.picture.wake();
   }
 

@@ -14,6 +14,7 @@ const DENSE_PER_PX = 0.5;
 // The width of the buttons at the upper right.
 const CORNER = 100;
 const EVENT_COLOUR = '--odd';
+const LABEL_HEIGHT = 13;
 
 export class Pane {
   constructor(index, onRemove) {
@@ -55,7 +56,7 @@ export class Pane {
   }
 
   // Draws lines of channels: [{channel, envelope, gap, colour, isOther}] for a range of time.
-  draw({ start, end, gutter, lines, events, cursor, selection, base, isLast, styles }) {
+  draw({ start, end, gutter, lines, events, cursor, selection, base, isFirst, isLast, styles }) {
     if (!this.size) this.resize({ width: this.canvas.clientWidth, height: this.canvas.clientHeight });
     if (!this.size) return;
     const ratio = devicePixelRatio || 1;
@@ -78,10 +79,16 @@ export class Pane {
     pen.rect(area.left, 0, area.right - area.left, height);
     pen.clip();
     for (const line of lines) drawLine(pen, line, toX, scales.get(line.unit).toY, area, styles);
-    drawEvents(pen, events, toX, area, this.remove.hidden ? area.right : area.right - CORNER, styles);
+    drawEvents(pen, events, toX, area, this.labelsEnd(area, isFirst), styles);
     if (selection) drawSelection(pen, selection, area, styles);
     if (cursor != null) drawCursor(pen, toX(cursor), area, styles);
     pen.restore();
+  }
+
+  // Up to where there is space for texts of events: in the first pane alone, left of its buttons.
+  labelsEnd(area, isFirst) {
+    if (!isFirst) return area.left;
+    return this.remove.hidden ? area.right : area.right - CORNER;
   }
 
   drawTime(pen, area, toX, start, end, base, isLast, styles) {
@@ -190,8 +197,12 @@ function drawEvents(pen, events, toX, area, labelsEnd, styles) {
   pen.textAlign = 'left';
   pen.textBaseline = 'top';
   let freeFrom = area.left;
+  let before = null;
   for (const { time, text } of events) {
     const x = Math.round(toX(time)) + 0.5;
+    // Where many are at one place, one mark stands for them.
+    if (x === before) continue;
+    before = x;
     pen.setLineDash([2, 3]);
     stroke(pen, x, area.top, x, area.bottom);
     pen.setLineDash([]);
@@ -200,11 +211,16 @@ function drawEvents(pen, events, toX, area, labelsEnd, styles) {
     pen.lineTo(x + 4, 0);
     pen.lineTo(x, 7);
     pen.fill();
+    if (x + 5 <= freeFrom) continue;
     const label = text.length > 40 ? `${text.slice(0, 39)}…` : text;
     const width = pen.measureText(label).width;
     // To the right of its mark, at the edge to the left of it, and not at all over another one or an axis.
     const left = x + 5 + width <= labelsEnd ? x + 5 : x - 5 - width;
     if (left > freeFrom && left + width <= labelsEnd) {
+      // Lines behind a text make it hard to read.
+      pen.fillStyle = styles.ground;
+      pen.fillRect(left - 2, area.top - 1, width + 4, LABEL_HEIGHT);
+      pen.fillStyle = styles.event;
       pen.fillText(label, left, area.top);
       freeFrom = left + width + 8;
     }

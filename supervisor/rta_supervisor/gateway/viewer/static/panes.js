@@ -127,7 +127,7 @@ export class Panes {
   draw(paneLines, frame) {
     this.panes.forEach((pane, index) => {
       const isLast = index === this.panes.length - 1;
-      pane.draw({ ...frame, lines: paneLines[index], events: index === 0 ? frame.events : [], isLast, styles: this.styles });
+      pane.draw({ ...frame, lines: paneLines[index], isFirst: index === 0, isLast, styles: this.styles });
     });
   }
 }

@@ -15,21 +15,26 @@ export class Saving {
   // `view` has models, panes, painted, picture, nameOf(id), otherOffset().
   constructor(view) {
     this.view = view;
-    // Why it could not be saved.
-    this.refusal = null;
+    this.isSaving = false;
+    // That something is being saved, or why it could not be.
+    this.note = '';
     byId('export').addEventListener('click', () => this.save(byId('export-form').value));
   }
 
   async save(form) {
     const { panes, painted, picture, model } = this.view;
-    if (!picture.shown) return;
-    this.refusal = null;
+    if (!picture.shown || this.isSaving) return;
+    this.isSaving = true;
+    this.note = 'Saving. A long session takes its time.';
+    picture.repaint();
     try {
       if (form === 'png') await savePicture(model.identity, this.caption(), painted.lines.flat(), panes.panes.map((pane) => pane.canvas), panes.styles);
       else await this.saveSamples(form);
+      this.note = '';
     } catch (problem) {
-      this.refusal = `It could not be saved: ${problem.message}`;
+      this.note = `It could not be saved: ${problem.message}`;
     }
+    this.isSaving = false;
     picture.repaint();
   }
 

@@ -2,9 +2,12 @@
 
 import * as api from './api.js';
 import { Configuration } from './configuration.js';
+import * as exactJson from './exact_json.js';
 import { Lag } from './lag.js';
 
 const LIVE_STATES = new Set(['open', 'waiting']);
+const AWAY_STATES = new Set(['lost', 'absent']);
+const REFUSALS = new Set([401, 403, 404]);
 const RETRY_MS = 2000;
 const LOOK_MS = 2000;
 const LOOK_ANSWER_MS = 4000;
@@ -36,6 +39,8 @@ export class SessionModel {
     // When the gateway last gave the present state of the session; and, where it can't any more, why and since when.
     this.currentAt = Date.now();
     this.silence = null;
+    // Why the gateway says no more about the session, where it refused that.
+    this.refusal = null;
     this.isStopped = false;
     this.seenChannels = new Set();
     this.names = null;
@@ -80,10 +85,12 @@ export class SessionModel {
     try {
       const document = await api.getSession(this.identity);
       if (this.isStopped) return;
+      this.connection = { state: 'waiting', at: Date.now() };
       this.listener.onProblem(null);
       this.begin(document);
     } catch (problem) {
       if (this.isStopped) return;
+      this.connection = { state: problem.status ? 'refused' : 'lost', at: Date.now() };
       this.listener.onProblem(problem.message);
       this.timer = setTimeout(() => this.load(), RETRY_MS);
     }
@@ -109,11 +116,11 @@ export class SessionModel {
 
   // Looks for anything in the first part of the session's time: what was trimmed is not there.
   async checkBeginning() {
-    const { startTime, endTime } = this.document.timeRange;
-    const end = startTime + Math.max(BEGINNING_MIN_NS, (endTime - startTime) * BEGINNING_SHARE);
+    const [start, end] = [BigInt(this.document.timeRange.startTime), BigInt(this.document.timeRange.endTime)];
+    const part = BigInt(Math.round(Math.max(BEGINNING_MIN_NS, Number(end - start) * BEGINNING_SHARE)));
     try {
-      this.isTrimmed = !(await api.hasData(this.identity, startTime, end));
-      this.isGone = this.isTrimmed && !this.isLive && !(await api.hasData(this.identity, startTime, endTime));
+      this.isTrimmed = !(await api.hasData(this.identity, start, start + part));
+      this.isGone = this.isTrimmed && !this.isLive && !(await api.hasData(this.identity, start, end));
     } catch { /* nothing is known about it, and nothing is said */ }
     if (!this.isStopped) this.listener.onLoaded();
   }
@@ -122,24 +129,42 @@ export class SessionModel {
   // is gone does not close a WebSocket.
   async look() {
     try {
-      const { timeRange } = await api.getSession(this.identity, LOOK_ANSWER_MS);
-      if (timeRange) this.lag.hear(this.offset(timeRange.endTime), performance.now());
-      this.noteCurrent();
-      if (this.lag.at(performance.now()) > REVIVE_MS) this.post({ kind: 'revive' });
+      this.compare(await api.getSession(this.identity, LOOK_ANSWER_MS));
     } catch (problem) {
       this.noteSilence(problem);
     }
     if (!this.isStopped && this.isLive) this.timer = setTimeout(() => this.look(), LOOK_MS);
   }
 
+  // What REST says against what came live. A session may end while there is no connection, and Redis may have forgotten it
+  // by the time there could be one.
+  compare(document) {
+    if (this.isStopped) return;
+    const { state, timeRange } = document;
+    if (timeRange) this.lag.hear(this.offset(timeRange.endTime), performance.now());
+    this.noteCurrent();
+    if (!LIVE_STATES.has(state) && AWAY_STATES.has(this.connection.state)) this.finish(document);
+    else if (this.lag.at(performance.now()) > REVIVE_MS) this.post({ kind: 'revive' });
+  }
+
+  // The session is over: all of it is history.
+  finish(document) {
+    const { timeRange } = document;
+    this.take(document);
+    if (timeRange) this.receiveRange(timeRange.startTime, timeRange.endTime);
+    this.post({ kind: 'finish', end: timeRange ? String(timeRange.endTime) : null });
+  }
+
   noteCurrent() {
     this.currentAt = Date.now();
     this.silence = null;
+    this.refusal = null;
   }
 
-  // The gateway does not answer, or Redis behind it; unless data still comes.
+  // The gateway does not answer, or Redis behind it, unless data still comes; or it refuses to say more.
   noteSilence({ status, message }) {
     const isOutage = !status || status >= 500;
+    if (REFUSALS.has(status)) this.refusal = message;
     if (isOutage && Date.now() - this.currentAt >= LOOK_MS) this.silence ??= { since: this.currentAt, text: message };
   }
 
@@ -155,7 +180,7 @@ export class SessionModel {
 
   take(document) {
     this.document = document;
-    const bindings = JSON.stringify(document.configBindings ?? []);
+    const bindings = exactJson.stringify(document.configBindings ?? []);
     if (bindings !== this.bindings) {
       this.bindings = bindings;
       this.loadConfiguration(document.configBindings ?? []);
@@ -163,16 +188,26 @@ export class SessionModel {
     this.listener.onChange();
   }
 
+  // Without an answer it is asked for again: what a configuration says decides how samples are read.
   async loadConfiguration(bindings) {
+    const wanted = this.bindings;
     const configuration = new Configuration();
+    let problem = null;
     for (const { identifier, channelOffset } of bindings) {
       try {
         configuration.add(await api.getConfig(identifier), channelOffset ?? 0);
-      } catch (problem) {
-        configuration.problem = problem.status === 404 ? `The configuration ${identifier} is not known here: channels are shown by number.` : problem.message;
+      } catch (error) {
+        if (error.status === 404) configuration.problem = `The configuration ${identifier} is not known here: channels are shown by number.`;
+        else problem = error;
       }
     }
-    if (this.isStopped) return;
+    if (this.isStopped || wanted !== this.bindings) return;
+    if (problem) {
+      this.configuration.problem = problem.message;
+      setTimeout(() => wanted === this.bindings && !this.isStopped && this.loadConfiguration(bindings), RETRY_MS);
+      this.listener.onChange();
+      return;
+    }
     this.configuration = configuration;
     this.names = null;
     const channels = [...configuration.channels.values()].map(({ id, type, kind, interval }) => ({ id, type, kind, interval }));
@@ -214,7 +249,7 @@ export class SessionModel {
 
   receiveJson(json) {
     try {
-      this.take(JSON.parse(json));
+      this.take(exactJson.parse(json));
     } catch {
       this.listener.onProblem('The Session JSON can’t be read.');
     }

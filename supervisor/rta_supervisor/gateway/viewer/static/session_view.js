@@ -68,7 +68,7 @@ export class SessionView {
   open(view) {
     this.close();
     this.wanted = view;
-    this.saving.refusal = null;
+    this.saving.note = '';
     this.range = new ViewRange(view.spanS ?? 60);
     this.hasChannels = view.panes.length > 0;
     this.panes.set(view.panes);
@@ -222,7 +222,7 @@ export class SessionView {
 
   // What is to be said below the plots.
   get note() {
-    if (this.saving.refusal) return this.saving.refusal;
+    if (this.saving.note) return this.saving.note;
     if (!this.range.hasData) return this.model.isLive ? 'There is no data yet.' : 'No data of this session is known.';
     if (!this.panes.chosen.length) return 'Choose a channel to see it.';
     if (this.model.isGone) return 'Nothing is kept of this session: it was trimmed, and is in no archive.';

@@ -110,7 +110,7 @@ function cut(envelope, start, end, reach) {
     const time = envelope.times[index];
     if (time < start && time + reach <= start) continue;
     if (time > end) break;
-    addPoint(part, time, envelope.lows[index], envelope.highs[index], envelope.lasts[index], envelope.counts[index], envelope.sums[index]);
+    addPoint(part, time, envelope.lows[index], envelope.highs[index], envelope.lasts[index], envelope.counts[index], envelope.sums[index], envelope.numbers[index]);
   }
   return part;
 }

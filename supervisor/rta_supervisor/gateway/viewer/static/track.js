@@ -12,6 +12,7 @@ export class Track {
     this.lows = [];
     this.highs = [];
     this.sums = [];
+    this.numbers = [];
     this.summarised = 0;
   }
 
@@ -84,6 +85,7 @@ export class Track {
     this.lows.splice(0, first / BLOCK);
     this.highs.splice(0, first / BLOCK);
     this.sums.splice(0, first / BLOCK);
+    this.numbers.splice(0, first / BLOCK);
     this.start -= first;
     this.end -= first;
     this.summarised = Math.max(0, this.summarised - first);
@@ -116,10 +118,11 @@ export class Track {
   summarise() {
     for (; this.summarised + BLOCK <= this.end; this.summarised += BLOCK) {
       const block = this.summarised / BLOCK;
-      const { low, high, sum } = this.scan(this.summarised, this.summarised + BLOCK);
+      const { low, high, sum, numbers } = this.scan(this.summarised, this.summarised + BLOCK);
       this.lows[block] = low;
       this.highs[block] = high;
       this.sums[block] = sum;
+      this.numbers[block] = numbers;
     }
   }
 
@@ -127,16 +130,20 @@ export class Track {
     let low = Infinity;
     let high = -Infinity;
     let sum = 0;
+    let numbers = 0;
     for (let index = from; index < to; index++) {
       const value = this.values[index];
+      if (!Number.isFinite(value)) continue;
       if (value < low) low = value;
       if (value > high) high = value;
-      if (!Number.isNaN(value)) sum += value;
+      sum += value;
+      numbers += 1;
     }
-    return { low, high, sum };
+    return { low, high, sum, numbers };
   }
 
-  // Lowest, highest and sum of the samples from an index to before another one, by blocks where they are whole.
+  // Lowest, highest, sum and number of the finite samples from an index to before another one, by blocks where they are
+  // whole.
   summary(from, to) {
     this.summarise();
     const firstBlock = Math.ceil(from / BLOCK);
@@ -147,9 +154,13 @@ export class Track {
       if (this.lows[block] < total.low) total.low = this.lows[block];
       if (this.highs[block] > total.high) total.high = this.highs[block];
       total.sum += this.sums[block];
+      total.numbers += this.numbers[block];
     }
     const rest = this.scan(lastBlock * BLOCK, to);
-    return { low: Math.min(total.low, rest.low), high: Math.max(total.high, rest.high), sum: total.sum + rest.sum };
+    return {
+      low: Math.min(total.low, rest.low), high: Math.max(total.high, rest.high),
+      sum: total.sum + rest.sum, numbers: total.numbers + rest.numbers,
+    };
   }
 }
 

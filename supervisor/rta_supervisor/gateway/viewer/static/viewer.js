@@ -2,12 +2,15 @@
 
 import * as address from './address.js';
 import { byId, createElement, setData, setText } from './dom.js';
+import * as exactJson from './exact_json.js';
 import * as format from './format.js';
 import { SessionList } from './session_list.js';
 import { SessionView } from './session_view.js';
 import { setUpTheme } from './theme.js';
 
-const CONNECTION_TEXTS = { waiting: 'connecting', live: 'live', lost: 'connection lost', absent: 'no session yet', over: 'ended' };
+const CONNECTION_TEXTS = {
+  waiting: 'connecting', live: 'live', lost: 'connection lost', absent: 'not in Redis', refused: 'not shown', over: 'ended',
+};
 const STALE_STATES = new Set(['lost', 'absent']);
 const BEHIND_MS = 3000;
 
@@ -37,6 +40,8 @@ function showBanner(text, age = '') {
 function showStatus({ model }) {
   if (!model) return;
   const { document: session } = model;
+  // Where there is no session to be seen there is nothing to control.
+  byId('session-view').hidden = !session && model.connection.state === 'refused';
   if (session) {
     setText(byId('title'), session.identifier || session.identity);
     setText(byId('subtitle'), `${session.state} · ${session.identity}`);
@@ -55,19 +60,23 @@ function connectionOf({ connection, silence }, behindMs) {
 }
 
 // What is wrong, the gravest first, and how old the picture is by that; null where nothing is.
-function trouble({ document: session, connection, configuration, silence }, behindMs) {
-  if (STALE_STATES.has(connection.state) && session) return [`The connection is lost. Trying again.${connection.detail ? ` ${connection.detail}` : ''}`, pictureAge(connection.at)];
+function trouble({ document: session, connection, configuration, silence, refusal }, behindMs) {
+  if (STALE_STATES.has(connection.state) && session) return [refusal ?? lossOf(connection), pictureAge(connection.at)];
+  if (refusal) return [refusal];
   if (silence && connection.state === 'live') return [silence.text, pictureAge(silence.since)];
   if (problem) return [problem];
   if (behindMs > BEHIND_MS) return ['Data comes faster than this browser or its network takes it.', `The picture is ${format.age(behindMs)} behind.`];
   return [connection.detail || configuration.problem || null];
 }
 
+const LOSSES = { lost: 'The connection is lost. Trying again.', absent: 'Redis does not have the session now. Trying again.' };
+const lossOf = ({ state, detail }) => [LOSSES[state], detail].filter(Boolean).join(' ');
+
 const pictureAge = (sinceMs) => `What you see is ${format.age(Date.now() - sinceMs)} old.`;
 
 // Only where it has changed: what a person selected in it stays selected.
 function showJson(session) {
-  const json = JSON.stringify(session, null, 2);
+  const json = exactJson.stringify(session, 2);
   if (byId('session-json').textContent === json) return;
   const facts = Object.entries({ Identity: session.identity, State: session.state, Began: session.timestamp, ...session.details });
   byId('facts').replaceChildren(...facts.map(([name, value]) => createElement('div', {}, createElement('dt', {}, name), createElement('dd', {}, String(value)))));

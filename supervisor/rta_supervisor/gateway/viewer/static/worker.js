@@ -22,6 +22,9 @@ const HANDLERS = {
   survey({ feed }) {
     feeds.get(feed)?.survey();
   },
+  finish({ feed, end }) {
+    feeds.get(feed)?.finish(end);
+  },
   revive({ feed }) {
     feeds.get(feed)?.live?.revive();
   },
