@@ -315,6 +315,21 @@ def test_ticks_of_an_axis_can_be_told_apart(page: Browser, site: ViewerSite) -> 
     assert axes[0][:2] == ["1234560", "1234562"]
 
 
+def test_many_events_are_few_marks(page: Browser, site: ViewerSite) -> None:
+    """A picture has one mark for each of its steps and the last 200 texts. Where the page had to let go of the first
+    events it says so."""
+    show(page, site)
+    script = """const [done] = arguments;
+    import('/static/event_store.js').then(({EventStore}) => {
+      const store = new EventStore();
+      for (const round of [1, 2]) for (let n = 0; n < 20010; n++) store.add({time: n * 10, id: 1, text: `${n}`});
+      done([store.between(0, 1e6, 500), store.between(200090, 200090, 10)].map(({marks, listed, count, isCut}) =>
+        [marks.length, listed.length, listed.at(-1).text, count, isCut]));
+    });"""
+    pictures: Any = page.driver.execute_async_script(script)
+    assert pictures == [[101, 200, "20009", 20000, True], [1, 1, "20009", 1, True]]
+
+
 def write_event(writer: rta_writers.BurstWriter, time_ns: int, text: str, application: str = "app") -> None:
     """An event, in the stream when it returns."""
     columns: dict[str, Any] = {

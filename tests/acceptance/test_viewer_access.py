@@ -118,6 +118,8 @@ def test_fingers_zoom_and_move(page: Browser, site: ViewerSite) -> None:
     fingers.drag((500, 400))
     assert fingers.shown_s() == pytest.approx(zoomed_s)
     assert fingers.time_s(400) == pytest.approx(under_finger_s, abs=zoomed_s * 0.02)
+    fingers.drag((500, 500), (550, 650))
+    assert ":" not in page.text("#cursor-time"), "a finger that stays is no tap"
     fingers.drag((500, 500))
     assert re.match(r"\d\d:\d\d:\d\d", page.wait_for_text("#cursor-time", ":"))
 

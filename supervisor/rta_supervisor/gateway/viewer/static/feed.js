@@ -2,6 +2,7 @@
 // worker.
 
 import { emptyEnvelope, gapThreshold, join, packed, reduce } from './envelope.js';
+import { EventStore } from './event_store.js';
 import { highest, lowest } from './extremes.js';
 import { History } from './history.js';
 import { LiveConnection } from './live.js';
@@ -10,7 +11,6 @@ import { levelOf, TileCache } from './tiles.js';
 import { Track } from './track.js';
 
 const SAMPLES_MAX = 4_000_000;
-const EVENTS_MAX = 20_000;
 const LATE_MS = 1000;
 const PLAIN = { type: 'f64', kind: 'timestamped', interval: 0 };
 
@@ -28,7 +28,7 @@ export class SessionFeed {
     this.late = new Map();
     this.tiles = new TileCache();
     this.known = session.end == null ? -Infinity : Number(BigInt(session.end) - this.base.nanoseconds);
-    this.events = new Map();
+    this.events = new EventStore();
     // From which time on events come live: older ones are history.
     this.eventsFrom = Infinity;
     this.history = new History(session.rest, this, tell);
@@ -90,7 +90,7 @@ export class SessionFeed {
       this.noteLate(channel, times);
       if (this.pending.has(channel) && this.known === -Infinity) this.liveSince(channel, times[0]);
     }
-    for (const event of burst.events) this.addEvent(event);
+    for (const event of burst.events) this.events.add(event);
     if (burst.range) this.onRange(burst.range);
     if (burst.samples.length) this.bound();
   }
@@ -141,11 +141,6 @@ export class SessionFeed {
     this.known = Math.max(this.known, end);
   }
 
-  addEvent(event) {
-    if (this.events.size >= EVENTS_MAX) this.events.delete(this.events.keys().next().value);
-    this.events.set(`${event.time}/${event.id}/${event.text}`, event);
-  }
-
   // Keeps memory bounded: the longest track loses its oldest quarter, which is history from then on.
   bound() {
     let total = 0;
@@ -165,8 +160,7 @@ export class SessionFeed {
     const level = levelOf((end - start) / steps);
     const tracks = channels.map((channel) => this.drawChannel(channel, start, end, steps, level));
     const isLoading = this.history.want(channels, level, start, end);
-    const events = [...this.events.values()].filter(({ time }) => time >= start && time <= end).sort((a, b) => a.time - b.time);
-    return { tracks, events, isLoading, edge: this.edge(channels) };
+    return { tracks, events: this.events.between(start, end, steps), isLoading, edge: this.edge(channels) };
   }
 
   // The latest time of which anything is known: that of the session, or of a sample that came before it was reported.

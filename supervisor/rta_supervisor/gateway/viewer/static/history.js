@@ -8,7 +8,7 @@ const CHANNELS_PER_REQUEST = 32;
 const TILES_PER_REQUEST = 4;
 const RETRY_MS = 2000;
 const SURVEY_S = 10;
-const SURVEY_EVERY_MS = 3000;
+const SURVEY_EVERY_MS = 2000;
 
 export class History {
   // `feed` has tiles, channels, base, known and liveFrom; `tell` reaches the page.
@@ -77,7 +77,7 @@ export class History {
     const until = feed.known;
     this.run('events', 'data/events', {}, 'application/x-ndjson', (text) => {
       this.eventsUntil = until;
-      for (const line of text.split('\n')) if (line) feed.addEvent(parseEvent(line, feed.base.nanoseconds));
+      for (const line of text.split('\n')) if (line) feed.events.add(parseEvent(line, feed.base.nanoseconds));
     });
   }
 

@@ -118,15 +118,15 @@ export class Picture {
     this.shown = { start, end };
     const gutter = view.gutter();
     if (this.pointed != null) this.cursor = start + ((this.pointed - gutter) / view.plotWidth()) * (end - start);
-    const named = events.map((event) => ({ ...event, text: view.model.configuration.eventText(event) }));
-    view.panes.draw(lines, { start, end, gutter, events: named, cursor: this.cursor, selection: this.selection, base: view.base });
+    const named = (event) => ({ ...event, text: view.model.configuration.eventText(event) });
+    view.panes.draw(lines, { start, end, gutter, events: events.marks.map(named), cursor: this.cursor, selection: this.selection, base: view.base });
     if (!this.painted?.lines.flat().some((line) => line.count) && lines.flat().some((line) => line.count)) {
       performance.mark('samples drawn');
       // The first values stand in the table as soon as their lines are drawn.
       this.textsAtMs = -Infinity;
     }
     this.painted = { lines, isLoading: isLoading || Boolean(other?.isLoading) };
-    this.showTexts(lines, named);
+    this.showTexts(lines, { ...events, listed: events.listed.map(named) });
     // Texts of an axis may need more space than it had.
     if (view.gutter() !== gutter) this.repaint();
   }

@@ -30,7 +30,8 @@ export class PlotInput {
     if (event.button !== 0 || event.target.closest('button')) return;
     this.element.setPointerCapture(event.pointerId);
     const x = this.x(event);
-    this.pointers.set(event.pointerId, { x, first: x, isSelecting: event.shiftKey });
+    this.pointers.set(event.pointerId, { x, first: x, isSelecting: event.shiftKey, isAlone: true });
+    if (this.pointers.size > 1) for (const pointer of this.pointers.values()) pointer.isAlone = false;
   }
 
   move(event) {
@@ -59,7 +60,7 @@ export class PlotInput {
     if (!pointer) return;
     this.pointers.delete(event.pointerId);
     const x = this.x(event);
-    const isTap = Math.abs(x - pointer.first) <= TAP_PX && event.type === 'pointerup';
+    const isTap = pointer.isAlone && Math.abs(x - pointer.first) <= TAP_PX && event.type === 'pointerup';
     if (pointer.isSelecting && !isTap) this.plots.select(Math.min(x, pointer.first), Math.max(x, pointer.first));
     else if (isTap && event.pointerType === 'mouse') this.plots.pointAt(x);
     else if (isTap) this.plots.markAt(x);
