@@ -15,6 +15,7 @@ const DENSE_PER_PX = 0.5;
 const CORNER = 100;
 const EVENT_COLOUR = '--odd';
 const LABEL_HEIGHT = 13;
+const LABEL_COVER = 0.7;
 
 export class Pane {
   constructor(index, onRemove) {
@@ -217,9 +218,11 @@ function drawEvents(pen, events, toX, area, labelsEnd, styles) {
     // To the right of its mark, at the edge to the left of it, and not at all over another one or an axis.
     const left = x + 5 + width <= labelsEnd ? x + 5 : x - 5 - width;
     if (left > freeFrom && left + width <= labelsEnd) {
-      // Lines behind a text make it hard to read.
+      // Lines behind a text make it hard to read: they are paler there.
       pen.fillStyle = styles.ground;
+      pen.globalAlpha = LABEL_COVER;
       pen.fillRect(left - 2, area.top - 1, width + 4, LABEL_HEIGHT);
+      pen.globalAlpha = 1;
       pen.fillStyle = styles.event;
       pen.fillText(label, left, area.top);
       freeFrom = left + width + 8;
