@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from selenium.webdriver.common.keys import Keys
 
@@ -28,6 +27,7 @@ from tests.acceptance.viewer_site import (
     show,
     wait_for_samples,
     wave,
+    write_event,
     write_wave,
     written_session,
     zoom,
@@ -328,16 +328,3 @@ def test_many_events_are_few_marks(page: Browser, site: ViewerSite) -> None:
     });"""
     pictures: Any = page.driver.execute_async_script(script)
     assert pictures == [[101, 200, "20009", 20000, True], [1, 1, "20009", 1, True]]
-
-
-def write_event(writer: rta_writers.BurstWriter, time_ns: int, text: str, application: str = "app") -> None:
-    """An event, in the stream when it returns."""
-    columns: dict[str, Any] = {
-        "event_definition_id": pa.array([1], pa.int32()),
-        "time": [time_ns],
-        "app_name": [application],
-        "status_text": [text],
-        "raw_data": pa.array([[]], pa.list_(pa.float64())),
-    }
-    writer.write(pa.table(columns))
-    writer.flush()

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+import rta_writers
 from rta_wire import errors
 from tests.acceptance import browser as browsers
 from tests.acceptance.browser import LOW_CONTRAST, Browser
 from tests.acceptance.viewer_site import (
+    NS_PER_S,
     RATE_HZ,
     START_NS,
     LiveWave,
@@ -20,6 +22,8 @@ from tests.acceptance.viewer_site import (
     lines,
     show,
     wait_for_samples,
+    write_event,
+    write_wave,
 )
 from tests.support import npm
 from tests.support.waiting import wait_until
@@ -167,13 +171,21 @@ picture.paint = () => {
 
 
 def test_a_checker_of_accessibility_finds_nothing_serious(page: Browser, site: ViewerSite, tmp_path: Path) -> None:
-    """axe-core on the list and on a session."""
+    """axe-core on the list, and on a session with all that can be opened."""
     script = (npm.install(tmp_path, "axe-core") / "axe.min.js").read_text()
-    with contextlib.suppress(errors.SessionClosed):
-        closed_session(site, "readable", details={"Rig": 4})
-    for view in ({}, {"session": "readable", "panes": "1.2-3"}):
+    closed_session(site, "beside")
+    with site.client.session("checked", stream="rig", details={"Rig": 4}) as session:
+        with rta_writers.BurstWriter(session.options, unit="samples") as writer:
+            write_wave(writer, (1, 2, 3), 3000)
+        with rta_writers.BurstWriter(session.options, unit="events") as writer:
+            for number in range(50):
+                write_event(writer, START_NS + number * NS_PER_S // 2, "an event")
+    for view in ({}, {"session": "checked", "panes": "1.2-3", "other": "beside"}):
         show(page, site, **view)
-        page.wait_for_text("#values" if view else "#sessions", "channel 3" if view else "readable")
+        page.wait_for_text("#values" if view else "#sessions", "channel 3, beside" if view else "checked")
+        page.run("for (const details of document.querySelectorAll('details')) details.open = true")
+        if view:
+            page.wait_for_text("#events", "an event")
         page.run(script)
         violations: Any = page.driver.execute_async_script(AXE)
         assert violations == []

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
+import pyarrow as pa
 import redis
 
 import rta_writers
@@ -108,6 +109,19 @@ def write_wave(
     times = start_ns + np.arange(first, first + count, dtype=np.int64) * (NS_PER_S // RATE_HZ)
     for channel in channels:
         writer.samples(np.full(count, channel), times, wave(channel, count, first))
+    writer.flush()
+
+
+def write_event(writer: rta_writers.BurstWriter, time_ns: int, text: str, application: str = "app") -> None:
+    """An event, in the stream when it returns."""
+    columns: dict[str, Any] = {
+        "event_definition_id": pa.array([1], pa.int32()),
+        "time": [time_ns],
+        "app_name": [application],
+        "status_text": [text],
+        "raw_data": pa.array([[]], pa.list_(pa.float64())),
+    }
+    writer.write(pa.table(columns))
     writer.flush()
 
 
