@@ -315,6 +315,25 @@ def test_ticks_of_an_axis_can_be_told_apart(page: Browser, site: ViewerSite) -> 
     assert axes[0][:2] == ["1234560", "1234562"]
 
 
+def test_days_are_told(page: Browser, site: ViewerSite) -> None:
+    """A session of two days has the day at its midnights, at both ends of the scrubber and at the cursor."""
+    with written_session(site, "days") as writer:
+        writer.samples(np.ones(48, int), START_NS + np.arange(48) * 3600 * NS_PER_S, np.arange(48.0))
+    page.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "UTC"})
+    show(page, site, session="days", panes="1")
+    wait_for_samples(page, 48)
+    assert page.text("#scrub-start") == "2026-09-21 14:13:20"
+    assert page.text("#scrub-end") == "2026-09-23 13:13:20"
+    page.run("document.getElementById('panes').focus()")
+    page.press(Keys.ARROW_LEFT)
+    page.wait_for_text("#cursor-time", "2026-09-23 ")
+    script = """const [done] = arguments;
+    import('/static/axes.js').then(({timeTicks}) => done(
+      timeTicks(0, 48 * 3600e9, 10, 1790000000000000000n).map(({text}) => text)));"""
+    ticks: Any = page.driver.execute_async_script(script)
+    assert ticks == ["18:00", "2026-09-22", "06:00", "12:00", "18:00", "2026-09-23", "06:00", "12:00"]
+
+
 def test_many_events_are_few_marks(page: Browser, site: ViewerSite) -> None:
     """A picture has one mark for each of its steps and the last 200 texts. Where the page had to let go of the first
     events it says so."""

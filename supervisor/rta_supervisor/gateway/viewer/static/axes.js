@@ -27,7 +27,12 @@ export function timeTicks(start, end, count, baseNs) {
   // By their number: far from the base a step may be too short to be added.
   const last = Math.min(TICKS_MAX - 1, Math.floor((end - first) / step));
   return Array.from({ length: Math.max(0, last + 1) }, (_, index) => first + index * step)
-    .map((time) => ({ time, text: clockText(time, step, baseNs) }));
+    .map((time) => ({ time, text: clockText(time, isMidnight(time, step, baseNs) ? NS.d : step, baseNs) }));
+}
+
+// Among hours and minutes a day is told where it begins.
+function isMidnight(time, step, baseNs) {
+  return step >= NS.min && clockText(time, NS.s, baseNs) === '00:00:00';
 }
 
 export function clockText(time, step, baseNs) {

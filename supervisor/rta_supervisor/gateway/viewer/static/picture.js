@@ -1,9 +1,9 @@
 // The picture of a session: asks the worker for what is to be drawn, one request at a time, and draws what has come. The
 // worker prepares the next picture while this one is drawn.
 
-import { clockText } from './axes.js';
 import { byId, setText } from './dom.js';
 import { EventList } from './event_list.js';
+import { dayAndClock } from './time_controls.js';
 import { ValuesTable } from './values_table.js';
 
 const IDLE_MS = 250;
@@ -138,7 +138,7 @@ export class Picture {
     const { view } = this;
     this.values.show(lines.flat(), this.cursor);
     this.events.show(events, view.base);
-    setText(byId('cursor-time'), this.cursor == null ? 'at the end of the picture' : clockText(this.cursor, this.shown.end - this.shown.start < 1e9 ? 1e3 : 1e6, view.base));
+    setText(byId('cursor-time'), this.cursor == null ? 'at the end of the picture' : dayAndClock(this.cursor, this.shown.end - this.shown.start < 1e9 ? 1e3 : 1e6, view.base));
     setText(byId('plot-note'), this.painted.isLoading ? 'loading history' : view.note);
     view.controls.show();
   }

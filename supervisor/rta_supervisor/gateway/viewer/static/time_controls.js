@@ -93,8 +93,10 @@ export class TimeControls {
     if (document.activeElement !== byId('scrubber') || range.mode !== 'fixed') byId('scrubber').value = Math.round(range.share(now, this.isMoving) * 1000);
     byId('scrubber').disabled = !range.hasData;
     byId('scrubber').setAttribute('aria-valuetext', range.hasData ? clockText(range.at(now, this.isMoving)[1], NS_PER_S, view.base) : 'no data yet');
-    setText(byId('scrub-start'), range.hasData ? dayAndClock(range.first, view.base) : '');
-    setText(byId('scrub-end'), range.hasData ? clockText(range.last, NS_PER_S, view.base) : '');
+    const [first, last] = [range.first, range.last].map((time) => (range.hasData ? dayAndClock(time, NS_PER_S, view.base) : ''));
+    const isOneDay = range.hasData && clockText(range.first, DAY_NS, view.base) === clockText(range.last, DAY_NS, view.base);
+    setText(byId('scrub-start'), first);
+    setText(byId('scrub-end'), isOneDay ? clockText(range.last, NS_PER_S, view.base) : last);
   }
 
   showSpan(range) {
@@ -108,9 +110,9 @@ export class TimeControls {
 }
 
 // The clock, with the day where that is not today.
-function dayAndClock(time, base) {
+export function dayAndClock(time, step, base) {
   const [day, today] = [clockText(time, DAY_NS, base), clockText(0, DAY_NS, BigInt(Date.now()) * 1_000_000n)];
-  return `${day === today ? '' : `${day} `}${clockText(time, NS_PER_S, base)}`;
+  return `${day === today ? '' : `${day} `}${clockText(time, step, base)}`;
 }
 
 function spanText(seconds) {
