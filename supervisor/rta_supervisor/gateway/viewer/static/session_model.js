@@ -142,6 +142,7 @@ export class SessionModel {
     if (this.isStopped) return;
     const { state, timeRange } = document;
     if (timeRange) this.lag.hear(this.offset(timeRange.endTime), performance.now());
+    this.refusal = null;
     this.noteCurrent();
     if (!LIVE_STATES.has(state) && AWAY_STATES.has(this.connection.state)) this.finish(document);
     else if (this.lag.at(performance.now()) > REVIVE_MS) this.post({ kind: 'revive' });
@@ -158,7 +159,6 @@ export class SessionModel {
   noteCurrent() {
     this.currentAt = Date.now();
     this.silence = null;
-    this.refusal = null;
   }
 
   // The gateway does not answer, or Redis behind it, unless data still comes; or it refuses to say more.
