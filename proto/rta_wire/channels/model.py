@@ -87,10 +87,18 @@ class ChannelList(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Plan(((channel.id, channel.layout) for channel in self.channels), default=default)
 
     def shifted(self, offset: int) -> "ChannelList":
-        """The list with another number added to each id, as a binding with a `channelOffset` has it."""
+        """The list with another number added to each id, as a binding with a `channelOffset` has it. A name that is a
+        number stays that of its id."""
         if not offset:
             return self
-        moved = [msgspec.structs.replace(channel, id=channel.id + offset) for channel in self.channels]
+        moved = [
+            msgspec.structs.replace(
+                channel,
+                id=channel.id + offset,
+                name=str(channel.id + offset) if channel.name.isdecimal() else channel.name,
+            )
+            for channel in self.channels
+        ]
         return build(moved, self.events, application=self.application, description=self.description)
 
 

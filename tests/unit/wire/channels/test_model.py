@@ -79,6 +79,12 @@ def test_a_list_is_looked_up_by_id_and_by_name() -> None:
     assert ENGINE.shifted(10).by_id[13].name == "gear"
 
 
+def test_a_name_that_is_a_number_moves_with_its_id() -> None:
+    """A list that has one was refused, and all of its names were lost."""
+    moved = model.build([model.Channel(id=5, name="5"), model.Channel(id=6, name="a")]).shifted(100)
+    assert [(channel.id, channel.name) for channel in moved.channels] == [(105, "105"), (106, "a")]
+
+
 def test_of_several_lists_the_later_one_wins() -> None:
     """By id and by name: no id and no name stands there twice."""
     later = model.build([model.Channel(id=9, name="rpm"), model.Channel(id=2, name="torque")])
