@@ -15,8 +15,8 @@ from rta_supervisor.nodes import periodic
 from rta_supervisor.nodes.server_clock import Clock, now_ms
 from rta_supervisor.session.store import SessionStore
 from rta_supervisor.settings import settings
-from rta_supervisor.transport import scanning
 from rta_supervisor.transport.link import Link
+from rta_supervisor.transport.paging import PAGE_SIZE
 from rta_wire import errors
 
 SYNC_INTERVAL_S: Final = 30.0
@@ -24,7 +24,7 @@ SYNCS_PER_CLOSED_TTL: Final = 4
 """How often to sync while a closed session lives: it has to be seen before it expires."""
 
 RECENT_MS: Final = 2 * int(SYNC_INTERVAL_S) * 1000
-"""Sessions that were in use so lately are new to a first look. Of others a sync has told."""
+"""Sessions that were in use so lately are looked at. Of others a sync has told."""
 
 IDLE_TIMES: Final = 10
 """How many times as long as a look for new sessions takes it is left until the next one."""
@@ -109,11 +109,20 @@ class RecentSessions:
             begin_s = anyio.current_time()
             if begin_s < self._due_s:
                 return
-            indexed = await scanning.read_sorted_set(self._link, self._keys.session_index())
-            since_ms = self._clock() - RECENT_MS
-            for identity in indexed.keys() - self._seen:
-                if float(indexed[identity]) >= since_ms:
-                    self._on_new(identity.decode())
-            self._seen = frozenset(indexed)
+            recent = await self._read_recent()
+            for identity in recent - self._seen:
+                self._on_new(identity.decode())
+            self._seen = recent
             end_s = anyio.current_time()
             self._due_s = end_s + IDLE_TIMES * (end_s - begin_s)
+
+    async def _read_recent(self) -> frozenset[bytes]:
+        """The sessions in use lately, the latest first: of those that are used meanwhile none is left out."""
+        since_ms = self._clock() - RECENT_MS
+        recent: list[bytes] = []
+        while True:
+            limit = ("LIMIT", len(recent), PAGE_SIZE)
+            page = await self._link.do("ZRANGE", self._keys.session_index(), "+inf", since_ms, "BYSCORE", "REV", *limit)
+            recent += page
+            if len(page) < PAGE_SIZE:
+                return frozenset(recent)
