@@ -1,6 +1,7 @@
 """Which channels a request is about: hexadecimal ids and ranges with open ends, such as `-5,7,B-D,14-`. Pure."""
 
-from collections.abc import Iterable
+import bisect
+from collections.abc import Iterable, Sequence
 from typing import Final, Self
 
 import msgspec
@@ -35,14 +36,35 @@ class ChannelSelection(msgspec.Struct, frozen=True):
         return (index >= 0) & (channels <= highs[np.maximum(index, 0)])
 
     def has(self, channel: int) -> bool:
-        return any(low <= channel <= high for low, high in self.ranges)
+        return self.overlaps(channel, channel)
 
     def overlaps(self, first: int, last: int) -> bool:
         """Whether a channel between two ids, both included, may be selected."""
-        return any(low <= last and high >= first for low, high in self.ranges)
+        at = bisect.bisect_left(self.ranges, first, key=_end)
+        return at < len(self.ranges) and self.ranges[at][0] <= last
+
+    def without(self, channels: Sequence[int]) -> Self:
+        """All but some channels, which come in ascending order."""
+        ranges = []
+        for low, high in self.ranges:
+            begin = low
+            for at in range(bisect.bisect_left(channels, low), len(channels)):
+                channel = channels[at]
+                if channel > high:
+                    break
+                if channel > begin:
+                    ranges.append((begin, channel - 1))
+                begin = channel + 1
+            if begin <= high:
+                ranges.append((begin, high))
+        return type(self)(tuple(ranges))
 
     def union(self, other: Self) -> Self:
         return type(self)(_merge((*self.ranges, *other.ranges)))
+
+
+def _end(bounds: tuple[int, int]) -> int:
+    return bounds[1]
 
 
 def parse(text: str) -> ChannelSelection:

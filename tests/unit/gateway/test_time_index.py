@@ -1,9 +1,11 @@
 """Steps in which a session is read: every window once, with all blocks that have samples of it."""
 
 import itertools
+import time
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rta_supervisor.gateway.rest.data import time_index
 from rta_supervisor.gateway.rest.data.time_index import Block, TimeSpan
@@ -44,3 +46,16 @@ def test_steps_cover_what_was_asked_for(raw: list[tuple[int, int, int]], start_s
         if needed:
             assert needed <= set(by_window[window].blocks)
     assert all(step.start_ns >= windows.bounds_ns(windows.window_of(start_ns), 0)[0] for step in steps)
+
+
+def test_many_ranges_and_many_channels_are_compared_once() -> None:
+    """Each range with each channel of each block was minutes, in which nobody is served."""
+    channels = frozenset(range(0, 10_000, 2))
+    span = TimeSpan(0, S)
+    blocks = [Block(after="0-0", until="1-0", samples=1, sample_span=span, channels=channels) for _ in range(2000)]
+    blocks += [replace(blocks[0], channels=None, channel_range=(n, n)) for n in range(0, 4000, 2)]
+    others = channel_expression.ChannelSelection.of(range(1, 7000, 2))
+    began_s = time.process_time()
+    assert list(time_index.plan_samples(blocks, 0, S, others)) == []
+    assert time.process_time() - began_s < 1
+    assert list(time_index.plan_samples(blocks, 0, S, channel_expression.ChannelSelection.of([8])))

@@ -15,6 +15,7 @@ READS_FILES = "credentials.py"
 ALLOWED_MODULES = {
     *(
         "binascii",
+        "bisect",
         "csv",
         "errno",
         "io",

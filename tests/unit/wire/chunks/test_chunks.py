@@ -124,6 +124,16 @@ def test_an_expression_selects_what_it_says(bounds: list[tuple[int, int]], chann
     assert selection.mask(np.array([channel], np.uint32)).tolist() == [expected]
 
 
+@given(st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)), st.integers(0, 30), st.integers(0, 10))
+def test_selections_are_sets_of_channels(chosen: set[int], others: set[int], first: int, length: int) -> None:
+    """What is taken out of one, and whether it touches a range."""
+    selection = channel_expression.ChannelSelection.of(chosen)
+    assert selection.overlaps(first, first + length) == any(first <= channel <= first + length for channel in chosen)
+    left = selection.without(sorted(others))
+    assert {channel for channel in range(32) if left.has(channel)} == chosen - others
+    assert channel_expression.EVERYTHING.without(sorted(others)).has(31)
+
+
 def test_expressions_of_the_specification() -> None:
     """The example of the specification, all channels, and mistakes."""
     selection = channel_expression.parse("-5,7,B-D,14-")

@@ -2,7 +2,7 @@
 
 import enum
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -127,21 +127,7 @@ def of_kind(selection: ChannelSelection, kind: Kind, layouts: Plan) -> ChannelSe
     if layouts.default.kind is not kind:
         named = (channel for channel, layout in layouts.channels.items() if layout.kind is kind)
         return ChannelSelection.of(channel for channel in named if selection.has(channel))
-    return _without(selection, others)
-
-
-def _without(selection: ChannelSelection, channels: Sequence[int]) -> ChannelSelection:
-    ranges = []
-    for low, high in selection.ranges:
-        begin = low
-        for channel in channels:
-            if begin <= channel <= high:
-                if channel > begin:
-                    ranges.append((begin, channel - 1))
-                begin = channel + 1
-        if begin <= high:
-            ranges.append((begin, high))
-    return ChannelSelection(tuple(ranges))
+    return selection.without(others)
 
 
 def _accepted(accept: str) -> list[tuple[str, Mapping[str, str]]]:

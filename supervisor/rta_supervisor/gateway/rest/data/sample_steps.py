@@ -76,9 +76,9 @@ async def samples(
     channels of a window are all read at once, or what a row holds would depend on how many samples there are, and on
     how many others read."""
     with _readers.share() as share:
-        steps = list(time_index.plan_samples(blocks, start_ns, end_ns, selection, share=share))
+        steps = time_index.plan_samples(blocks, start_ns, end_ns, selection, share=share)
         if is_in_rows:
-            steps = [msgspec.structs.replace(step, passes=1) for step in steps]
+            steps = (msgspec.structs.replace(step, passes=1) for step in steps)
         async with contextlib.aclosing(
             _read_steps(blocks, steps, selection, read, kept_samples=KEPT_SAMPLES * share)
         ) as read_steps:
@@ -88,14 +88,17 @@ async def samples(
 
 async def _read_steps(
     blocks: Sequence[Block],
-    steps: Sequence[ReadStep],
+    steps: Iterator[ReadStep],
     selection: ChannelSelection,
     read: ReadSamples,
     *,
     kept_samples: float,
 ) -> AsyncGenerator[ChannelParts, None]:
     kept: dict[int, list[SampleColumns]] = {}
-    for step, following in zip(steps, [*steps[1:], None], strict=False):
+    # Planned one by one: a session with many blocks has many steps, and others want their turn in between.
+    following = next(steps, None)
+    while following is not None:
+        step, following = following, next(steps, None)
         for number in range(step.passes):
             parts: ChannelParts = {}
             chosen = _PassSelection(selection, number, step.passes)

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from rta_supervisor.gateway.rest.data.time_index import Block, TimeSpan
+from rta_supervisor.gateway.rest.data.time_index import Block, BlockFilter, TimeSpan
 from rta_wire import errors
 from rta_wire.arrays import I64, U32, Array, Bools
 from rta_wire.chunks import windows
@@ -97,8 +97,9 @@ def joined(parts: Sequence[tuple[I64, Array]]) -> Iterable[tuple[I64, Array]]:
 def span_of(blocks: Sequence[Block], start_ns: int, end_ns: int, selection: ChannelSelection) -> TimeSpan | None:
     """From when to when blocks have samples of a range of time and some channels."""
     span: TimeSpan | None = None
+    block_filter = BlockFilter(selection)
     for block in blocks:
-        if block.sample_span is not None and block.has(start_ns, end_ns, selection):
+        if block.sample_span is not None and block_filter.has(block, start_ns, end_ns):
             span = block.sample_span.join(span)
     return span
 

@@ -60,15 +60,27 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     cells: EnvelopeCells | None = None
     """All samples, summed up; None where that was not done."""
 
-    def has(self, start_ns: int, end_ns: int, selection: ChannelSelection) -> bool:
-        """Whether there may be samples of a range of time and some channels."""
-        if self.sample_span is None or not self.sample_span.overlaps(start_ns, end_ns):
+
+class BlockFilter:
+    """Finds blocks with samples of some channels. Blocks share their sets of channels, of which there are few: each set
+    is looked through once, however many channels it has and a request names."""
+
+    def __init__(self, selection: ChannelSelection) -> None:
+        self._selection = selection
+        self._has_some: dict[frozenset[int], bool] = {}
+
+    def has(self, block: Block, start_ns: int, end_ns: int) -> bool:
+        """Whether there may be samples of a range of time."""
+        if block.sample_span is None or not block.sample_span.overlaps(start_ns, end_ns):
             return False
-        if selection.is_everything:
+        if self._selection.is_everything:
             return True
-        if self.channels is None:
-            return self.channel_range is None or selection.overlaps(*self.channel_range)
-        return any(selection.has(channel) for channel in self.channels)
+        if block.channels is None:
+            return block.channel_range is None or self._selection.overlaps(*block.channel_range)
+        has_some = self._has_some.get(block.channels)
+        if has_some is None:
+            has_some = self._has_some[block.channels] = any(map(self._selection.has, block.channels))
+        return has_some
 
 
 class ReadStep(msgspec.Struct, frozen=True):
@@ -89,10 +101,11 @@ def plan_samples(
     `share`: of the samples that a step may read."""
     start_ns, _ = windows.bounds_ns(windows.window_of(start_ns), windows.window_of(start_ns))
     _, end_ns = windows.bounds_ns(windows.window_of(end_ns), windows.window_of(end_ns))
+    block_filter = BlockFilter(selection)
     spans = [
         (index, block.sample_span, block.samples)
         for index, block in enumerate(blocks)
-        if block.sample_span is not None and block.has(start_ns, end_ns, selection)
+        if block.sample_span is not None and block_filter.has(block, start_ns, end_ns)
     ]
     yield from _plan(spans, start_ns, end_ns, STEP_SAMPLES * share)
 
