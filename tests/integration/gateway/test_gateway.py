@@ -1,6 +1,7 @@
 """The gateway as a process: metrics as documented, under its ACL, with TLS, beside a supervisor, seen by operators."""
 
 import contextlib
+import http.server
 import json
 import os
 import re
@@ -9,10 +10,11 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pytest
 import redis
@@ -100,6 +102,28 @@ def test_operators_see_viewers(client: redis.Redis, url: str, monkeypatch: pytes
         assert "ready" in run(url, "doctor").out
         viewer.close()
     assert run(url, "viewers").code == 69
+
+
+def test_another_server_at_the_address_of_a_gateway_is_named(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it answers."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(b'["hello"]')
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        monkeypatch.setenv("RTA_GATEWAY__ADDRESSES", f'["http://127.0.0.1:{other.server_port}"]')
+        asked = run(url, "viewers")
+        other.shutdown()
+    assert asked.code == 69
+    assert "no gateway" in asked.err
 
 
 @contextlib.contextmanager

@@ -30,7 +30,9 @@ def command(config: settings.Settings, as_json: bool) -> None:
         except gateway_client.ASKING_ERRORS as error:
             problems.append((address, str(error)))
             continue
-        if status == 200:
+        if status == 200 and not (isinstance(answer, dict) and isinstance(answer.get("viewers"), list)):
+            problems.append((address, "what answers there is no gateway"))
+        elif status == 200:
             viewers += [{"gateway": address, **line} for line in answer["viewers"]]
         else:
             problems.append((address, f"{status}: {answer}"))
