@@ -160,7 +160,8 @@ def test_who_may_not_look_is_told(page: Browser, site: ViewerSite, tmp_path: Pat
         page.wait_for_text("#banner", "This needs a token: open the address with ?token=… once. What you see is")
         open_session.close()
         page.element(".home").click()
-        page.wait_for_text("#banner", "This needs a token")
+        page.wait_for_text("#link", "not shown")
+        assert "once. What you see is" in page.wait_for_text("#banner", "This needs a token"), "how old the list is"
 
 
 def test_a_session_without_data_is_told(page: Browser, site: ViewerSite) -> None:

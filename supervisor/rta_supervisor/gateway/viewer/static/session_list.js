@@ -12,8 +12,12 @@ const LIVE_STATES = ['open', 'waiting'];
 const DETAILS_SHOWN = 4;
 
 export class SessionList {
-  constructor(onProblem) {
-    this.onProblem = onProblem;
+  // `onLoaded`: there was an answer, or none.
+  constructor(onLoaded) {
+    this.onLoaded = onLoaded;
+    // Why there is no answer, and when there last was one.
+    this.problem = null;
+    this.shownAt = null;
     this.pageIndex = 0;
     // How many pages live sessions fill, as far as they were seen.
     this.livePages = 0;
@@ -63,11 +67,14 @@ export class SessionList {
       if (number !== this.number || !this.isShown) return;
       const isFull = live.length === PAGE;
       this.livePages = isFull ? Math.max(this.livePages, this.pageIndex + 1) : Math.min(this.livePages, this.pageIndex);
-      this.onProblem(null);
+      this.problem = null;
+      this.shownAt = Date.now();
+      this.onLoaded();
       this.showSessions(live, isFull ? [] : others, condition);
     } catch (problem) {
       if (number !== this.number || !this.isShown) return;
-      this.onProblem(problem);
+      this.problem = problem;
+      this.onLoaded();
     }
     this.timer = setTimeout(() => this.load(), EVERY_MS);
   }

@@ -15,10 +15,7 @@ const STALE_STATES = new Set(['lost', 'absent']);
 const BEHIND_MS = 3000;
 
 let problem = null;
-const list = new SessionList((trouble) => {
-  setConnection(trouble ? 'lost' : 'live', trouble ? 'no answer' : 'live');
-  showBanner(trouble?.message ?? null);
-});
+const list = new SessionList(() => showListStatus());
 const view = new SessionView((shown, trouble = null) => {
   problem = trouble;
   showStatus(shown);
@@ -34,6 +31,14 @@ function showBanner(text, age = '') {
   byId('banner').hidden = !text;
   setText(byId('alert'), text ?? '');
   setText(byId('alert-age'), age && ` ${age}`);
+}
+
+// What is true about the list: whether it is answered, and how old it is where it isn't.
+function showListStatus() {
+  const { problem: refusal, shownAt } = list;
+  if (refusal) setConnection('lost', refusal.status && refusal.status < 500 ? CONNECTION_TEXTS.refused : 'no answer');
+  else setConnection('live', CONNECTION_TEXTS.live);
+  showBanner(refusal?.message ?? null, refusal && shownAt ? pictureAge(shownAt) : '');
 }
 
 // What is true about the session that is shown: its name, its connection, and how old the picture is.
@@ -119,7 +124,7 @@ document.querySelector('.skip').addEventListener('click', (event) => {
   byId('main').focus();
 });
 addEventListener('hashchange', route);
-setInterval(() => view.model && showStatus(view), 1000);
+setInterval(() => (view.model ? showStatus(view) : list.problem && showListStatus()), 1000);
 setUpTheme(() => view.restyle());
 show();
 // For tests and the curious: what the page knows, not what its pixels show.
