@@ -50,7 +50,8 @@ class ScheduledArchive:
         """One run, in our turn. What it says is logged; one that fails is followed by the next."""
         if until_ms is None:
             return
-        process = await anyio.open_process(COMMAND, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        with anyio.CancelScope(shield=True):  # cancelled while it starts, it would be left to itself
+            process = await anyio.open_process(COMMAND, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         outcome = _Outcome()
         try:
             assert process.stdin is not None

@@ -113,7 +113,8 @@ class PublishDuty:
         """The process and our end of the connection to it. It ends with the block."""
         ours, theirs = socket.socketpair()
         with ours:
-            with theirs:
+            # Cancelled while it starts, it would be left to itself.
+            with theirs, anyio.CancelScope(shield=True):
                 process = await anyio.open_process(
                     [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), json.dumps(sys.path)],
                     stdin=subprocess.DEVNULL,
