@@ -15,7 +15,7 @@ from rta_supervisor.archive import spark_process
 from rta_supervisor.embedded import server
 from rta_wire import archive_spec, errors
 from rta_writers.archive import job as archive_job
-from rta_writers.connection import redis_client
+from rta_writers.connection import redis_client, retry
 from tests.integration.archive import small_disk
 from tests.integration.archive.archive_runs import archive, sessions_of, state
 from tests.integration.archive.test_parts import closed_and_listed, folder_of, reported, stored, values, write
@@ -65,10 +65,11 @@ def test_redis_is_lost_while_a_part_is_added(tmp_path: Path, monkeypatch: pytest
         url = own_server.url
         sessions = rta_writers.SessionClient(url, timeout_s=20)
         session = sessions.open("run-1", stream="rig")
-        read_pages = archive_job.read_pages
+        read_pages, outage_timeout_s = archive_job.read_pages, retry.OUTAGE_TIMEOUT_S
 
         def lose_and_read(stream_range: archive_job.StreamRange) -> Iterator[Any]:
             own_server.kill()
+            monkeypatch.setattr(retry, "OUTAGE_TIMEOUT_S", 0.3)
             yield from read_pages(stream_range)
 
         def run_job_and_lose(spec: archive_spec.ArchiveSpec, staging: Path) -> Iterator[Any]:
@@ -84,12 +85,15 @@ def test_redis_is_lost_while_a_part_is_added(tmp_path: Path, monkeypatch: pytest
         assert archive(url, tmp_path).code == 0
         write(client, session, 5)
         wait_until(lambda: sessions.get("run-1").totals.samples == 10, what="the report")
+        # Whoever lists sessions has the catalogue written first.
+        assert [info.identity for info in sessions.list()] == ["run-1"]
         monkeypatch.setattr(spark_process, "run_job", run_job_and_lose)
         assert archive(url, tmp_path, "--timeout-s", "1").code == 69
         own_server.start()
         supervisor.wait_for_event("redis_made_whole")
         monkeypatch.setattr(spark_process, "run_job", archive_job_without_spark.run_job)
         monkeypatch.setattr(archive_job, "read_pages", read_pages)
+        monkeypatch.setattr(retry, "OUTAGE_TIMEOUT_S", outage_timeout_s)
         write(client, sessions.open("run-1", stream="rig"), 5)
         ran = archive(url, tmp_path)
         assert ran.code == 0, ran

@@ -313,9 +313,11 @@ def test_what_was_archived_before_redis_was_lost(tmp_path: Path) -> None:
         add(sessions.open("run-1", stream="rig"), 0)
         wait_until(lambda: sessions.get("run-1").totals.samples == ROWS * CHANNELS, what="the report")
         assert archive(url, tmp_path).code == 0
+        # Whoever lists sessions has the catalogue written first.
+        assert {info.identity for info in sessions.list()} == {"other", "run-1"}
         own_server.kill()
         own_server.start()
-        supervisor.wait_for_event("redis_made_whole")
+        assert supervisor.wait_for_event("redis_made_whole")["sessions_restored"] == 2
         add(sessions.open("run-1", stream="rig"), 1)
         assert values_of(read(url, tmp_path)) == expected(2)
         assert values_of(read_steps(client, url, tmp_path)) == expected(2)
