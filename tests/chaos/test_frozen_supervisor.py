@@ -120,7 +120,10 @@ def freeze_once(both: Frozen, chance: random.Random, number: int) -> bool:
     identity = f"run-{number}"
     when = chance.randint(1, EFFECTS_OF_A_LIFE), chance.choice([0.0, chance.random(), 1.0])
     both.second.process.send_signal(signal.SIGSTOP)
-    both.order.write_text("{} {}".format(*when))
+    # In one step: the supervisor reads it whenever it writes.
+    written = both.order.with_suffix(".new")
+    written.write_text("{} {}".format(*when))
+    written.replace(both.order)
     ended: list[rta_writers.control.session.ClosedSession] = []
     driver = threading.Thread(target=live, args=(both.url, both.client, identity, ended))
     driver.start()
