@@ -25,10 +25,7 @@ from tests.support.control import write
 from tests.support.supervisors import Supervisor
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(
-    browsers.CHROMIUM is None or browsers.DRIVER is None,
-    reason="needs Chromium and its driver: apt-get install chromium chromium-driver",
-)
+pytestmark = browsers.needs_browser
 
 HOSTILE_NAME = "<img src=x onerror=window.hit=1><script>window.hit=2</script>"
 UPDATE_MAX_S = 2.0

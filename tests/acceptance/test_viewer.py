@@ -34,10 +34,7 @@ from tests.acceptance.viewer_site import (
 )
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(
-    browsers.CHROMIUM is None or browsers.DRIVER is None,
-    reason="needs Chromium and its driver: apt-get install chromium chromium-driver",
-)
+pytestmark = browsers.needs_browser
 
 HOSTILE = "<img src=x onerror=window.hit=1><script>window.hit=2</script>"
 

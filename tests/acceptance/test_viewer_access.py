@@ -28,10 +28,7 @@ from tests.acceptance.viewer_site import (
 from tests.support import npm
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(
-    browsers.CHROMIUM is None or browsers.DRIVER is None,
-    reason="needs Chromium and its driver: apt-get install chromium chromium-driver",
-)
+pytestmark = browsers.needs_browser
 
 
 def test_everything_can_be_done_with_the_keyboard(page: Browser, site: ViewerSite) -> None:

@@ -27,10 +27,7 @@ from tests.acceptance.viewer_site import (
 )
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(
-    browsers.CHROMIUM is None or browsers.DRIVER is None,
-    reason="needs Chromium and its driver: apt-get install chromium chromium-driver",
-)
+pytestmark = browsers.needs_browser
 
 SAVED_COLUMNS = {"channel": pa.uint32(), "time": pa.int64(), "value": pa.float64()}
 

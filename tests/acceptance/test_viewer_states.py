@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
 from selenium.webdriver.common.keys import Keys
 
 import rta_writers
@@ -31,10 +30,7 @@ from tests.acceptance.viewer_site import (
 from tests.support import gateways
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(
-    browsers.CHROMIUM is None or browsers.DRIVER is None,
-    reason="needs Chromium and its driver: apt-get install chromium chromium-driver",
-)
+pytestmark = browsers.needs_browser
 
 TOKEN = "0123456789abcdef-viewer"  # noqa: S105 - of this test
 

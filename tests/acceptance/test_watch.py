@@ -19,10 +19,7 @@ from tests.support.waiting import wait_until
 SCREENSHOT = Path(__file__).parents[2] / "docs" / "viewer.png"
 """The picture in the README. Made anew where RTA_SCREENSHOT is set."""
 
-pytestmark = pytest.mark.skipif(
-    browsers.CHROMIUM is None or browsers.DRIVER is None,
-    reason="needs Chromium and its driver: apt-get install chromium chromium-driver",
-)
+pytestmark = browsers.needs_browser
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.support import gateways
 from tests.support.certificates import make_certificate
 from tests.support.gateways import Gateway
+from tests.support.sockets import is_closed
 from tests.support.waiting import wait_until
 
 CLIENT_HELLO_START = bytes.fromhex("1603010200010001fc0303")
@@ -22,16 +23,6 @@ def serving(url: str, folder: Path, environment: dict[str, str]) -> Iterator[tup
     files = {f"RTA_GATEWAY__{name}_FILE": str(folder / f"{name.lower()}.pem") for name in ("CERT", "KEY")}
     with gateways.running(url, files | environment) as gateway:
         yield gateway, ssl.create_default_context(cafile=str(folder / "cert.pem"))
-
-
-def is_closed(client: socket.socket) -> bool:
-    client.setblocking(False)
-    try:
-        return client.recv(1, socket.MSG_PEEK) == b""
-    except BlockingIOError:
-        return False
-    except ConnectionResetError:
-        return True
 
 
 def ask(gateway: Gateway, context: ssl.SSLContext, path: str = "/rta/v2/info") -> bytes:

@@ -20,6 +20,7 @@ from rta_supervisor.settings.sections.servers.gateway import GatewaySettings
 from tests.integration.web import sse_client
 from tests.support import http_client as web
 from tests.support import supervisors
+from tests.support.sockets import is_closed
 from tests.support.supervisors import Supervisor
 from tests.support.waiting import wait_until
 
@@ -58,16 +59,6 @@ def read_all(client: socket.socket) -> bytes:
         while part := client.recv(65536):
             received += part
     return received
-
-
-def is_closed(client: socket.socket) -> bool:
-    client.setblocking(False)
-    try:
-        return client.recv(1, socket.MSG_PEEK) == b""
-    except BlockingIOError:
-        return False
-    except ConnectionResetError:
-        return True
 
 
 def is_readable(client: socket.socket) -> bool:
